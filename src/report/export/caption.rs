@@ -1,4 +1,4 @@
-//! The title of a picture and the line below it: what is shown, of what, made how and when.
+//! Title of a flame graph or page, and the line below it: what is shown, how it was recorded, and when.
 
 use crate::base::{safe_text, units};
 use crate::profile::Unit;
@@ -8,10 +8,10 @@ use crate::report::print::info::date_text;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 
-/// Columns of the line below the title; a command can be long.
+/// Columns of the line below the title, since a command can be long.
 const SUBTITLE_COLUMNS: usize = 150;
 
-/// Options of `prof record` that say nothing of what was recorded, and whether a word follows.
+/// Options of `prof record` that do not affect what is recorded, and whether a value follows.
 const SILENT: [(&str, bool); 8] = [
     ("-o", true),
     ("--output", true),
@@ -41,7 +41,7 @@ pub(super) fn title(recording: &Recording, selection: &Selection<'_>, count: boo
     format!("{name} {event}, {what}{length}{idle}")
 }
 
-/// The word after a weight.
+/// The unit or noun after a weight.
 pub(super) fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
     match selection.shown.unit {
         _ if is_count => format!("{}s", selection.shown.noun),
@@ -52,7 +52,7 @@ pub(super) fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
     }
 }
 
-/// The command and the date, unless something else or nothing is asked for.
+/// The command and the date, unless the options replace or omit them.
 pub(super) fn subtitle(recording: &Recording, options: &ExportOptions) -> Option<String> {
     if options.subtitle.is_some() {
         return options.subtitle.clone();
@@ -65,8 +65,8 @@ pub(super) fn subtitle(recording: &Recording, options: &ExportOptions) -> Option
     (!options.no_meta && !parts.is_empty()).then(|| parts.join("  "))
 }
 
-/// The words of a command of `prof record` that say what was recorded: without where it was written, and without the folders
-/// that `prof` itself is in. The words of a program that it ran are left as they are.
+/// The arguments of a `prof record` command that say what was recorded: without the output file, and without the
+/// directory of `prof` itself. The command line of a recorded program is kept as it is.
 fn telling(command: &[String]) -> Vec<&str> {
     let mut words = command.iter().map(String::as_str);
     let mut kept: Vec<&str> = Vec::new();
@@ -78,14 +78,14 @@ fn telling(command: &[String]) -> Vec<&str> {
             kept.extend(words);
             break;
         }
-        // What begins like this is a name of a file in the same word.
+        // Options with the file name attached.
         let is_joined = word.starts_with("--output=")
             || (word.starts_with("-o") && word.len() > 2 && !word.starts_with("-o="));
         match SILENT.iter().find(|(silent, _)| *silent == word) {
             Some((_, true)) => drop(words.next()),
             Some((_, false)) => {}
             None if is_joined || word.starts_with("-o=") => {}
-            // The program that is recorded, and its own words.
+            // The recorded program and its arguments.
             None if !word.starts_with('-') && !takes_value(kept.last().copied()) && kept.len() > 1 => {
                 kept.push(word);
                 kept.extend(words);
@@ -97,7 +97,7 @@ fn telling(command: &[String]) -> Vec<&str> {
     kept
 }
 
-/// Whether the option before a word takes it as its value.
+/// Whether the option before an argument takes it as its value.
 fn takes_value(before: Option<&str>) -> bool {
     before.is_some_and(|before| before.starts_with('-') && !FLAGS.contains(&before) && !before.contains('='))
 }

@@ -1,38 +1,38 @@
-//! What an export format is, and what is written of one.
+//! Interface of an export format.
 
 use crate::report::analysis::Analysis;
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
-/// A format that a recording is exported to.
+/// An export format.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub(super) name: &'static str,
-    /// Endings of file names that ask for it, with the dot. The first is that of files that are named for the user.
+    /// File name endings that select the format, with the dot. Generated file names use the first.
     pub(super) endings: &'static [&'static str],
-    /// How the names of files begin that ask for it, whatever they end in.
+    /// File name prefix that selects the format, whatever the ending.
     pub(super) beginning: Option<&'static str>,
-    /// Whether its files are no text.
+    /// Whether the files are binary rather than text.
     pub(super) is_binary: bool,
-    /// The key that chooses it in the terminal, and its label there; `None` where it is not offered.
+    /// Key that selects the format in the terminal, and its label there; `None` if it is not offered.
     pub(super) key: Option<(char, &'static str)>,
-    /// Does all that can fail, before a file is made.
+    /// Does everything that can fail before a file is created.
     pub(super) render: Render,
 }
 
-/// How a format is made ready to be written.
+/// How a format renders a selection.
 #[derive(Debug)]
 pub(super) enum Render {
-    /// Formats of other tools, which hold several events: of the waits besides the running time, where nothing was chosen.
+    /// Formats of other tools that hold several events: waits in addition to running time, unless a metric was chosen.
     Stacks(for<'r> fn(Selection<'r>, &ExportOptions) -> Box<dyn Rendered + 'r>),
-    /// In any way; it may find that the samples cannot be had in this format.
+    /// Any other format; it may find that it cannot represent the samples.
     Any(for<'r> fn(&'r Analysis, Selection<'r>, &ExportOptions) -> anyhow::Result<Box<dyn Rendered + 'r>>),
 }
 
 impl Exporter {
-    /// What a format is where it does not say otherwise: text, and not offered in the terminal.
+    /// Defaults for the fields of a format: text, and not offered in the terminal.
     pub(super) const NONE: Self = Exporter {
         name: "",
         endings: &[],
@@ -43,16 +43,16 @@ impl Exporter {
     };
 }
 
-/// An export that only has to be written.
+/// An export that is ready to be written.
 pub(crate) trait Rendered {
-    /// Writes all of it.
+    /// Writes the whole file.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     fn write(&self, out: &mut dyn Write) -> io::Result<()>;
 
-    /// What the recording has and the file does not, for people. Quotes foreign names.
+    /// What the recording has and the file lacks, for people. Quotes foreign names.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

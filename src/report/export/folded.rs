@@ -1,4 +1,4 @@
-//! Merged stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack; `comm (tid 7)` where each thread is for itself.
+//! Folded stacks: `comm;root;…;leaf WEIGHT`, one line per distinct stack; `comm (tid 7)` where threads are not merged.
 //!
 //! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
@@ -11,7 +11,7 @@ use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
-/// The lines of a selection, which are made when they are written.
+/// The lines of a selection, which are generated on writing.
 #[derive(Debug)]
 struct FoldedLines {
     tree: TextTree,
@@ -19,7 +19,7 @@ struct FoldedLines {
 }
 
 impl FoldedLines {
-    /// Weights in the event's unit, or numbers of samples and waits with `count`.
+    /// Weights are in the event's unit, or numbers of samples and waits with `count`.
     fn new(selection: &Selection<'_>, names: NameStyle, order: StackOrder, count: bool) -> Self {
         FoldedLines { tree: TextTree::new(selection, names, order), count }
     }
@@ -31,7 +31,7 @@ impl Rendered for FoldedLines {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "folded",
     endings: &[".folded", ".collapsed"],
@@ -50,10 +50,10 @@ fn render<'r>(
     Ok(Box::new(FoldedLines::new(&selection, names, order, options.count)))
 }
 
-/// The folded stacks of `selection`, weights in the event's unit, or as numbers of samples and waits with `count`.
+/// The folded stacks of `selection`, with weights in the event's unit, or as numbers of samples and waits with `count`.
 pub fn folded(selection: &Selection<'_>, names: NameStyle, count: bool) -> String {
     let mut out = Vec::new();
-    // A vector takes everything, and lines are text.
+    // Writing to a vector never fails, and the lines are valid UTF-8.
     let _ = FoldedLines::new(selection, names, StackOrder::RootFirst, count).write(&mut out);
     String::from_utf8(out).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The formats of this version. A new one is a file, here or in `tools`, and a line in the table.
+//! The formats of this version. A new format is a file, here or in `tools`, and a line in the table.
 
 use super::exporter::{Exporter, Render, Rendered};
 use super::tools::stacks::with_waits;
@@ -17,11 +17,11 @@ pub struct ExportFormat(&'static Exporter);
 /// Options of `prof export`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExportRequest {
-    /// What is written.
+    /// Format of the output.
     pub(crate) format: ExportFormat,
-    /// Where it goes.
+    /// Where to write it.
     pub(crate) destination: ReportDestination,
-    /// Of which samples, and how.
+    /// Samples and frames to export, and how.
     pub(crate) options: ExportOptions,
 }
 
@@ -34,13 +34,13 @@ impl PartialEq for ExportFormat {
 impl Eq for ExportFormat {}
 
 impl ExportFormat {
-    /// A flame graph for a browser.
+    /// Flame graph for a browser.
     pub(crate) const SVG: Self = Self(&svg::EXPORTER);
-    /// One line for each distinct stack.
+    /// Folded stacks: one line per distinct stack.
     pub(crate) const FOLDED: Self = Self(&folded::EXPORTER);
-    /// A page for a browser.
+    /// Page for a browser.
     pub(crate) const HTML: Self = Self(&html::EXPORTER);
-    /// All of them.
+    /// All formats.
     pub(crate) const ALL: [Self; 10] = [
         Self::SVG,
         Self::HTML,
@@ -54,16 +54,16 @@ impl ExportFormat {
         Self(&perf_script::EXPORTER),
     ];
 
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// That it may be written to standard output.
+    /// Checks that the format may be written to standard output.
     ///
     /// # Errors
     ///
-    /// When that is a terminal, and files of this format are no text.
+    /// Fails when standard output is a terminal and the format is binary.
     pub(super) fn check_stdout(self) -> Result<(), Failure> {
         if !self.0.is_binary || !std::io::stdout().is_terminal() {
             return Ok(());
@@ -73,12 +73,12 @@ impl ExportFormat {
             .hint(format!("to a file:  -o NAME{}", self.ending())))
     }
 
-    /// The key that chooses it in the terminal, and its label there; `None` where it is not offered.
+    /// Key that selects the format in the terminal, and its label there; `None` if it is not offered.
     pub(crate) fn key(self) -> Option<(char, &'static str)> {
         self.0.key
     }
 
-    /// The ending of files that are named for the user, with the dot.
+    /// Ending of generated file names, with the dot.
     pub(super) fn ending(self) -> &'static str {
         self.0.endings.first().copied().unwrap_or_default()
     }
@@ -88,14 +88,14 @@ impl ExportFormat {
         Self::ALL.map(Self::name).join("|")
     }
 
-    /// The format that the ending of `path` names.
+    /// The format that the name of `path` selects.
     ///
     /// # Errors
     ///
-    /// A usage failure that lists the formats of this version.
+    /// Returns a usage error that lists the formats of this version.
     pub(crate) fn of_path(path: &Path) -> Result<Self, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        // What says more wins: `.speedscope.json` over `.json`.
+        // The longest match wins: `.speedscope.json` over `.json`.
         let found = Self::ALL.into_iter().filter_map(|format| Some((format.suits(&name)?, format)));
         found.max_by_key(|(length, _)| *length).map(|(_, format)| format).ok_or_else(|| {
             let ways = Self::ALL.map(Self::ways).join(", ");
@@ -105,14 +105,14 @@ impl ExportFormat {
         })
     }
 
-    /// How many characters of a file's name ask for this format; `None` where none do.
+    /// Number of characters of a file name that select this format; `None` if none do.
     fn suits(self, name: &str) -> Option<usize> {
         let ending = self.0.endings.iter().filter(|ending| name.ends_with(**ending));
         let beginning = self.0.beginning.filter(|beginning| name.starts_with(beginning));
         ending.copied().chain(beginning).map(str::len).max()
     }
 
-    /// The names of files that ask for it.
+    /// File names that select the format.
     fn ways(self) -> String {
         let beginning = self.0.beginning.map(|beginning| format!("{beginning}*"));
         beginning
@@ -122,11 +122,11 @@ impl ExportFormat {
             .join(", ")
     }
 
-    /// What is to be written of `recording`.
+    /// Renders `recording`.
     ///
     /// # Errors
     ///
-    /// When no sample matches, or the samples cannot be had in this format.
+    /// Fails when no sample matches, or the format cannot represent the samples.
     pub(super) fn render<'r>(
         self,
         recording: &'r Analysis,

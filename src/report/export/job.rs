@@ -1,4 +1,4 @@
-//! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
+//! Writes what a screen shows to a new file with an unused name.
 
 use super::exporter::Rendered;
 use super::formats::ExportFormat;
@@ -11,26 +11,26 @@ use crate::report::print::output;
 use crate::report::print::text::page::Page;
 use std::path::PathBuf;
 
-/// Names that are tried before giving up: `prof-1.svg`, `prof-2.svg`, ...
+/// Limit on the names to try: `prof-1.svg`, `prof-2.svg`, ...
 const MOST_NAMES: u32 = 10_000;
 
-/// The kinds of files that can be written of a screen.
+/// Formats in which a screen can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportShape {
-    /// What `prof export` writes.
+    /// A format of `prof export`.
     Format(ExportFormat),
-    /// A report.
+    /// The text of a report.
     Text,
 }
 
 impl ExportShape {
-    /// Those that the terminal offers.
+    /// The formats that the terminal offers.
     pub(crate) fn offered() -> impl Iterator<Item = (Self, char, &'static str)> {
         let all = ExportFormat::ALL.into_iter().map(ExportShape::Format).chain([ExportShape::Text]);
         all.filter_map(|shape| shape.key().map(|(letter, label)| (shape, letter, label)))
     }
 
-    /// The key that chooses it in the terminal, and its label there.
+    /// Key that selects the format in the terminal, and its label there.
     fn key(self) -> Option<(char, &'static str)> {
         match self {
             ExportShape::Format(format) => format.key(),
@@ -38,7 +38,7 @@ impl ExportShape {
         }
     }
 
-    /// The ending of its files, with the dot.
+    /// Ending of the files, with the dot.
     fn ending(self) -> &'static str {
         match self {
             ExportShape::Format(format) => format.ending(),
@@ -47,27 +47,27 @@ impl ExportShape {
     }
 }
 
-/// One file to write.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExportJob {
-    /// Which samples and frames.
+    /// Samples and frames to include.
     pub(crate) common: CommonOptions,
-    /// The kind of file.
+    /// Format of the file.
     pub(crate) shape: ExportShape,
-    /// The report, for text.
+    /// View of the report, for text.
     pub(crate) view: ReportView,
-    /// The order of its rows.
+    /// Order of the rows of the report.
     pub(crate) sort: SortKey,
-    /// Where the files are put, and how their names begin: `/tmp/prof` for `/tmp/prof-1.svg`.
+    /// Directory and prefix of the file name: `/tmp/prof` for `/tmp/prof-1.svg`.
     pub(crate) stem: PathBuf,
 }
 
 impl ExportJob {
-    /// Writes the file; returns its name, and what the recording has and the file does not, for people.
+    /// Writes the file; returns its path, and what the recording has and the file lacks, for people.
     ///
     /// # Errors
     ///
-    /// When no sample matches or the file cannot be written.
+    /// Fails when no sample matches or the file cannot be written.
     pub(crate) fn run(&self, recording: &Analysis) -> anyhow::Result<(PathBuf, Vec<String>)> {
         let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
@@ -75,7 +75,7 @@ impl ExportJob {
             name.push(format!("-{number}{}", self.shape.ending()));
             let path = PathBuf::from(name);
             let destination = ReportDestination::File { path: path.clone(), force: false };
-            // Something of that name is there, whatever it is.
+            // The name is taken, whatever kind of file it is.
             if privilege::as_user(|| std::fs::symlink_metadata(&path)).is_ok() {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! A recording as a file for other programs, written whole or not at all: a file a format, and one table of them. What is
-//! shown was selected elsewhere; nothing here filters or counts.
+//! Exports of a recording for other programs, written as a whole or not at all: one file per format, and one table of
+//! them. The samples are selected elsewhere; nothing here filters or counts.
 
 mod caption;
 mod exporter;
@@ -26,8 +26,8 @@ pub(crate) use tools::pprof::messages as pprof_messages;
 ///
 /// # Errors
 ///
-/// When the profile cannot be read, no sample matches, or the output cannot be written; an output that
-/// exists is not touched unless the options say so.
+/// Fails when the profile cannot be read, no sample matches, or the output cannot be written. An existing output is not
+/// replaced unless the options say so.
 pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     output::check(&request.destination)?;
     if request.destination == ReportDestination::Stdout {
@@ -43,13 +43,13 @@ pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     })?;
     for note in rendered.notes() {
         let line = format!("note: {note}");
-        // With standard error closed there is no one to tell.
+        // If standard error is closed, there is nowhere to print it.
         let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
     }
     Ok(())
 }
 
-/// The exported bytes.
+/// The exported bytes, for tests.
 #[cfg(test)]
 pub(super) fn render(
     recording: &Analysis,

@@ -14,18 +14,19 @@ const fn rgb(value: u32) -> Color {
     Color { r: (value >> 16) as u8, g: (value >> 8) as u8, b: value as u8 }
 }
 
-/// Threads, and what is no code.
+/// Threads, and what is not code.
 const GREY: Color = rgb(0xd9_d9d9);
 
-/// The colour of every frame: its kind gives the hue, its name a slightly different lightness. The first
-/// of several frames with the same text decides. What occurs in nothing but waits is blue.
+/// The colour of every frame: its kind sets the hue, its name a slightly different lightness. The first of several
+/// frames with the same text decides. Frames that occur only in waits are blue.
 pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap {
     let mut palette = PaletteMap::default();
     palette.insert("", GREY);
     for thread in thread_texts(selection) {
         palette.insert(thread, GREY);
     }
-    // Of each label and mark whether it is in nothing but waits; the order of their first boxes decides between equal texts.
+    // Whether each label and mark occurs only in waits, with the order of first occurrence, which decides between equal
+    // texts.
     let mut seen: FxHashMap<(LabelId, usize), (usize, bool)> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         let is_wait = groups.iter().all(|group| group.activity.reason().is_some());
@@ -51,7 +52,7 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
     palette
 }
 
-/// Colours that stay apart for colour-blind eyes (Okabe and Ito).
+/// Colours that colour-blind people can tell apart (Okabe and Ito).
 fn hue(kind: LabelKind) -> Color {
     match kind {
         LabelKind::Program => rgb(0xe6_9f00),
@@ -63,7 +64,8 @@ fn hue(kind: LabelKind) -> Color {
     }
 }
 
-/// The same for what waits: blues, in which reasons stand out; the wait for a CPU is no wait for anybody else.
+/// The colours for waits: blues in which reasons stand out. Waiting for a CPU is purple, since the
+/// thread was ready to run.
 fn waiting_hue(kind: LabelKind) -> Color {
     match kind {
         LabelKind::Program => rgb(0x9c_c3e6),
@@ -78,14 +80,14 @@ fn waiting_hue(kind: LabelKind) -> Color {
     }
 }
 
-/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes), and `turned` a little towards its
-/// neighbours: boxes of one kind lie next to each other.
+/// `color`, made lighter by 0 to 24 % depending on the name (by FNV-1a, so that it never changes). With `turned` the
+/// hue shifts a little, too, since boxes of one kind lie next to each other.
 fn shaded(color: Color, name: &str, turned: bool) -> Color {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let percent = (hash >> 32) % 25;
-    // At most 255: the difference to white is only made smaller.
+    // At most 255, since the distance to white only shrinks.
     let lighter = |channel: u8| channel + (u64::from(255 - channel) * percent / 100) as u8;
     let turn = if turned { (hash >> 16) % 29 } else { 14 } as i16 - 14;
     let green = (i16::from(lighter(color.g)) + turn).clamp(0, 255) as u8;

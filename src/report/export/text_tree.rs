@@ -1,5 +1,5 @@
-//! The distinct stacks of a selection by their text, as a tree: what has several frames in common is there once, however
-//! deep it is and however many stacks have it. Lines are made one after the other, when they are written.
+//! The distinct stacks of a selection by their text, as a tree: common frames are stored once, however deep and however
+//! many stacks share them. Lines are generated one by one as they are written.
 
 use crate::base::safe_text;
 use crate::report::model::amount::Amount;
@@ -10,65 +10,65 @@ use crate::report::options::ThreadSplit;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 
-/// Number of a text of a [`TextTree`].
+/// Index of a text of a [`TextTree`].
 type TextId = u32;
 
-/// Number of a node of a [`TextTree`]; the first one is the root, which has no text.
+/// Index of a node of a [`TextTree`]; node 0 is the root, which has no text.
 type NodeId = u32;
 
 /// A frame below its callers.
 #[derive(Debug)]
 struct TextTreeNode {
     text: TextId,
-    /// Frames above it, the thread among them.
+    /// Number of frames from the thread to this one, both included; 0 for the root.
     depth: u32,
-    /// Of the stacks that end here.
+    /// Amount of the stacks that end here.
     own: Amount,
-    /// Sorted by their texts.
+    /// Children, sorted by text.
     children: Vec<NodeId>,
 }
 
-/// The distinct stacks: `comm;root;…;leaf`, `comm (tid 7)` where each thread is for itself, `root;…;leaf` where all are one.
+/// The distinct stacks: `comm;root;…;leaf`, `comm (tid 7)` where threads are not merged, `root;…;leaf` where all are.
 #[derive(Debug)]
 pub(super) struct TextTree {
     texts: Vec<String>,
     nodes: Vec<TextTreeNode>,
 }
 
-/// In which order a stack's frames come.
+/// Order of the frames of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StackOrder {
-    /// The thread, its root, and what that calls.
+    /// The thread, its root frame, and down to the leaf.
     RootFirst,
-    /// Where the time was spent, its caller, and so on up to the thread.
+    /// The leaf, its caller, and so on up to the thread.
     LeafFirst,
 }
 
-/// In which order lines come.
+/// Order of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// By their bytes.
+    /// Sorted by bytes.
     Bytes,
-    /// Frame by frame: all stacks that share a caller stand together, a stack before those that go on from it.
+    /// Frame by frame: stacks that share a caller are adjacent, and a stack comes before its extensions.
     Frames,
 }
 
-/// One step on the way through the tree.
+/// A pending step of the traversal.
 enum Visit {
-    /// The stack that ends here.
+    /// Emit the stack that ends here.
     Stack(NodeId),
-    /// Those that go on from here.
+    /// Descend to the stacks that continue from here.
     Below(NodeId),
-    /// The text is again so long, bytes.
+    /// Truncate the text to this length, bytes.
     Back(usize),
 }
 
-/// The text in front of the stacks of each task, by its id; none where threads are all one.
+/// The text in front of the stacks of each task, by task id; empty where all threads are merged.
 pub(super) fn thread_texts(selection: &Selection<'_>) -> Vec<String> {
     thread_names(selection).iter().map(|name| safe_text::folded(name)).collect()
 }
 
-/// The same as foreign text.
+/// The same, as foreign text.
 pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
     let split = selection.thread_split().unwrap_or(ThreadSplit::Name);
     let tables = &selection.profile.tables;
@@ -76,7 +76,7 @@ pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
 }
 
 impl TextTree {
-    /// Names are written in the style of `names`.
+    /// The tree of `selection`, with names in the style of `names`.
     pub(super) fn new(selection: &Selection<'_>, names: NameStyle, order: StackOrder) -> Self {
         let mut builder = Builder {
             selection,
@@ -117,14 +117,14 @@ impl TextTree {
         builder.finish()
     }
 
-    /// Without the boxes that have less than `least` of the weight: what is in them ends in their callers.
+    /// Removes boxes with less than `least` of the weight; their weight is added to their callers.
     pub(super) fn without_less_than(&mut self, least: f64, count: bool) {
         let totals = self.totals();
         self.cut(|id, _| (value(totals[id as usize], count) as f64) < least);
     }
 
-    /// The total of the largest box after the `most` largest ones; `None` where there are no more boxes than that. Many may
-    /// have the same.
+    /// The total of the largest box after the `most` largest ones; `None` if there are no more boxes than that. Several
+    /// boxes may have the same total.
     pub(super) fn least_of_largest(&self, most: usize, count: bool) -> Option<u64> {
         let mut totals: Vec<u64> =
             self.totals().into_iter().map(|total| value(total, count)).filter(|&n| n > 0).collect();
@@ -132,26 +132,26 @@ impl TextTree {
         totals.get(most).copied()
     }
 
-    /// Frames deeper than `depth`, the thread not counted, end in their callers.
+    /// Removes frames deeper than `depth`, not counting the thread; their weight is added to their callers.
     pub(super) fn without_deeper_than(&mut self, depth: u32) {
         self.cut(|_, node| node.depth > depth + 1);
     }
 
-    /// Most frames of a stack.
+    /// Most frames of a stack, not counting the thread.
     pub(super) fn depth(&self) -> u32 {
         self.nodes.iter().map(|node| node.depth.saturating_sub(1)).max().unwrap_or(0)
     }
 
-    /// Boxes if no stack had more than `depth` frames.
+    /// Number of boxes if no stack had more than `depth` frames.
     pub(super) fn boxes_within(&self, depth: u32) -> usize {
         self.nodes.iter().filter(|node| node.depth > 0 && node.depth <= depth + 1).count()
     }
 
-    /// Bytes of all lines if no stack had more than `depth` frames.
+    /// Size of all lines if no stack had more than `depth` frames, bytes.
     pub(super) fn bytes_within(&self, depth: u32) -> u64 {
         let mut lengths = vec![0u64; self.nodes.len()];
         let mut sum = 0u64;
-        // Callers come before what they call.
+        // Callers come before callees.
         for (id, node) in self.nodes.iter().enumerate() {
             for &child in &node.children {
                 let text = &self.texts[self.nodes[child as usize].text as usize];
@@ -165,7 +165,7 @@ impl TextTree {
         sum
     }
 
-    /// Has what is below the boxes that `is_cut` end in their callers.
+    /// Removes the boxes for which `is_cut` is true and everything below them; their weight is added to their callers.
     fn cut(&mut self, is_cut: impl Fn(NodeId, &TextTreeNode) -> bool) {
         let totals = self.totals();
         for id in 0..self.nodes.len() {
@@ -180,7 +180,7 @@ impl TextTree {
         }
     }
 
-    /// Leaves nothing of boxes that were cut, and of all below them.
+    /// Clears boxes that were cut, and everything below them.
     fn empty(&mut self, mut pending: Vec<NodeId>) {
         while let Some(id) = pending.pop() {
             let node = &mut self.nodes[id as usize];
@@ -189,7 +189,7 @@ impl TextTree {
         }
     }
 
-    /// What ends in each box or below.
+    /// Total of each box: what ends in the box or below it.
     fn totals(&self) -> Vec<Amount> {
         let mut totals: Vec<Amount> = self.nodes.iter().map(|node| node.own).collect();
         for (id, node) in self.nodes.iter().enumerate().rev() {
@@ -202,11 +202,11 @@ impl TextTree {
     }
 
     /// Calls `line` with the text and the value of each stack: its weight, or the number of samples and waits with
-    /// `count`. Stacks without either are left out.
+    /// `count`. Stacks whose value is 0 are left out.
     ///
     /// # Errors
     ///
-    /// The first one that `line` has, with which it ends.
+    /// Stops at the first error of `line` and returns it.
     pub(super) fn lines<E>(
         &self,
         order: Order,
@@ -236,7 +236,7 @@ impl TextTree {
         Ok(())
     }
 
-    /// What comes below a box, in order.
+    /// Pushes the steps below a box, in order.
     fn push_children(&self, pending: &mut Vec<Visit>, id: NodeId, order: Order, count: bool) {
         let mut visits = Vec::new();
         for &child in &self.nodes[id as usize].children {
@@ -250,7 +250,7 @@ impl TextTree {
             }
         }
         if order == Order::Bytes {
-            // What stands in the line after the callers; of those that go on, as far as it is the same in all of them.
+            // Compares what follows the callers in a line; for stacks that continue, the part they all share.
             visits.sort_by_cached_key(|(own, visit)| match visit {
                 Visit::Stack(id) => format!("{} {own}", self.text(*id)),
                 Visit::Below(id) => format!("{};", self.text(*id)),
@@ -276,13 +276,13 @@ fn value(amount: Amount, count: bool) -> u64 {
     if count { amount.count() } else { amount.weight }
 }
 
-/// Kinds of steps that are marked in different ways.
+/// Number of kinds of steps with different marks.
 const KINDS: usize = 3;
 
-/// What marks a step's kind in folded lines.
+/// The mark of each kind in folded lines.
 pub(super) const SUFFIXES: [&str; KINDS] = ["", "_[i]", "_[k]"];
 
-/// Which of [`SUFFIXES`] a step has.
+/// Index in [`SUFFIXES`] of the mark of a step.
 pub(super) fn kind_of(step: &Step) -> usize {
     match step {
         Step { is_kernel: true, .. } => 2,
@@ -291,14 +291,14 @@ pub(super) fn kind_of(step: &Step) -> usize {
     }
 }
 
-/// A tree to which stacks are added.
+/// Builds a tree from stacks.
 struct Builder<'s, 'p> {
     selection: &'s Selection<'p>,
     names: NameStyle,
     ids: FxHashMap<String, TextId>,
     of_label: Vec<[TextId; KINDS]>,
     children: FxHashMap<(NodeId, TextId), NodeId>,
-    /// The stack that was added last, with its nodes: neighbours share their first frames.
+    /// The stack that was added last, with its nodes: consecutive stacks share their first frames.
     last: Vec<(TextId, NodeId)>,
     tree: TextTree,
 }
@@ -355,7 +355,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// What a step is called in folded lines.
+/// Name of a step in folded lines.
 pub(super) fn step_text(selection: &Selection<'_>, label: LabelId, names: NameStyle) -> String {
     safe_text::folded(&selection.labels.get(label).text(names))
 }

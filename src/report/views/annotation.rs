@@ -1,8 +1,8 @@
-//! One function, line by line and instruction by instruction, with what each cost.
+//! A function with its costs by line and by instruction.
 //!
-//! A sample counts once: for the line of the innermost call of the function on its stack. `own` is time in the function itself,
-//! `inlined` time in functions that are inlined into it there, `total` both and what it calls. So the `own` and `total` of all
-//! lines add up to what the flat table has for the function. An address that is returned to belongs to its call.
+//! A sample counts once: for the line of the innermost call of the function on its stack. `own` is time in the function
+//! itself, `inlined` time in functions that are inlined there, `total` both plus what it calls. So `own` and `total` of
+//! all lines add up to those of the function in the flat table. A return address counts for its call instruction.
 
 use crate::profile::code::function_code::FunctionCode;
 use crate::profile::{Location, ModuleId, Profile, StringId};
@@ -17,27 +17,27 @@ use std::collections::BTreeMap;
 /// A function with its costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Annotation {
-    /// Samples that end in it.
+    /// Amount of samples that end in the function.
     pub(crate) own: Amount,
-    /// Samples that end in functions inlined into it.
+    /// Amount of samples that end in functions inlined into it.
     pub(crate) inlined: Amount,
-    /// Samples that have it on their stack.
+    /// Amount of samples with the function on their stack.
     pub(crate) total: Amount,
-    /// Lines with code or samples: those of the heaviest file first, each file from top to bottom. The empty file and line 0 are
-    /// what no line is known of.
+    /// Lines with code or samples: the heaviest file first, each file from top to bottom. The empty file and line 0
+    /// collect what has no known line.
     pub(crate) lines: Vec<AnnotatedLine>,
-    /// Instructions of the code in the recording, and those that were sampled without their code; by address.
+    /// Instructions of the recorded code, and sampled instructions whose code was not recorded; by address.
     pub(crate) instructions: Vec<AnnotatedInstruction>,
-    /// The parts of the code in the recording.
+    /// Ranges of the function whose code was recorded.
     pub(crate) parts: Vec<AnnotatedPart>,
 }
 
-/// A line of its source.
+/// A source line of the function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnnotatedLine {
     /// The file, as the compiler recorded it.
     pub(crate) file: StringId,
-    /// The line; 0: unknown.
+    /// Line number; 0 if unknown.
     pub(crate) line: u32,
     /// As for the function.
     pub(crate) own: Amount,
@@ -45,57 +45,57 @@ pub(crate) struct AnnotatedLine {
     pub(crate) inlined: Amount,
     /// As for the function.
     pub(crate) total: Amount,
-    /// Its code: the line's own first, then what is inlined there, in the order of addresses.
+    /// Code of the line: its own first, then code inlined there, in the order of addresses.
     pub(crate) groups: Vec<InlineGroup>,
 }
 
-/// Code of a line that is in one line of one inlined function, or its own.
+/// Code of a line that belongs to the same chain of inlined calls, or the line's own code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InlineGroup {
-    /// The inlined calls, the outermost first, each with the line that is executed in it; empty for the line's own code.
+    /// Inlined calls, outermost first, each with the line being executed in it; empty for the line's own code.
     pub(crate) chain: Vec<InlineStep>,
-    /// Samples that end in it.
+    /// Amount of samples that end in the group.
     pub(crate) own: Amount,
-    /// Numbers of its instructions, in the order of addresses.
+    /// Indices of its instructions, in the order of addresses.
     pub(crate) instructions: Vec<usize>,
 }
 
-/// An inlined function, and where in it.
+/// An inlined function and the line in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct InlineStep {
-    /// Its name in full. Foreign text.
+    /// Full name. Foreign text.
     pub(crate) name: String,
-    /// The file; the empty string when unknown.
+    /// File; the empty string if unknown.
     pub(crate) file: StringId,
-    /// The line; 0 when unknown.
+    /// Line number; 0 if unknown.
     pub(crate) line: u32,
 }
 
 /// An instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnnotatedInstruction {
-    /// Where it is.
+    /// Place of the instruction.
     pub(crate) at: CodePlace,
-    /// What it says; `None` where its code is not in the recording. Has foreign names in it.
+    /// Disassembly; `None` if the code was not recorded. Contains foreign names.
     pub(crate) text: Option<String>,
-    /// Its bytes.
+    /// Machine code bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Samples that end there.
+    /// Amount of samples that end there.
     pub(crate) own: Amount,
-    /// Those, and samples of what it calls.
+    /// Amount of samples that end there or in what it calls.
     pub(crate) total: Amount,
-    /// Its line, a number of the annotation's lines.
+    /// Index of its line in the annotation.
     pub(crate) line: usize,
-    /// Its group in that line.
+    /// Index of its group in that line.
     pub(crate) group: usize,
 }
 
-/// A part of the function whose code is in the recording.
+/// A range of the function whose code was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AnnotatedPart {
-    /// Its address.
+    /// Start address.
     pub(crate) address: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub(crate) length: u64,
     /// Length of the function that owns the code, bytes.
     pub(crate) function_bytes: u64,
@@ -134,8 +134,8 @@ struct Tallies {
 }
 
 impl Annotation {
-    /// That of the function `name` in the module of path `module`, by the samples of `selection`, which is one by address.
-    /// With `inline` inlined functions are for themselves.
+    /// The annotation of the function `name` in the module with path `module`, from the samples of `selection`, which
+    /// must be one by address. With `inline`, inlined functions are functions of their own.
     pub(crate) fn new(
         selection: &Selection<'_>,
         name: &str,
@@ -165,7 +165,7 @@ impl Annotation {
         tallies.finish(selection.profile, parts)
     }
 
-    /// Samples in its code: its own and those of what is inlined into it.
+    /// Amount of samples in the code of the function: its own and that of functions inlined into it.
     pub(crate) fn in_code(&self) -> Amount {
         let mut sum = self.own;
         sum.add(self.inlined);
@@ -174,7 +174,7 @@ impl Annotation {
 }
 
 impl Tallies {
-    /// Adds samples of one stack, in which the step `innermost` is the innermost of the function.
+    /// Adds samples of one stack; the step `innermost` is the innermost call of the function.
     fn add(&mut self, selection: &Selection<'_>, path: &[Step], innermost: usize, amount: Amount) {
         let label = |step: &Step| selection.labels.get(step.label);
         let place = |step: &Step| {
@@ -218,7 +218,7 @@ impl Tallies {
         }
     }
 
-    /// Adds the instructions of `code` that are the function's; returns whether there are any.
+    /// Adds the instructions of `code` that belong to the function; returns whether there are any.
     fn add_code(
         &mut self,
         profile: &Profile,
@@ -307,7 +307,7 @@ impl Tallies {
     }
 }
 
-/// Has each line begin with its own code.
+/// Puts the own code of each line first.
 fn own_code_first(lines: &mut [AnnotatedLine], instructions: &mut [AnnotatedInstruction]) {
     for line in lines {
         line.groups.sort_by_key(|group| !group.chain.is_empty());

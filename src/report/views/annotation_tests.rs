@@ -38,7 +38,7 @@ fn add_work(profile: &mut Profile) {
     let at_step = stack(main, 0x1006, false, vec![inner(33), own(12)]);
     let in_call = stack(main, 0x1006, true, vec![own(11)]);
     let in_helper = stack(Some(in_call), 0x2000, false, vec![called]);
-    // It calls itself from its call.
+    // A recursive call at its call instruction.
     let again = stack(Some(in_call), 0x1008, false, vec![own(13)]);
     let sample = profile.events[0].sample(0);
     for (stack, times) in [(at_push, 4), (at_step, 3), (in_helper, 2), (again, 1)] {

@@ -15,7 +15,7 @@ use std::ops::Range;
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// Position among the nodes.
+    /// Index of the node.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -24,32 +24,32 @@ impl NodeId {
 /// One call path: a label called from its parent's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What is called.
+    /// The called function or other label.
     pub(crate) label: LabelId,
-    /// It was inlined into its parent (into its child, in an inverted tree).
+    /// Whether it was inlined into its parent (in an inverted tree, into its child).
     pub(crate) is_inlined: bool,
-    /// Kernel code.
+    /// Whether it is kernel code.
     pub(crate) is_kernel: bool,
-    /// Where it is called from; `None` for a root.
+    /// The caller's node; `None` for a root.
     pub(crate) parent: Option<NodeId>,
     /// Distance from the root, 0 for a root.
     pub(crate) depth: u32,
-    /// Samples that end here.
+    /// Amount of samples that end here.
     pub(crate) own: Amount,
-    /// Samples that end here or below.
+    /// Amount of samples that end here or below.
     pub(crate) total: Amount,
-    /// Where its children are among those of all nodes.
+    /// Range of its children in the list of all children.
     children: ChildRange,
 }
 
 impl Node {
-    /// Whether something is called from here.
+    /// Whether it has callees.
     pub(crate) fn has_children(&self) -> bool {
         self.children.count > 0
     }
 }
 
-/// A part of the list of all children.
+/// A range of the list of all children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct ChildRange {
     start: u32,
@@ -65,9 +65,9 @@ impl ChildRange {
 /// Which end of a stack is the root of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The outermost caller: what is below a function is what it called.
+    /// The outermost caller: callees are below their callers.
     TopDown,
-    /// The leaf: what is below a function is who called it.
+    /// The leaf: callers are below their callees.
     BottomUp,
 }
 
@@ -75,14 +75,14 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTree {
     nodes: Vec<Node>,
-    /// The children of all nodes, those of one node next to each other.
+    /// The children of all nodes, siblings next to each other.
     children: Vec<NodeId>,
     roots: Vec<NodeId>,
     total: Amount,
 }
 
 impl CallTree {
-    /// The tree of all samples of `selection`, with its threads in front where it has them there.
+    /// The tree of all samples of `selection`, with its threads as roots if the selection asks for that.
     pub(crate) fn new(selection: &Selection<'_>, direction: Direction) -> Self {
         if let Some(threads) = selection.threads_in_front() {
             return Self::by_thread(selection, direction, threads);
@@ -95,7 +95,7 @@ impl CallTree {
         tree.finish(&selection.labels)
     }
 
-    /// The same with `threads` in front: a step for each thread (see [`Selection::thread_steps`]).
+    /// The same with `threads` as roots: a step per task (see [`Selection::thread_steps`]).
     pub(crate) fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
         let mut tree = TreeBuilder::default();
         let mut parts: Vec<(Step, Amount)> = Vec::new();
@@ -124,7 +124,7 @@ impl CallTree {
         &self.nodes[id.index()]
     }
 
-    /// What is called from the node `id`, heaviest first.
+    /// The callees of the node `id`, heaviest first.
     pub(crate) fn children(&self, id: NodeId) -> &[NodeId] {
         &self.children[self.node(id).children.range()]
     }
@@ -144,8 +144,7 @@ impl CallTree {
         self.total
     }
 
-    /// All nodes of which no ancestor was refused by `keep`, in display order: parents first, heavier
-    /// siblings first.
+    /// All nodes whose ancestors are all kept by `keep`, in display order: parents first, heavier siblings first.
     pub(crate) fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
         let mut order = Vec::new();
         let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
@@ -158,7 +157,7 @@ impl CallTree {
         order
     }
 
-    /// The labels from `id` to its root, `id` first.
+    /// The nodes from `id` to its root, `id` first.
     pub(crate) fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
@@ -168,14 +167,14 @@ impl CallTree {
         })
     }
 
-    /// All call paths at whose end samples were taken, heaviest first, each as one of its nodes with the
-    /// weight of the samples that end there. A function that calls itself counts once in a path, so that
-    /// paths that differ only in the depth of a recursion are one.
+    /// All call paths at the end of which samples were taken, heaviest first, each as one of its nodes with the weight
+    /// of the samples that end there. A function that calls itself counts once in a path, so that paths that differ
+    /// only in the depth of recursion are merged.
     pub(crate) fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
         let mut paths: Vec<(NodeId, u64)> = Vec::new();
         let mut path_of_node = vec![0usize; self.nodes.len()];
         let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();
-        // In display order a node comes after its parent, and of equal paths the first shown stays first.
+        // In display order a node comes after its parent, and among equal paths the first one shown stays first.
         for id in self.walk(|_| true) {
             let node = self.node(id);
             let path = match node.parent {
@@ -197,27 +196,27 @@ impl CallTree {
     }
 }
 
-/// What makes two children of one parent the same node. Steps differ in file and line, too, but
-/// those belong to the call site, not to the path.
+/// Identity of a child below its parent. Steps differ in file and line, too, but those belong to the call site, not to
+/// the path.
 type ChildKey = (Option<NodeId>, LabelId, bool);
 
-/// A tree to which paths are added one by one.
+/// Builds a tree from paths.
 #[derive(Debug, Default)]
 pub(crate) struct TreeBuilder {
     nodes: Vec<Node>,
     children: FxHashMap<ChildKey, NodeId>,
     total: Amount,
-    /// The nodes of the path that was added last under each root, root first.
+    /// The nodes of the path that was added last below each root, root first.
     last: FxHashMap<(LabelId, bool), Vec<NodeId>>,
 }
 
 impl TreeBuilder {
-    /// Adds a path, from the root of the tree on.
+    /// Adds a path, beginning at the root of the tree.
     pub(crate) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
         let mut steps = steps.peekable();
         let Some(root) = steps.peek().map(|step| (step.label, step.is_inlined)) else { return };
-        // Neighbouring paths of one root share their first steps: no need to look those up again. Threads that have the
-        // same stacks are roots that take turns.
+        // Consecutive paths with the same root share their first steps, which need no lookup. One path per root, since
+        // threads with the same stacks are roots that alternate.
         let mut last = std::mem::take(self.last.entry(root).or_default());
         let mut at = None;
         let mut is_shared = true;
@@ -264,7 +263,7 @@ impl TreeBuilder {
         id
     }
 
-    /// The tree, siblings in the order of their weight.
+    /// Finishes the tree, with siblings sorted by weight.
     pub(crate) fn finish(self, labels: &Labels) -> CallTree {
         let TreeBuilder { mut nodes, total, .. } = self;
         let (mut roots, mut children) = children_by_parent(&mut nodes);
@@ -286,8 +285,8 @@ impl TreeBuilder {
     }
 }
 
-/// The nodes without a parent, and the children of all others in one list, each in the order of their ids; says in the nodes
-/// where theirs are.
+/// The nodes without a parent, and the children of all others in one list, each in the order of their ids; stores the
+/// range of each node's children in the node.
 fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
     let ids = |nodes: &[Node]| (0..nodes.len() as u32).map(NodeId);
     let mut roots = Vec::new();
@@ -324,7 +323,7 @@ mod tests {
     fn the_heaviest_paths_are_those_where_most_samples_end() {
         let mut build = Build::new();
         let task = build.task(1, 1, "t", "t");
-        // No single sort path is heavy, but all depths together are.
+        // No single sort path is heavy, but the sum over all depths is.
         for depth in 1..=10 {
             let mut path = vec!["/x:main", "/x:run"];
             path.extend(std::iter::repeat_n("/x:sort", depth));
@@ -347,7 +346,7 @@ mod tests {
     fn threads_in_front_have_their_own_paths_and_all_children_are_listed_once() {
         let mut build = Build::new();
         let threads = ["a", "b", "c"].map(|name| build.task(1, u32::from(name.as_bytes()[0]), name, "app"));
-        // Every stack is of all threads, in turns, so that neighbouring paths are of different threads.
+        // Every stack occurs in all threads by turns, so that consecutive paths are of different threads.
         for (samples, path) in
             [(1, ["main", "run", "sort"]), (2, ["main", "run", "hash"]), (4, ["main", "load", "hash"])]
         {
@@ -374,7 +373,8 @@ mod tests {
                 assert!(tree.children(id).iter().all(|child| tree.node(*child).parent == Some(id)));
                 assert_eq!(node.has_children(), !tree.children(id).is_empty());
             }
-            // A thread, main, run, sort, hash, load, hash; sort or hash, run or load, main and the threads from there.
+            // A thread, main, run, sort, hash, load, hash; inverted, sort or hash, then run or load, main and the
+            // threads below.
             assert_eq!(tree.nodes().len(), if direction == Direction::TopDown { 21 } else { 17 });
         }
     }

@@ -1,26 +1,26 @@
 //! The boxes of a flame graph, in rows of cells.
 //!
-//! The edges of a box come from running totals and are rounded then, never its width: boxes of a row do not overlap,
-//! what is called from one place fills the cells of its time, and nothing drifts. What has less than a cell shares the
-//! last box of those that are called from one place. That always has a cell, if need be one of its neighbour's, so that
-//! everything is reachable through some box and can be zoomed.
+//! The edges of a box are rounded running totals, and its width follows from them: boxes of a row do not overlap,
+//! callees of one caller fill exactly the cells of their time, and nothing drifts. Callees narrower than a cell share
+//! the last box below their caller. That box always gets a cell, if need be from its neighbour, so that every function
+//! is reachable through some box and can be zoomed.
 
 use super::call_tree::{CallTree, NodeId};
 use std::collections::VecDeque;
 
-/// What a box shows.
+/// The nodes that a box shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BoxOf {
     /// All samples.
     All,
     /// One node.
     Node(NodeId),
-    /// Several that are called from one place, too narrow for a box each.
+    /// Several siblings that are each too narrow for a box.
     Rest(Vec<NodeId>),
 }
 
 impl BoxOf {
-    /// Weight of its samples.
+    /// Weight of the samples in the box.
     pub(crate) fn total(&self, tree: &CallTree) -> u64 {
         match self {
             BoxOf::All => tree.total().weight,
@@ -29,7 +29,7 @@ impl BoxOf {
         }
     }
 
-    /// What stands below it.
+    /// Children of the box.
     fn children<'t>(&'t self, tree: &'t CallTree) -> &'t [NodeId] {
         match self {
             BoxOf::All => tree.roots(),
@@ -43,21 +43,21 @@ fn sum(tree: &CallTree, ids: &[NodeId]) -> u64 {
     ids.iter().fold(0, |sum: u64, id| sum.saturating_add(tree.node(*id).total.weight))
 }
 
-/// A box in its place.
+/// A box and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FlameBox {
-    /// What the box is.
+    /// Nodes in the box.
     pub(crate) what: BoxOf,
     /// Row, 0 on top.
     pub(crate) row: u32,
     /// First cell.
     pub(crate) start: u32,
-    /// First cell that no longer belongs to it: more than `start`.
+    /// One past the last cell; greater than `start`.
     pub(crate) end: u32,
 }
 
-/// The boxes from `top` down, which takes all `columns` of the first row; in the order of rows, then of cells.
-/// `order` sorts what is called from one place; it comes heaviest first.
+/// The boxes from `top` down, which takes all `columns` of the first row; sorted by row, then by cell. `order` sorts
+/// siblings, which it gets heaviest first.
 pub(crate) fn flame_boxes(
     tree: &CallTree,
     top: BoxOf,
@@ -69,12 +69,12 @@ pub(crate) fn flame_boxes(
     if columns == 0 {
         return boxes;
     }
-    // Each box with the weight that stands to the left of it.
+    // Pending boxes, each with the weight to the left of it.
     let mut pending = VecDeque::from([(FlameBox { what: top, row: 0, start: 0, end: columns }, 0u64)]);
     let mut children = Vec::new();
     while let Some((parent, left)) = pending.pop_front() {
-        // A shared box is only opened when it is the top, and so is one whose cell is a gift: all below it would be gifts,
-        // down to the last row.
+        // A shared box is only opened when it is the top. The same holds for a box that borrowed its cell: everything
+        // below it would have to borrow, down to the last row.
         let is_open = match parent.what {
             BoxOf::All => true,
             BoxOf::Node(_) => scale.has_cell(left, parent.what.total(tree)),
@@ -91,7 +91,7 @@ pub(crate) fn flame_boxes(
     boxes
 }
 
-/// How weights become cells.
+/// Conversion of weights to cells.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     whole: u64,
@@ -99,14 +99,14 @@ struct Scale {
 }
 
 impl Scale {
-    /// The edge between the weight `left` and what follows.
+    /// The cell edge at the weight `left`.
     fn edge(self, left: u64) -> u32 {
         let whole = u128::from(self.whole.max(1));
         let cell = (u128::from(left) * u128::from(self.columns) * 2 + whole) / (2 * whole);
         u32::try_from(cell).unwrap_or(self.columns).min(self.columns)
     }
 
-    /// Whether `weight` that begins at `left` has a cell by itself.
+    /// Whether `weight`, starting at `left`, covers a cell by itself.
     fn has_cell(self, left: u64, weight: u64) -> bool {
         self.edge(left) < self.edge(left.saturating_add(weight))
     }
@@ -116,10 +116,11 @@ impl Scale {
     }
 }
 
-/// In how many boxes those are parted that share one when it is zoomed, if even then none has a cell: few enough for words.
+/// Number of boxes that a zoomed shared box is split into if none of its nodes has a cell even then: few enough for
+/// text to fit.
 const PARTS: u32 = 8;
 
-/// Puts the `children` of `parent` below it, of which the first begins at the weight `left`.
+/// Places the `children` of `parent` below it; the first starts at the weight `left`.
 fn place(
     tree: &CallTree,
     children: &[NodeId],
@@ -129,7 +130,7 @@ fn place(
     out: &mut VecDeque<(FlameBox, u64)>,
 ) {
     let weight = |id: NodeId| tree.node(id).total.weight;
-    // Without weight there is nothing to see.
+    // Nodes without weight are not drawn.
     let (small, wide): (Vec<NodeId>, Vec<NodeId>) =
         (children.iter().filter(|id| weight(**id) > 0)).partition(|id| scale.is_below_a_cell(weight(**id)));
     let parts = PARTS.min(scale.columns / 2);
@@ -139,7 +140,7 @@ fn place(
     } else if !small.is_empty() {
         boxes.push(small);
     }
-    // A parent that gave a cell away may have too few for the rest.
+    // A parent that gave up a cell may have too few for all of them.
     let most = (parent.end - parent.start) as usize;
     while boxes.len() > most {
         let Some(last) = boxes.pop() else { break };
@@ -153,7 +154,7 @@ fn place(
     for ids in boxes {
         to_come -= 1;
         let right = left.saturating_add(sum(tree, &ids));
-        // A cell for this one, and one for each that follows.
+        // A cell for this box, and one for each that follows.
         let end = scale.edge(right).max(start + 1).min(parent.end - to_come);
         let what = match ids[..] {
             [one] => BoxOf::Node(one),
@@ -164,7 +165,7 @@ fn place(
     }
 }
 
-/// Adjacent siblings grouped so that each group has about one `parts`th of the weight.
+/// Groups adjacent siblings so that each group has about 1/`parts` of the weight.
 fn parted(tree: &CallTree, ids: &[NodeId], parts: u32) -> Vec<Vec<NodeId>> {
     let whole = u128::from(sum(tree, ids).max(1));
     let mut left = 0u128;
@@ -198,26 +199,25 @@ mod tests {
         CallTree::new(&selection, Direction::TopDown)
     }
 
-    /// What the cells of a box may be off by: half at each edge.
+    /// Largest deviation of a width in cells: half a cell at each edge.
     const ROUNDING: f64 = 1.0;
-    /// The same next to a box that was given a cell though it has less: the edge between them is moved.
+    /// The same next to a box that borrowed a cell, since the edge between them is moved.
     const MOVED: f64 = 2.0;
-    /// From this width on all can be reached: below, a shared box may be as narrow as its parts.
+    /// From this width on everything can be reached; below it, a shared box may be as narrow as its parts.
     const LEAST_COLUMNS: u32 = 8;
 
     fn cells(tree: &CallTree, what: &BoxOf, whole: u64, columns: u32) -> f64 {
         what.total(tree) as f64 * f64::from(columns) / whole as f64
     }
 
-    /// The boxes that are drawn below one.
+    /// The boxes directly below `parent`.
     fn below<'b>(boxes: &'b [FlameBox], parent: &FlameBox) -> Vec<&'b FlameBox> {
         let is_below =
             |one: &&FlameBox| one.row == parent.row + 1 && parent.start <= one.start && one.end <= parent.end;
         boxes.iter().filter(is_below).collect()
     }
 
-    /// Opens everything from `top` down that has a box, by zooming into boxes that are shared; gives all nodes that had
-    /// a box of their own.
+    /// Opens every box from `top` down by zooming into it; returns all nodes that had a box of their own.
     fn reached(tree: &CallTree, top: BoxOf, columns: u32) -> BTreeSet<NodeId> {
         let mut seen = BTreeSet::new();
         let mut zooms = vec![top];
@@ -225,7 +225,7 @@ mod tests {
             for one in flame_boxes(tree, top.clone(), columns, |_| {}) {
                 match one.what {
                     BoxOf::Node(id) => {
-                        // Where it is narrow, what is below it may not be drawn: it can be zoomed, too.
+                        // Below a narrow box the children may not be drawn, so it is zoomed, too.
                         if seen.insert(id) && one.row > 0 {
                             zooms.push(BoxOf::Node(id));
                         }
@@ -241,7 +241,7 @@ mod tests {
         seen
     }
 
-    /// A zoom into a node, or into several that are called from one place.
+    /// A zoom into a node, or into several siblings.
     fn top_of(tree: &CallTree, zoom: usize, is_rest: bool) -> BoxOf {
         let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
         let Some(id) = nodes.get(zoom) else { return BoxOf::All };
@@ -268,12 +268,12 @@ mod tests {
             };
             let boxes = flame_boxes(&tree, top.clone(), columns, order);
             prop_assert_eq!(&boxes[0], &FlameBox { what: top, row: 0, start: 0, end: columns });
-            // In order, none empty, none over another, none outside.
+            // In order, none empty, none overlapping, none outside.
             for pair in boxes.windows(2) {
                 let in_row = pair[0].row == pair[1].row && pair[0].end <= pair[1].start;
                 prop_assert!(in_row || pair[0].row + 1 == pair[1].row, "{:?}", pair);
             }
-            // Where nothing below a cell was given one, every edge is where its weight is.
+            // If no box borrowed a cell, every edge is at its weight.
             let exact = |one: &FlameBox| cells(&tree, &one.what, whole, columns);
             let allowed = if boxes.iter().all(|one| exact(one) >= 1.0) { ROUNDING } else { MOVED };
             for one in &boxes {
@@ -281,7 +281,7 @@ mod tests {
                 let off = (f64::from(one.end - one.start) - exact(one)).abs();
                 prop_assert!(off <= allowed, "{one:?} {}", exact(one));
             }
-            // What has no cell by itself is opened by a zoom.
+            // Boxes without a cell of their own are opened only by a zoom.
             let is_open = |one: &&FlameBox| match one.what {
                 _ if one.row == 0 => true,
                 BoxOf::Node(_) => exact(one) >= 1.0 || !below(&boxes, one).is_empty(),
@@ -290,7 +290,7 @@ mod tests {
             for parent in boxes.iter().filter(is_open) {
                 let children = parent.what.children(&tree);
                 let below = below(&boxes, parent);
-                // All that is called from a box is covered by the boxes below it, once.
+                // The boxes below cover all children, each once.
                 let weights: u64 = below.iter().map(|one| one.what.total(&tree)).sum();
                 prop_assert_eq!(weights, sum(&tree, children), "{:?}", parent);
                 let mut behind: Vec<NodeId> = below.iter().flat_map(|one| match &one.what {
@@ -302,7 +302,7 @@ mod tests {
                 behind.sort();
                 called.sort();
                 prop_assert_eq!(behind, called);
-                // They fill it from its left edge, but for its own time; nothing is missing between.
+                // They fill the parent from its left edge, except for its self weight, without gaps.
                 let filled: u32 = below.iter().map(|one| one.end - one.start).sum();
                 let exact = weights as f64 * f64::from(columns) / whole as f64;
                 prop_assert!((f64::from(filled) - exact).abs() <= allowed, "{parent:?}: {filled} of {exact}");
@@ -332,7 +332,7 @@ mod tests {
         let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
         let ends: Vec<u32> = boxes.iter().filter(|one| one.row == 2).map(|one| one.end).collect();
         assert_eq!(ends, [40, 79, 80]);
-        // Where the caller has time of its own, the cell comes from that.
+        // If the caller has self weight, the cell is borrowed from that.
         let tree = tree_of(&[(vec![1, 2], 200), (vec![1, 4], 1), (vec![1], 199)]);
         let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
         let ends: Vec<u32> = boxes.iter().filter(|one| one.row == 2).map(|one| one.end).collect();
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_cell_for_it_the_last_shares_its_box() {
-        // Two of a cell each in two cells, and something next to them.
+        // Two siblings of one cell each in a parent of two cells, and a narrow third.
         let tree = tree_of(&[(vec![1, 2], 100), (vec![1, 3], 100), (vec![1, 4], 1), (vec![9], 199)]);
         let boxes = flame_boxes(&tree, BoxOf::All, 4, |_| {});
         let below: Vec<&FlameBox> = boxes.iter().filter(|one| one.row == 2).collect();
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(below.len(), 2);
         let BoxOf::Rest(rest) = &below[1].what else { panic!("{below:?}") };
         assert_eq!((rest.len(), below[1].start, below[1].end), (49, 5, 10));
-        // Zoomed, it shows what it holds.
+        // Zoomed, the shared box shows its nodes.
         let zoomed = flame_boxes(&tree, below[1].what.clone(), 49, |_| {});
         assert_eq!(zoomed.len(), 1 + 49);
     }

@@ -1,7 +1,7 @@
-//! The flat table: one row for each label, with its own and its total weight.
+//! The flat table: one row per label, with its self and total weight.
 //!
 //! Recursion counts once: however often a function is on a stack, a sample adds to its total once.
-//! The own weights of all rows sum up to the weight of all samples.
+//! The self weights of all rows add up to the weight of all samples.
 
 use crate::profile::StringId;
 use crate::report::model::amount::Amount;
@@ -16,15 +16,15 @@ use std::cmp::Reverse;
 /// One row of a flat report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FunctionRow {
-    /// What the row is.
+    /// The function or other label of the row.
     pub(crate) label: LabelId,
-    /// Samples that end in it.
+    /// Amount of samples that end in it.
     pub(crate) own: Amount,
-    /// Samples that have it on their stack.
+    /// Amount of samples with it on their stack.
     pub(crate) total: Amount,
-    /// Threads that ran it as the innermost function.
+    /// Number of threads in which it was the innermost function.
     pub(crate) threads: u64,
-    /// Where in its source most of its own weight was seen; of its total weight when it has none.
+    /// Source line with most of its self weight; with most of its total weight if it has no self weight.
     pub(crate) source: Option<SourceLine>,
 }
 
@@ -40,7 +40,7 @@ struct Sums {
     own: Amount,
     total: Amount,
     threads: u64,
-    /// Number of the path that last added to `total`, from 1.
+    /// Index of the path that last added to `total`, from 1.
     last_path: usize,
 }
 
@@ -49,7 +49,7 @@ impl FunctionTable {
     pub(crate) fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
         let labels = &selection.labels;
         let mut sums = vec![Sums::default(); labels.len()];
-        // Own and total weight of every place.
+        // Self and total weight of each place.
         let mut places = vec![[0u64; 2]; labels.places().len()];
         let mut threads: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
         let mut path_number = 0;
@@ -104,7 +104,7 @@ impl FunctionTable {
         FunctionTable { rows }
     }
 
-    /// Without the rows that a report with these limits leaves out, by their shares of `whole` in the sort key.
+    /// The rows that a report with these limits shows, by their share of `whole` in the sort key.
     pub(crate) fn shown(&self, limits: RowLimits, sort: SortKey, whole: Amount) -> &[FunctionRow] {
         let share = |row: &FunctionRow| match sort {
             SortKey::SelfWeight => crate::base::units::percent(row.own.weight, whole.weight),
@@ -115,7 +115,7 @@ impl FunctionTable {
     }
 }
 
-/// The heaviest place of every label, by own weight, then by total weight, then by file and line.
+/// The heaviest place of each label: by self weight, then total weight, then file and line.
 fn heaviest_places(selection: &Selection<'_>, weights: &[[u64; 2]]) -> Vec<Option<Place>> {
     let mut best: Vec<Option<(Place, [u64; 2])>> = vec![None; selection.labels.len()];
     let text = |place: &Place| (selection.profile.tables.string(place.file), place.line);

@@ -1,25 +1,25 @@
-//! The recording as a grid: a column for each second, the time within it from the top down.
+//! The recording as a grid: a column per second, with the time within the second from top to bottom.
 //!
-//! What repeats every second is a line, what happens once a spot. The weights are kept in slots of equal length, from which
-//! a grid of any size is made: a cell is always one stretch of time.
+//! What repeats every second shows as a line, a single event as a spot. Weights are kept in slots of equal length, from
+//! which a grid of any size is made: a cell is always one contiguous range of time.
 
 use crate::report::model::spread::Spread;
 
-/// Length of a slot of a recording that is not long, ns: a fiftieth of a second.
+/// Length of a slot in a recording of normal length, ns: a fiftieth of a second.
 const SLOT_NS: u64 = 20_000_000;
-/// Most slots; those of a longer recording are longer.
+/// Most slots; a longer recording has longer slots.
 const MOST_SLOTS: u64 = 200_000;
 /// One second, ns.
 const SECOND_NS: u64 = 1_000_000_000;
-/// Rows that part a column of slots evenly: the most that fit are taken.
+/// Numbers of rows that divide a column of slots evenly: the largest that fits is used.
 const ROWS: [usize; 5] = [50, 25, 10, 5, 2];
 
-/// How much happened when.
+/// Weight of the recording over time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HeatMap {
-    /// Where the first slot begins, ns since the start of the recording: a whole second.
+    /// Start of the first slot, ns since the start of the recording: a whole second.
     origin_ns: u64,
-    /// Length of all slots, ns.
+    /// Total length of all slots, ns.
     duration_ns: u64,
     /// Length of a slot, ns.
     slot_ns: u64,
@@ -30,13 +30,13 @@ pub(crate) struct HeatMap {
 /// A heat map at one size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HeatGrid {
-    /// Where the first column begins, ns since the start of the recording.
+    /// Start of the first column, ns since the start of the recording.
     pub(crate) origin_ns: u64,
     /// Length of a column, ns: a second, or several.
     pub(crate) column_ns: u64,
     /// Length of a cell, ns.
     pub(crate) cell_ns: u64,
-    /// The weights: the rows of the first column, then those of the next.
+    /// Weights: the rows of the first column, then those of the next.
     pub(crate) cells: Vec<u64>,
     /// Number of columns.
     pub(crate) columns: usize,
@@ -47,12 +47,12 @@ pub(crate) struct HeatGrid {
 }
 
 impl HeatGrid {
-    /// The weight of a cell; 0 outside.
+    /// The weight of a cell; 0 outside the grid.
     pub(crate) fn weight(&self, column: usize, row: usize) -> u64 {
         if row >= self.rows { 0 } else { self.cells.get(column * self.rows + row).copied().unwrap_or(0) }
     }
 
-    /// The time that a cell covers, ns: its start and its end.
+    /// Start and end of a cell, ns.
     pub(crate) fn time_of(&self, column: usize, row: usize) -> (u64, u64) {
         let offset_ns =
             (column as u64).saturating_mul(self.column_ns).saturating_add(row as u64 * self.cell_ns);
@@ -60,7 +60,7 @@ impl HeatGrid {
         (start_ns, start_ns.saturating_add(self.cell_ns))
     }
 
-    /// The column and row of a moment.
+    /// The column and row of a point in time.
     pub(crate) fn cell_at(&self, ns: u64) -> (usize, usize) {
         let ns = ns.saturating_sub(self.origin_ns);
         let column = (ns / self.column_ns.max(1)).min(self.columns.saturating_sub(1) as u64);
@@ -79,17 +79,17 @@ impl HeatMap {
             .since(origin_ns, from_ns)
     }
 
-    /// The map of slots that were made by [`HeatMap::spread`] for the same time.
+    /// The map of slots that were created by [`HeatMap::spread`] for the same time range.
     pub(crate) fn new(from_ns: u64, to_ns: u64, slots: Spread) -> Self {
         let (origin_ns, duration_ns) = whole_seconds(from_ns, to_ns);
         HeatMap { origin_ns, duration_ns, slot_ns: slot_length(duration_ns), slots: slots.finish() }
     }
 
-    /// The map in at most `columns` columns and `rows` rows.
+    /// The grid of at most `columns` columns and `rows` rows.
     pub(crate) fn grid(&self, columns: usize, rows: usize) -> HeatGrid {
         let slot_ns = self.slot_ns.max(1);
         let columns = columns.max(1) as u64;
-        // A column of a long recording is several seconds: a number that people count by.
+        // A column of a long recording is several seconds, in steps that people count by.
         let mut column_ns = SECOND_NS.max(slot_ns.saturating_mul(ROWS[0] as u64));
         let mut factors = [2, 5, 10].into_iter().cycle();
         let base_ns = column_ns;
@@ -117,14 +117,14 @@ impl HeatMap {
     }
 }
 
-/// The second in which `from_ns` is, and the time from there to `to_ns`: what repeats every second stays where it is while
-/// the start goes on.
+/// The start of the second that contains `from_ns`, and the length from there to `to_ns`. Columns are aligned to whole
+/// seconds, so that what repeats every second stays in its row while the start moves on.
 fn whole_seconds(from_ns: u64, to_ns: u64) -> (u64, u64) {
     let origin_ns = from_ns / SECOND_NS * SECOND_NS;
     (origin_ns, to_ns.saturating_sub(origin_ns))
 }
 
-/// 20 ms, or ten times that as often as it takes.
+/// 20 ms, multiplied by ten as often as needed.
 fn slot_length(duration_ns: u64) -> u64 {
     let mut slot_ns = SLOT_NS;
     while duration_ns.div_ceil(slot_ns) > MOST_SLOTS {

@@ -1,5 +1,5 @@
-//! Tables, trees and grids of a selection, as data: what text, exports and the terminal show. No view prints, draws or knows the
-//! others.
+//! Tables, trees and grids of a selection, as data for text, exports and the terminal. Views print and draw nothing,
+//! and are independent of each other.
 
 pub(crate) mod annotation;
 pub(crate) mod call_tree;

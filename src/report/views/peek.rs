@@ -1,4 +1,4 @@
-//! Callers and callees of chosen functions: every occurrence of one function merged.
+//! Callers and callees of selected functions, with all occurrences of a function merged.
 
 use crate::base::units::percent;
 use crate::report::model::amount::Amount;
@@ -10,19 +10,19 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// One function with those who call it and those it calls.
+/// A function with its direct callers and callees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peek {
     /// The function.
     pub(crate) label: LabelId,
-    /// Samples that end in it.
+    /// Amount of samples that end in it.
     pub(crate) own: Amount,
-    /// Samples that have it on their stack.
+    /// Amount of samples with it on their stack.
     pub(crate) total: Amount,
-    /// Who called it directly, heaviest first; `None` where it is the outermost frame. A sample counts
-    /// once for each distinct caller on its stack.
+    /// Direct callers, heaviest first; `None` where it is the outermost frame. A sample counts once per distinct caller
+    /// on its stack.
     pub(crate) callers: Vec<(Option<LabelId>, Amount)>,
-    /// What it called directly, heaviest first, in the same way.
+    /// Direct callees, heaviest first, counted in the same way.
     pub(crate) callees: Vec<(LabelId, Amount)>,
 }
 
@@ -34,14 +34,14 @@ struct Neighbours {
     callees: FxHashMap<LabelId, Amount>,
 }
 
-/// Those of the functions that a report with these `options` shows.
+/// The functions that a report with these `options` shows.
 pub(crate) fn shown<'p>(found: &'p [Peek], selection: &Selection<'_>, options: &ReportOptions) -> &'p [Peek] {
     let share = |found: &Peek| percent(found.total.weight, selection.total.weight);
     let heavy = found.partition_point(|found| share(found) >= options.least_percent());
     &found[..heavy.min(options.most_rows())]
 }
 
-/// The functions whose name matches `pattern`, heaviest total first.
+/// The functions whose names match `pattern`, heaviest total first.
 pub(crate) fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
     let labels = &selection.labels;
     let is_chosen: Vec<bool> = labels.iter().map(|label| label.matches(pattern)).collect();

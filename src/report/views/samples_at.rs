@@ -1,4 +1,4 @@
-//! The samples that make up a number: which thread, when, how long, on which stack.
+//! The samples behind a number: their thread, time, length and stack.
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};
@@ -14,64 +14,64 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A step of the stack of a sample, with all that is known of it.
+/// A step of the stack of a sample, with everything known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StackStep {
-    /// What it is called.
+    /// Name and kind of the function.
     pub(crate) label: Label,
-    /// Inlined into the step before.
+    /// Whether it is inlined into the step before.
     pub(crate) is_inlined: bool,
-    /// Kernel code.
+    /// Whether it is kernel code.
     pub(crate) is_kernel: bool,
-    /// Where in the source it was.
+    /// Source line.
     pub(crate) source: Option<SourceLine>,
 }
 
-/// One sample or wait, or several of one stack of which only the sum is left.
+/// One sample or wait, or several with the same stack of which only the sum is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SampleAt {
-    /// When it was taken, or began, ns since the recording's start; of several, the start of the step that they are in.
+    /// Start of the sample or wait, ns since the start of the recording; for several, the start of their time step.
     pub(crate) time_ns: u64,
-    /// Length of that step, ns; 0 of one.
+    /// Length of the time step, ns; 0 for a single sample.
     pub(crate) step_ns: u64,
-    /// How many they are.
+    /// Number of samples.
     pub(crate) samples: u64,
     /// Name of the thread. Foreign text.
     pub(crate) thread: String,
-    /// The thread.
+    /// Thread id.
     pub(crate) tid: u32,
-    /// Ran, or why it waited.
+    /// On-CPU, or the reason of the wait.
     pub(crate) activity: Activity,
-    /// What it counts, in the event's unit: of a wait the part that is in the range.
+    /// Weight, in the event's unit; for a wait, of the part in the time range.
     pub(crate) weight: u64,
-    /// The whole length of a wait, ns; of several their mean.
+    /// Full length of a wait, ns; the mean if there are several.
     pub(crate) duration_ns: Option<u64>,
     /// Index into [`SamplesAt::stacks`].
     pub(crate) stack: usize,
 }
 
-/// The samples that pass the filters.
+/// Samples that pass the filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SamplesAt {
-    /// All of them.
+    /// Amount of all of them.
     pub(crate) total: Amount,
-    /// Those with the largest weights, of equal weights the newest.
+    /// The samples with the largest weights; the newest among equal weights.
     pub(crate) samples: Vec<SampleAt>,
-    /// How many more there are one by one.
+    /// Number of further samples that are not listed.
     pub(crate) left_out: u64,
-    /// Their stacks, root first.
+    /// Stacks of the samples, root first.
     pub(crate) stacks: Vec<Vec<StackStep>>,
 }
 
-/// Sorts samples: largest first, then newest, then in the order of the recording.
+/// Sort key of samples: largest first, then newest, then in the order of the recording.
 type Order = (u64, u64, Reverse<(bool, usize)>);
 
 impl SamplesAt {
-    /// At most `most` samples of `recording` that pass the filters of `options`, the range of time among them.
+    /// At most `most` samples of `recording` that pass the filters of `options`, including the time range.
     ///
     /// # Errors
     ///
-    /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
+    /// Returns a usage error for a bad pattern; status 3 when the recording lacks the metric's data.
     pub fn new(recording: &Analysis, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
         let selection = Selection::new(recording, recording.shown(options.metric)?, options)?;
         let groups: FxHashMap<Key, usize> = (selection.groups().iter().enumerate())
@@ -83,7 +83,7 @@ impl SamplesAt {
             let Some(group) = groups.get(&key(sample, &selection)) else { return };
             count += 1;
             let order = (amount.weight, sample.time_ns, Reverse((sample.wait.is_some(), index)));
-            // Most samples have less weight than all those kept so far.
+            // Most samples have less weight than all of those kept so far.
             if largest.len() >= most && largest.peek().is_none_or(|Reverse((least, _))| order < *least) {
                 return;
             }
@@ -166,11 +166,11 @@ mod tests {
         let recording = waiting();
         let options = options(Metric::OffCpu, 9_000, 9_020);
         let samples_at = SamplesAt::new(&recording, &options, 3).unwrap();
-        // What is in the range counts, not the whole wait.
+        // Only the part in the range counts, not the whole wait.
         let found: Vec<_> = (samples_at.samples.iter())
             .map(|sample| (&*sample.thread, sample.activity.reason(), sample.weight / MS, sample.duration_ns))
             .collect();
-        // Of equal parts, that of the wait that began last.
+        // Among equal parts, the wait that began last.
         let disk = ("writer", Some(Reason::Disk), 20, Some(25 * MS));
         let net = ("writer", Some(Reason::Network), 20, Some(50 * MS));
         assert!(found.contains(&disk) && found.contains(&net), "{found:?}");

@@ -1,8 +1,8 @@
-//! One function in the middle: all that leads to it above, all that it leads to below.
+//! One function (the pivot) in the middle: everything that leads to it above, everything it leads to below.
 //!
-//! Every occurrence of the function is merged. A sample counts once, however often the function is on its stack: above it
-//! are the callers of the outermost call, below it what the innermost call led to. So the callers, the callees with the
-//! function's own time, and the function's total all have the same sum.
+//! All occurrences of the function are merged. A sample counts once, however often the function is on its stack: above
+//! are the callers of the outermost call, below is what the innermost call led to. So the callers, the callees plus the
+//! function's self weight, and the function's total all have the same sum.
 
 use super::call_tree::{CallTree, TreeBuilder};
 use crate::report::model::amount::Amount;
@@ -14,22 +14,22 @@ use crate::report::query::selection::Selection;
 pub(crate) struct Sandwich {
     /// The function.
     pub(crate) label: LabelId,
-    /// Samples that end in it.
+    /// Amount of samples that end in it.
     pub(crate) own: Amount,
-    /// Samples that have it on their stack.
+    /// Amount of samples with it on their stack.
     pub(crate) total: Amount,
-    /// Those of `total` that have it on their stack more than once.
+    /// The part of `total` with the function on the stack more than once.
     pub(crate) recursive: Amount,
-    /// Number of distinct ways from the outermost frame to it.
+    /// Number of distinct paths from the outermost frame to it.
     pub(crate) paths: usize,
-    /// The function is the only root; below a function are those that called it.
+    /// Tree with the function as its only root; callers are below their callees.
     pub(crate) callers: CallTree,
-    /// The function is the only root; below a function are those that it called.
+    /// Tree with the function as its only root; callees are below their callers.
     pub(crate) callees: CallTree,
 }
 
 impl Sandwich {
-    /// The sandwich of `label`, which must be one of the selection's; `None` when no sample has it on its stack.
+    /// The sandwich of `label`, which must be from the selection; `None` if no sample has it on its stack.
     pub(crate) fn new(selection: &Selection<'_>, label: LabelId) -> Option<Self> {
         let (mut callers, mut callees) = (TreeBuilder::default(), TreeBuilder::default());
         let (mut own, mut total, mut recursive) = <(Amount, Amount, Amount)>::default();
@@ -45,7 +45,7 @@ impl Sandwich {
             if innermost > outermost {
                 recursive.add(amount);
             }
-            // Inlined or not, it is the same function.
+            // The same function, inlined or not.
             let pivot = Step { is_inlined: false, ..path[outermost] };
             callers.add(std::iter::once(pivot).chain(path[..outermost].iter().rev().copied()), amount);
             callees.add(std::iter::once(pivot).chain(path[innermost + 1..].iter().copied()), amount);

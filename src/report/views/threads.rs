@@ -1,4 +1,4 @@
-//! Time by thread: threads of one class and process are one row, since pools have many.
+//! Time by thread: threads of one class and process share a row, since thread pools have many.
 
 use crate::base::units::percent;
 use crate::profile::{Reason, StringId, Task};
@@ -12,30 +12,30 @@ use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
-/// All threads of one name, or of names that differ in numbers only, in processes of one name.
+/// Threads with one name, or with names that differ only in numbers, in processes of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadRow {
-    /// Name of the threads, `worker-#` where several are folded, empty for all of a process. Foreign text.
+    /// Name of the threads, `worker-#` for a class of several, empty for all threads of a process. Foreign text.
     pub(crate) thread: String,
     /// Name of their process. Foreign text.
     pub(crate) process: String,
-    /// The thread, where it has a row for itself.
+    /// Thread id, if the thread has a row of its own.
     pub(crate) tid: Option<u32>,
-    /// The process, where it has a row for itself.
+    /// Process id, if the process has a row of its own.
     pub(crate) pid: Option<u32>,
-    /// How many threads.
+    /// Number of threads.
     pub(crate) threads: u64,
-    /// How many processes.
+    /// Number of processes.
     pub(crate) processes: u64,
-    /// What they ran.
+    /// Amount of their samples.
     pub(crate) amount: Amount,
-    /// Where they were most often, with its own weight.
+    /// The function they were sampled in most, with its self weight.
     pub(crate) hottest: Option<(LabelId, u64)>,
-    /// Where their whole time went, when the recording has waits.
+    /// Where their total time went, if the recording has waits.
     pub(crate) times: Option<Times>,
-    /// How many of them have times that are sums of samples and waits, not the scheduler's: kernel threads, for one.
+    /// Number of threads whose times are sums of samples and waits rather than the scheduler's, such as kernel threads.
     pub(crate) threads_by_samples: u64,
-    /// What they waited for longest, apart from a CPU, when the recording has waits.
+    /// Their longest wait other than for a CPU, if the recording has waits.
     pub(crate) top_wait: Option<TopWait>,
 }
 
@@ -64,31 +64,32 @@ impl ThreadRow {
         }
     }
 
-    /// Orders rows of equal time.
+    /// Sort key among rows of equal time.
     fn names(&self) -> (&str, &str, Option<u32>, Option<u32>) {
         (&self.thread, &self.process, self.tid, self.pid)
     }
 
-    /// The time that they were not idle, ns.
+    /// Time that the threads were not idle, ns.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.times.map_or(0, |times| times.sum_ns().saturating_sub(times.idle_ns()))
     }
 }
 
-/// What threads of this name, or all of them if there is none, in a process of that one are called: see [`ThreadRow::title`].
+/// The title of threads of this name in a process of that name; of the process if `thread` is empty. See
+/// [`ThreadRow::title`].
 pub(crate) fn thread_title<'n>(thread: &'n str, process: &'n str) -> &'n str {
     let is_title = process.strip_prefix(thread).is_some_and(|rest| rest.starts_with(": "));
     if is_title || thread.is_empty() { process } else { thread }
 }
 
-/// The waits for one reason at one place.
+/// Waits for one reason in one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopWait {
-    /// Why.
+    /// Reason of the waits.
     pub(crate) reason: Reason,
     /// The function. Foreign text.
     pub(crate) place: String,
-    /// How long, ns.
+    /// Total length, ns.
     pub(crate) time_ns: u64,
 }
 
@@ -100,20 +101,20 @@ struct ThreadSums {
     leaves: FxHashMap<LabelId, u64>,
 }
 
-/// What makes threads share a row: their class and the name of their process. Threads that had one id and name, one after
-/// the other, have one row.
+/// Identity of a row: the class of its threads and the name of their process. Threads that reused a tid and name share
+/// a row.
 type RowKey = (ThreadClassKey, StringId);
 
 fn key_of(classes: &ThreadClasses, task: &Task) -> RowKey {
     (classes.key_of(task), task.process)
 }
 
-/// The threads of `selection`, heaviest first, as its options divide them: by class where they do not say.
+/// The threads of `selection`, heaviest first, merged as its options say; by class by default.
 pub(crate) fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
     thread_rows(selection, selection.thread_split().unwrap_or(ThreadSplit::Class))
 }
 
-/// The same, divided by `split`.
+/// The same, merged by `split`.
 pub(crate) fn thread_rows(selection: &Selection<'_>, split: ThreadSplit) -> Vec<ThreadRow> {
     let tables = &selection.profile.tables;
     let classes = ThreadClasses::of(tables, split);
@@ -154,8 +155,8 @@ fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, T
     rows
 }
 
-/// Those of the rows that a report with these `options` shows, and the sum of which they have a share, ns: that of all
-/// rows with times (`has_times`: they are those of [`threads_with_times`]), else `base`.
+/// The rows that a report with these `options` shows, and the sum that shares are relative to, ns: that of all rows if
+/// they have times (`has_times`, from [`threads_with_times`]), else `base`.
 pub(crate) fn shown<'r>(
     rows: &'r [ThreadRow],
     has_times: bool,
@@ -167,7 +168,7 @@ pub(crate) fn shown<'r>(
         true => rows.iter().fold(0u64, |sum, row| sum.saturating_add(weight(row))),
         false => base.weight,
     };
-    // Rows are sorted by that very share.
+    // Rows are sorted by this share.
     let heavy = rows.partition_point(|row| percent(weight(row), whole) >= options.least_percent());
     (&rows[..heavy.min(options.most_rows())], whole)
 }
@@ -178,7 +179,7 @@ pub(crate) fn threads_with_times(selection: &Selection<'_>, totals: &Totals) -> 
     thread_rows_with_times(selection, totals, split)
 }
 
-/// The same, divided by `split`.
+/// The same, merged by `split`.
 pub(crate) fn thread_rows_with_times(
     selection: &Selection<'_>,
     totals: &Totals,
@@ -205,12 +206,12 @@ pub(crate) fn thread_rows_with_times(
     }
     let mut rows: Vec<ThreadRow> = rows.into_values().collect();
     let times = |row: &ThreadRow| (row.busy_ns(), row.times.map_or(0, |times| times.idle_ns()));
-    // Those of equal time are in the order of their names.
+    // Rows of equal time are sorted by name.
     rows.sort_by(|a, b| times(b).cmp(&times(a)).then_with(|| a.names().cmp(&b.names())));
     rows
 }
 
-/// For each row which of `waits` its threads spent longest in, apart from those for a CPU.
+/// The longest wait of each row's threads, other than for a CPU.
 fn top_waits(waits: &Selection<'_>, classes: &ThreadClasses) -> FxHashMap<RowKey, TopWait> {
     let sites = WaitSites::new(waits.profile, &waits.labels);
     let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();

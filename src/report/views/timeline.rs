@@ -1,9 +1,9 @@
-//! When threads ran and waited: a row of buckets for each thread or thread name, and a map of the whole recording.
+//! When threads ran and waited: a row of buckets per thread or class of threads, and a heat map of the whole recording.
 //!
-//! The filters are those of all views, but for the range of time, which is chosen here. A sample covers the time
-//! before it; a wait lies in all buckets that it touches, each with its part. A kept wait that is weighted as several counts
-//! with its weight, spread evenly over its length. Where only sums of steps of time are left ([`crate::report::model::rollup`]) they are
-//! spread evenly over the step.
+//! The filters are those of all views, except for the time range, which is selected here. A sample covers the time
+//! before it; a wait is spread over all buckets that it overlaps. A wait that is weighted as several counts with its
+//! weight, spread evenly over its length. Rolled-up sums ([`crate::report::model::rollup`]) are spread evenly over
+//! their time step.
 
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
@@ -21,12 +21,12 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
-/// Most rows; the threads with the least time beyond that share the last one.
+/// Most rows; the threads with the least time share the last one.
 pub(crate) const MOST_ROWS: usize = 400;
 /// Most buckets of a row.
 const MOST_BUCKETS: usize = 4_096;
 
-/// Where the time of some threads went, ns.
+/// Where the time of the threads of a row went, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Busy {
     /// On a CPU, by samples.
@@ -35,18 +35,17 @@ pub(crate) struct Busy {
     pub(crate) no_cpu_ns: u64,
     /// Blocked; idle waits only if they are shown.
     pub(crate) blocked_ns: u64,
-    /// How long the threads were there, added up: as far as that is known, else from the first to the last that was seen
-    /// of each.
+    /// Total lifetime of the threads: as far as known, or else from the first to the last time each was seen.
     pub(crate) alive_ns: u64,
 }
 
 impl Busy {
-    /// All that they did.
+    /// Sum of all states.
     pub(crate) fn sum_ns(&self) -> u64 {
         self.on_cpu_ns.saturating_add(self.no_cpu_ns).saturating_add(self.blocked_ns)
     }
 
-    /// Adds other times.
+    /// Adds the times of `other`.
     pub(crate) fn add(&mut self, other: Busy) {
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.no_cpu_ns = self.no_cpu_ns.saturating_add(other.no_cpu_ns);
@@ -55,31 +54,32 @@ impl Busy {
     }
 }
 
-/// One thread, all threads of one class or name and process, or a process.
+/// One thread, all threads of a class or name in a process, or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimelineRow {
-    /// Name of the threads; empty for a process, and for the row of all threads that have none of their own. Foreign text.
+    /// Name of the threads; empty for a process, and for the row of all threads without a row of their own. Foreign
+    /// text.
     pub(crate) thread: String,
     /// Name of their process. Foreign text.
     pub(crate) process: String,
-    /// The thread, where it has a row for itself.
+    /// Thread id, if the thread has a row of its own.
     pub(crate) tid: Option<u32>,
-    /// The process, where it has a row for itself.
+    /// Process id, if the process has a row of its own.
     pub(crate) pid: Option<u32>,
-    /// How many threads.
+    /// Number of threads.
     pub(crate) threads: u64,
     /// Their time in each bucket.
     pub(crate) buckets: Vec<Busy>,
     /// Their time in all buckets.
     pub(crate) sum: Busy,
-    /// It is the row of all threads that have none of their own.
+    /// Whether it is the row of all threads without a row of their own.
     pub(crate) is_rest: bool,
 }
 
-/// The recording, or the last part of it, in buckets of equal length.
+/// The recording, or its last part, in buckets of equal length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
-    /// Where the first bucket begins, ns since the start of the recording.
+    /// Start of the first bucket, ns since the start of the recording.
     pub(crate) start_ns: u64,
     /// Length of the recording, ns.
     pub(crate) duration_ns: u64,
@@ -87,26 +87,26 @@ pub struct Timeline {
     pub(crate) bucket_ns: u64,
     /// The rows, busiest first.
     pub(crate) rows: Vec<TimelineRow>,
-    /// The time that the metric is about, of all rows.
+    /// Heat map of the metric, over all rows.
     pub(crate) heat: HeatMap,
 }
 
-/// What makes threads share a row.
+/// Identity of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RowKey {
-    /// A class and the name of its process.
+    /// A class of threads and the name of their process.
     Class(ThreadClassKey, StringId),
-    /// A thread, whatever its names.
+    /// A thread by tid and generation, whatever its names.
     Thread(u32, u32),
 }
 
 impl Timeline {
-    /// The timeline of `recording` from `start_ns` on in `buckets` buckets. Rows are of threads as the options divide them,
-    /// by class where they do not say.
+    /// The timeline of `recording` from `start_ns` on in `buckets` buckets. Threads are merged into rows as the options
+    /// say, by class by default.
     ///
     /// # Errors
     ///
-    /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
+    /// Returns a usage error for a bad pattern; status 3 when the recording lacks the metric's data.
     pub fn new(
         recording: &Analysis,
         options: &CommonOptions,
@@ -160,7 +160,7 @@ impl Timeline {
     }
 }
 
-/// The events of a timeline, whether each measures time, and whether it is shown. Rows are always rows of time.
+/// The events of a timeline, with whether each measures time, and whether it is in the heat map. Rows always show time.
 fn events_of<'p>(profile: &'p Profile, shown: &Shown<'p>) -> Vec<(&'p Event, bool, bool)> {
     let is_of = |of: &Shown<'p>, event| of.events().any(|other| std::ptr::eq(other, event));
     let time = Shown::time_of(profile);
@@ -173,7 +173,7 @@ fn add_heat(heat: &mut Spread, sample: &Sample, rollup: &RollupTime) {
     rollup.spread(heat, from_ns, to_ns - from_ns, sample.weight);
 }
 
-/// From when to when a sample or wait is: of a sample the moment, of several in one the step of time that they are in.
+/// Start and end of a sample or wait, ns: a sample has length 0, merged samples that of their time step.
 fn interval(sample: &Sample) -> (u64, u64) {
     let length_ns = match (&sample.merged, &sample.wait) {
         (Some(folded), _) => folded.span_ns,
@@ -189,9 +189,9 @@ struct Passing<'r> {
     filter: SampleFilter,
     cpus: bool,
     shows_idle: bool,
-    /// What was over before this moment is left out, ns.
+    /// Samples that ended before this time are left out, ns.
     start_ns: u64,
-    /// Samples whose names pass; `None` when no filter is on names.
+    /// Keys of the samples whose functions pass; `None` if no filter is on functions.
     keys: Option<FxHashSet<Key>>,
 }
 
@@ -246,7 +246,7 @@ impl<'r> Passing<'r> {
     }
 }
 
-/// Makes a life reach over a part of it that was seen.
+/// Extends a lifetime to include a part in which the thread was seen.
 fn lengthen(life: &mut Option<(u64, u64)>, part: (u64, u64)) {
     *life = Some(life.map_or(part, |life| (life.0.min(part.0), life.1.max(part.1))));
 }
@@ -270,12 +270,12 @@ impl RowSums {
 /// All rows under construction.
 #[derive(Clone)]
 struct TimelineRows {
-    /// The row of each task.
+    /// Row of each task.
     of_task: Vec<usize>,
     keys: Vec<Option<RowKey>>,
     sums: Vec<RowSums>,
     seen: Vec<bool>,
-    /// From when to when something was seen of each task, ns.
+    /// First and last time that each task was seen, ns.
     lives: Vec<Option<(u64, u64)>>,
     /// Buckets without any time.
     no_time: Spread,
@@ -307,7 +307,7 @@ impl TimelineRows {
         let mut keys: Vec<Option<RowKey>> = vec![None; numbers.len()];
         numbers.iter().for_each(|(key, at)| keys[*at] = Some(*key));
         if keys.len() > MOST_ROWS {
-            // Few have rows of their own: those with most time.
+            // Only the threads with the most time have rows of their own.
             let mut weights = vec![0u64; keys.len()];
             for event in Shown::time_of(profile).events() {
                 for sample in event.samples().filter(|sample| passing.keeps(sample)) {
@@ -336,7 +336,7 @@ impl TimelineRows {
         self.sums.get_mut(self.of_task[task.index()])
     }
 
-    /// The same rows without any time in them.
+    /// The same rows, with no time in them.
     fn empty(&self) -> Self {
         TimelineRows {
             of_task: self.of_task.clone(),
@@ -348,7 +348,7 @@ impl TimelineRows {
         }
     }
 
-    /// Adds what was found in another part of the recording.
+    /// Adds the sums of another part of the recording.
     fn merge(&mut self, other: &TimelineRows) {
         for (sums, other) in self.sums.iter_mut().zip(&other.sums) {
             sums.on_cpu.merge(&other.on_cpu);
@@ -364,7 +364,7 @@ impl TimelineRows {
 
     fn add(&mut self, sample: &Sample, rollup: &RollupTime) {
         let (mut from_ns, to_ns) = interval(sample);
-        // One that covers more than a bucket covers those before it, too.
+        // A sample that covers more than a bucket is spread over the time before it, too.
         if sample.wait.is_none() && sample.merged.is_none() && sample.weight > self.no_time.bucket_ns() {
             from_ns = from_ns.saturating_sub(sample.weight);
         }
@@ -377,7 +377,7 @@ impl TimelineRows {
         rollup.spread(spread, from_ns, to_ns - from_ns, sample.weight);
     }
 
-    /// The thread of a sample was there.
+    /// Records that the thread of a sample existed.
     fn note_alive(&mut self, sample: &Sample) {
         let (mut from_ns, to_ns) = interval(sample);
         if sample.wait.is_none() && sample.merged.is_none() {
@@ -388,7 +388,7 @@ impl TimelineRows {
         }
     }
 
-    /// Adds how long the threads of each row were there.
+    /// Adds the lifetimes of the threads of each row.
     fn add_lives(&mut self, profile: &Profile, rollup: &RollupTime) {
         let mut names: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for task in profile.tables.tasks() {
@@ -396,7 +396,7 @@ impl TimelineRows {
         }
         for time in &profile.thread_times {
             let task = profile.tables.task(time.task);
-            // Of a thread that had several names it is not known when it had which.
+            // If a thread had several names, it is not known when it had which.
             if names.get(&(task.tid, task.generation)) == Some(&1)
                 && let Some(life) = self.lives.get_mut(time.task.index())
             {

@@ -1,5 +1,5 @@
-//! What a page shows, as the JSON document inside of it (`prof.page/1`): for each event the tree of its stacks, the rows of its
-//! table, and the lines that stand above and below a report of it.
+//! Data of a page, as the JSON document inside it (`prof.page/1`): for each event its call tree, the rows of its table,
+//! and the lines above and below a report of it.
 
 use super::labels::{BoxKind, PageLabel, PageLabels};
 use super::tree::{LeftOut, Occurrences, PageTree, TreeColumns, Weighing};
@@ -17,51 +17,51 @@ use crate::report::query::selection::Selection;
 use crate::report::views::function_table::{FunctionRow, FunctionTable};
 use serde::Serialize;
 
-/// Version of the document.
+/// Schema version of the document.
 const SCHEMA: &str = "prof.page/1";
 
-/// Most rows of a table; what is in the others is one row of its own.
+/// Most rows of a table; the rest are summed in one row.
 const MOST_ROWS: usize = 5_000;
 
-/// Columns of a line of the header: none is broken.
+/// Width of a header line, so large that none is wrapped.
 const LINE_COLUMNS: usize = 100_000;
 
-/// Most events of a page: a file of someone else's may have any number.
+/// Most events of a page, since a foreign file may have any number.
 const MOST_EVENTS: usize = 32;
 
-/// The document.
+/// The JSON document.
 #[derive(Debug, Serialize)]
 pub(super) struct PageData {
     schema: &'static str,
     version: &'static str,
-    /// Of the document, from the options; else each event has its own.
+    /// Title of the document if the options set one; else each event has its own.
     pub(super) title: Option<String>,
     pub(super) subtitle: Option<String>,
     is_icicle: bool,
     is_bottom_up: bool,
-    /// How threads are shown at first: `class`, `each` name or id, `merged`.
+    /// How threads are shown at first: `class`, `each` (by name or id) or `merged`.
     threads: &'static str,
     kinds: [&'static str; BoxKind::KEYS.len()],
     pub(super) labels: PageLabels,
-    /// What is shown first comes first.
+    /// Events, the one that is shown at first in front.
     pub(super) events: Vec<EventData>,
 }
 
 /// One event, or running and waiting time together.
 #[derive(Debug, Serialize)]
 pub(super) struct EventData {
-    /// Its name, as in links.
+    /// Name of the event in links.
     id: String,
     pub(super) title: String,
-    /// The document's title while it is shown.
+    /// Title of the document while the event is shown.
     pub(super) caption: String,
     /// `ns`, `bytes` or `count`.
     unit: &'static str,
-    /// The word after a weight that is no time and no size.
+    /// Noun after a weight that is neither a time nor a size.
     count_name: String,
-    /// The word for one sample.
+    /// Noun for one sample.
     noun: String,
-    /// Whether samples are observations by chance, which have an error.
+    /// Whether the samples are statistical, so that shares have a sampling error.
     is_sampled: bool,
     pub(super) total: u64,
     samples: u64,
@@ -79,24 +79,24 @@ pub(super) struct RowColumns {
     pub(super) label: Vec<PageLabel>,
     pub(super) own: Vec<u64>,
     pub(super) total: Vec<u64>,
-    /// Samples or waits that end in it.
+    /// Number of samples or waits that end in the function.
     pub(super) n: Vec<Occurrences>,
-    /// Half the width of the 95 % interval around its share, percentage points.
+    /// Half the width of the 95 % confidence interval of the self share, percentage points.
     pub(super) error: Vec<f64>,
-    /// `file:line`, empty when unknown. Index in `places`.
+    /// Index in `places` of `file:line`, which is empty when unknown.
     pub(super) place: Vec<u32>,
     pub(super) places: Vec<String>,
-    /// Rows that the page leaves out, and what ends in them.
+    /// Number of rows that are left out of the page; then their self weight.
     pub(super) left_out: u64,
     left_out_own: u64,
 }
 
 impl PageData {
-    /// The document of `selection`, and of all other events of its recording under the same options.
+    /// Creates the document of `selection`, and of all other events of its recording with the same options.
     ///
     /// # Errors
     ///
-    /// A usage failure for a bad pattern.
+    /// Returns a usage error for a bad pattern.
     pub(super) fn new(selection: &Selection<'_>, options: &ExportOptions) -> anyhow::Result<Self> {
         let recording = selection.analysis();
         let mut labels = PageLabels::default();
@@ -106,7 +106,7 @@ impl PageData {
         for metric in others.take(MOST_EVENTS) {
             let common = CommonOptions { metric: Some(metric), ..options.common.clone() };
             let other = Selection::new(recording, Shown::of(&recording.profile, Some(metric))?, &common)?;
-            // That there is nothing of it, under these filters, is no failure of the page.
+            // An event without matching samples is left out rather than an error.
             if (Weighing { count: options.count }).of(other.total) > 0 {
                 let options = ExportOptions { common, ..options.clone() };
                 events.push(EventData::new(&other, &options, &mut labels)?);
@@ -130,7 +130,7 @@ impl PageData {
         })
     }
 
-    /// What the page leaves out to open quickly, in sentences.
+    /// What the page leaves out so that it opens quickly, in sentences.
     pub(super) fn left_out(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for event in &self.events {
@@ -154,7 +154,7 @@ impl PageData {
         notes
     }
 
-    /// The document's title while the first event is shown.
+    /// Title of the document while the first event is shown.
     pub(super) fn first_title(&self) -> &str {
         let first = self.events.first().map_or("", |event| &event.caption);
         self.title.as_deref().unwrap_or(first)
@@ -204,7 +204,7 @@ impl EventData {
         })
     }
 
-    /// A weight in the unit of the event, in a column whose sum is its total.
+    /// A weight in the unit of the event, formatted for a column that adds up to the total.
     pub(super) fn weight_text(&self, weight: u64) -> String {
         let unit = match self.unit {
             "ns" => Unit::Nanoseconds,
@@ -215,7 +215,7 @@ impl EventData {
     }
 }
 
-/// The lines above a report.
+/// The header lines of a report.
 fn header_lines(
     recording: &Analysis,
     selection: &Selection<'_>,
@@ -259,10 +259,10 @@ impl RowColumns {
                 selection.total.samples,
             )
         } else {
-            // Shares in the page are of what the filters keep.
+            // Shares in the page are relative to the filtered total.
             row.own.share_error_points(selection.total, selection.shown.waits.is_some())
         };
-        // Two decimals are more than is ever shown.
+        // Two decimals are more than the page ever shows.
         self.error.push((error * 100.0).round() / 100.0);
         let place = row.source.as_ref().map(|source| match source.line {
             0 => source.file.clone(),
@@ -275,7 +275,7 @@ impl RowColumns {
     }
 }
 
-/// Foreign text as one line of a page.
+/// Makes foreign text safe to show in one line of a page.
 fn line(text: &str) -> String {
     safe_text::terminal(text).into_owned()
 }

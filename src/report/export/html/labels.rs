@@ -1,5 +1,4 @@
-//! The names of everything that a page shows, each once: frames of all its trees and rows of all its tables refer to them by
-//! number.
+//! Names on a page, each stored once: frames of all trees and rows of all tables refer to them by index.
 
 use crate::base::safe_text;
 use crate::profile::Reason;
@@ -11,16 +10,16 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// From this much text on, names are cut: a page has to open.
+/// Size of all names from which on further names are cut, so that the page still opens, bytes.
 const MOST_TEXT_BYTES: usize = 16 << 20;
 
-/// To this many characters.
+/// Length of a cut name, characters.
 const CUT_CHARS: usize = 64;
 
-/// What boxes are coloured by.
+/// What the colour of a box depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum BoxKind {
-    /// Code of a program.
+    /// Code of the program.
     Own,
     /// Code of a shared library.
     Library,
@@ -28,24 +27,24 @@ pub(super) enum BoxKind {
     Kernel,
     /// Code generated at run time.
     Jit,
-    /// The wait for a lock.
+    /// Waiting for a lock.
     Lock,
-    /// The wait for a disk, the network, a pipe, a page.
+    /// Waiting for a disk, the network, a pipe or a page.
     Io,
-    /// Runnable, and no CPU was free.
+    /// Runnable, without a free CPU.
     NoCpu,
     /// Any other wait.
     Wait,
     /// A thread.
     Thread,
-    /// The place where a stack ends too early, or a stack of which nothing is known.
+    /// The mark where a stack was cut, or a stack of which nothing is known.
     Other,
-    /// Boxes that the page leaves out.
+    /// The sum of boxes that the page leaves out.
     Rest,
 }
 
 impl BoxKind {
-    /// The words for them in the page, by number.
+    /// Names of the kinds in the page, by their number.
     pub(super) const KEYS: [&'static str; 11] =
         ["own", "library", "kernel", "jit", "lock", "io", "nocpu", "wait", "thread", "other", "rest"];
 
@@ -65,15 +64,15 @@ impl BoxKind {
     }
 }
 
-/// Number of a [`PageLabels`] row.
+/// Index of a row of [`PageLabels`].
 pub(super) type PageLabel = u32;
 
-/// The names, column by column.
+/// Names, column by column.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct PageLabels {
-    /// As boxes show them.
+    /// Name as boxes show it.
     name: Vec<String>,
-    /// In full; empty where that is the same.
+    /// Full name; empty if it is the same.
     full: Vec<String>,
     /// Index in `modules`.
     module: Vec<u32>,
@@ -81,9 +80,9 @@ pub(super) struct PageLabels {
     kind: Vec<u8>,
     /// Paths of modules; the first one is the empty path.
     modules: Vec<String>,
-    /// What the class of a thread is called, where that is not the thread's own name.
+    /// Class of a thread, where its title differs from the thread's own name.
     classes: BTreeMap<PageLabel, PageClass>,
-    /// Names that were cut to keep the page small.
+    /// Number of names that were cut to keep the page small.
     pub(super) cut: u64,
     #[serde(skip)]
     module_ids: FxHashMap<String, u32>,
@@ -93,17 +92,17 @@ pub(super) struct PageLabels {
     text_bytes: usize,
 }
 
-/// Threads that are one, as all reports have it.
+/// A class of threads, merged as in all reports.
 #[derive(Debug, Serialize)]
 struct PageClass {
-    /// `worker-#`.
+    /// Name of the class: `worker-#`.
     name: String,
-    /// The same with how many they are: `worker-# ×8`.
+    /// Name with the number of threads: `worker-# ×8`.
     title: String,
 }
 
 impl PageLabels {
-    /// The number of a thread, or of some with one name, whose class has a name and a title.
+    /// The index of a thread, or of threads with one name; `class` and `title` are the name and title of its class.
     pub(super) fn of_thread(&mut self, name: &str, class: &str, title: &str) -> PageLabel {
         let label = self.of_text(name, BoxKind::Thread);
         if title != name {
@@ -113,19 +112,19 @@ impl PageLabels {
         label
     }
 
-    /// The number of a label of `selection`; its module is foreign text as its name is.
+    /// The index of a label of `selection`. Its module is foreign text, as its name is.
     pub(super) fn of_label(&mut self, selection: &Selection<'_>, id: LabelId, names: NameStyle) -> PageLabel {
         let label = selection.labels.get(id);
         let (name, full) = (label.text(names), label.text(NameStyle::Full));
         self.intern(&name, &full, &label.module, BoxKind::of(label.kind))
     }
 
-    /// The number of something that is no code.
+    /// The index of something that is not code.
     pub(super) fn of_text(&mut self, text: &str, kind: BoxKind) -> PageLabel {
         self.intern(text, text, "", kind)
     }
 
-    /// Module and name of a row, safe to show.
+    /// Name and module of a label, safe to show.
     pub(super) fn text(&self, label: PageLabel) -> (&str, &str) {
         let module = self.module[label as usize] as usize;
         (&self.name[label as usize], &self.modules[module])
@@ -165,7 +164,7 @@ impl PageLabels {
         })
     }
 
-    /// Foreign text as a page shows it.
+    /// Makes foreign text safe to show, and cuts it once there is too much.
     fn shown(&self, text: &str) -> String {
         let safe = safe_text::terminal(text);
         if self.text_bytes <= MOST_TEXT_BYTES {

@@ -1,14 +1,14 @@
-//! The parts of a page that are there without scripts: facts, notes and the largest rows of the table, as HTML.
+//! Parts of a page that work without scripts: facts, notes and the largest rows of the table, as HTML.
 
 use super::data::PageData;
 use super::tree::Occurrences;
 use crate::base::units::{self, percent};
 use std::fmt::Write;
 
-/// Rows of the table that is there without scripts.
+/// Number of rows in the table without scripts.
 const STATIC_ROWS: usize = 100;
 
-/// `text`, which must be safe to show, as text or as an attribute in double quotes.
+/// Escapes `text`, which must be safe to show, for HTML text or an attribute in double quotes.
 pub(super) fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,8 +24,8 @@ pub(super) fn text(text: &str) -> String {
     out
 }
 
-/// A finished JSON document inside a `script` element: nothing in it ends the element, begins a comment, or ends a line of
-/// script. These characters are inside strings only, so the meaning stays.
+/// Escapes a finished JSON document for a `script` element: nothing in it can end the element, begin a comment, or end
+/// a line of script. The escaped characters occur only inside strings, so the document stays equivalent.
 pub(super) fn inert_json(document: &str) -> String {
     let mut out = String::with_capacity(document.len() + document.len() / 32);
     for c in document.chars() {
@@ -40,7 +40,7 @@ pub(super) fn inert_json(document: &str) -> String {
     out
 }
 
-/// The lines about the first event.
+/// Header lines and notes of the first event.
 pub(super) fn facts(data: &PageData) -> String {
     let Some(event) = data.events.first() else { return String::new() };
     let mut out = String::new();
@@ -53,7 +53,7 @@ pub(super) fn facts(data: &PageData) -> String {
     out
 }
 
-/// The rows of the first event's table that carry most.
+/// The largest rows of the first event's table.
 pub(super) fn table(data: &PageData) -> String {
     let Some(event) = data.events.first() else { return String::new() };
     let rows = &event.rows;

@@ -1,5 +1,5 @@
-//! A page that needs nothing else: the recording's facts, a flame graph of each event, and a table of functions. All data is a
-//! JSON document inside of it; a table of the largest rows is there for readers without scripts.
+//! A self-contained page: facts on the recording, a flame graph per event, and a table of functions. All data is a JSON
+//! document inside the page; a table of the largest rows is there for readers without scripts.
 
 mod data;
 mod labels;
@@ -17,16 +17,16 @@ use data::PageData;
 use std::io::{self, Write};
 use tree::Weighing;
 
-/// Largest sum of weights that a page adds up; as nanoseconds, 146 years.
+/// Largest sum of weights that a page can add up; as nanoseconds, 146 years.
 const MOST_WEIGHT: u64 = u64::MAX / 4;
 
-/// The page, in which words in braces are places to fill.
+/// Template of the page, with placeholders in double braces.
 const PAGE: &str = include_str!("page.html");
 
-/// How it looks.
+/// Style sheet.
 const STYLE: &str = include_str!("page.css");
 
-/// What it does, one part after the other.
+/// Parts of the script, in order.
 const SCRIPTS: [&str; 5] = [
     include_str!("model.js"),
     include_str!("graph.js"),
@@ -35,7 +35,7 @@ const SCRIPTS: [&str; 5] = [
     include_str!("page.js"),
 ];
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "html",
     endings: &[".html", ".htm"],
@@ -60,7 +60,7 @@ fn render<'r>(
     Ok(Box::new(HtmlPage { data, json }))
 }
 
-/// A page that only has to be written.
+/// A page that is ready to be written.
 #[derive(Debug)]
 struct HtmlPage {
     data: PageData,

@@ -1,4 +1,4 @@
-//! The page as a whole: what is embedded, and that names cannot get out of it.
+//! The whole page: the embedded data, and that names cannot break out of it.
 
 use crate::profile::EventKind;
 use crate::report::analysis::Analysis;
@@ -16,7 +16,7 @@ fn page(recording: &Analysis, options: &ExportOptions) -> String {
     String::from_utf8(export(recording, ExportFormat::HTML, options).unwrap()).unwrap()
 }
 
-/// The document inside a page, as its text and read.
+/// The JSON document of a page, as text and parsed.
 fn data(page: &str) -> (String, Value) {
     let (_, rest) = page.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
     let (text, _) = rest.split_once("</script>").unwrap();
@@ -27,7 +27,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-/// What the page embeds is what `report --json` says of the same options: sums, and every row of the table.
+/// Asserts that the page embeds what `report --json` prints with the same options: sums, and every row of the table.
 fn assert_equals_report(recording: &Analysis, common: &CommonOptions) {
     let options = ExportOptions { common: common.clone(), ..ExportOptions::default() };
     let (_, data) = data(&page(recording, &options));
@@ -47,7 +47,7 @@ fn assert_equals_report(recording: &Analysis, common: &CommonOptions) {
         assert_eq!(event["total"], report["total"]);
         assert_eq!(event["samples"], report["samples"]);
         assert_eq!(event["unit"], report["unit"]);
-        // What a report says besides is what to type next, of which a page has no use.
+        // A report also has hints on what to run next, which a page has no use for.
         let [of_page, of_report] = [&event["notes"], &report["notes"]].map(|notes| notes.as_array().unwrap());
         assert!(of_report.starts_with(of_page) && of_report.len() <= of_page.len() + 3, "{of_report:?}");
         let tree = &event["tree"];
@@ -123,7 +123,7 @@ fn threads_that_are_one_are_one_box() {
         let (_, data) = data(&page(&ingest(), &ExportOptions { common, ..ExportOptions::default() }));
         let tree = &data["events"][0]["tree"];
         let names = data["labels"]["name"].as_array().unwrap();
-        // The boxes on the root: the first rows after it, as long as they stand on box 0.
+        // The children of the root: the rows after it, as long as their parent is box 0.
         let on_root = tree["up"].as_array().unwrap().iter().skip(1).take_while(|up| **up == 0).count();
         let label = |row: usize| tree["at"][row].as_u64().unwrap() as usize / 4;
         let shown: Vec<_> = (1..=on_root).map(|row| names[label(row)].as_str().unwrap().to_owned()).collect();
@@ -141,7 +141,7 @@ fn threads_that_are_one_are_one_box() {
 #[test]
 fn the_embedded_document_of_the_demo() {
     let (text, _) = data(&page(&ingest(), &ExportOptions::default()));
-    // One field a line, numbers of a column next to each other.
+    // One field per line, with the numbers of a column on the same line.
     let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION").replace(",\"", ",\n\"");
     insta::assert_snapshot!(text);
 }
@@ -180,7 +180,7 @@ fn hostile_names_stay_names() {
                 .iter()
                 .any(|name| name == "</script><script>alert(1)</script>")
         );
-        // A strict reader sees our elements and nothing else.
+        // A strict parser sees only our own elements.
         assert_eq!(xml_texts(&page, "script").len(), 2);
         assert_eq!(page.matches("<script").count(), 2);
         assert_eq!(page.matches("</script").count(), 2);

@@ -1,8 +1,9 @@
-//! The stacks of a selection as a tree for a page: the thread first, then its frames from the root on, each a child of its
-//! caller. Callers come before what they call.
+//! The call tree of a selection for a page: threads below the root, then frames, each a child of its caller. Callers
+//! come before callees.
 //!
-//! A page has a limit of boxes. Those with the smallest totals are left out, of equal ones the deepest first, so that what is
-//! kept hangs together; in each box that loses some, one box of the kind `rest` has their sum. Totals stay what they are.
+//! A page has a limit of boxes. Boxes with the smallest totals are left out, the deepest first among equals, so that
+//! what is kept stays connected. Each box with children left out gets one box of the kind `rest` with their sum. Totals
+//! stay exact.
 
 use super::labels::{BoxKind, PageLabel, PageLabels};
 use crate::report::model::amount::Amount;
@@ -19,13 +20,13 @@ use std::collections::VecDeque;
 /// Most boxes of one tree.
 const MOST_BOXES: usize = 100_000;
 
-/// Added to four times the label: the function was inlined.
+/// Added to four times the label if the function was inlined.
 const INLINED: u32 = 1;
 
-/// Added to four times the label: all its time is waiting.
+/// Added to four times the label if all its time is waiting.
 const WAITING: u32 = 2;
 
-/// Number of a node; the first one is the root.
+/// Index of a node; node 0 is the root.
 type Index = u32;
 
 #[derive(Debug)]
@@ -34,43 +35,43 @@ struct PageNode {
     depth: u32,
     label: PageLabel,
     is_inlined: bool,
-    /// Some of it is no waiting.
+    /// Whether some of its time is not waiting.
     runs: bool,
     own: Amount,
 }
 
-/// The distinct stacks.
+/// Call tree of all distinct stacks.
 #[derive(Debug)]
 pub(super) struct PageTree {
     nodes: Vec<PageNode>,
 }
 
-/// What a box shows of an [`Amount`].
+/// Whether boxes show weights or counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Weighing {
-    /// The number of samples or waits instead of the event's unit.
+    /// Whether to show the number of samples or waits instead of the event's unit.
     pub(super) count: bool,
 }
 
 impl Weighing {
-    /// What it shows of `amount`.
+    /// The value to show for `amount`.
     pub(super) fn of(self, amount: Amount) -> u64 {
         if self.count { amount.count() } else { amount.weight }
     }
 }
 
-/// A number of samples or waits, of which one may be weighted as one and a half.
+/// A number of samples or waits; one of them may be weighted as one and a half.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Occurrences {
     /// A whole number.
     Whole(u64),
-    /// Another one.
+    /// Any other number.
     Part(f64),
 }
 
 impl Occurrences {
-    /// How many `amount` is weighted as.
+    /// The number that `amount` is weighted as.
     pub(super) fn of(amount: Amount) -> Self {
         match amount.count_thousandths {
             whole if whole.is_multiple_of(1000) => Occurrences::Whole(whole / 1000),
@@ -79,35 +80,35 @@ impl Occurrences {
     }
 }
 
-/// A tree as the page reads it: one row a box in the order of their depths, the root first.
+/// A tree in the form that the page reads: one row per box, in breadth-first order, the root first.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct TreeColumns {
-    /// Number of the box that it stands on, less that of the row before.
+    /// Row of the parent box, as the difference to that of the row before.
     up: Vec<u32>,
-    /// Four times the label, 1 for an inlined function, 2 for nothing but waiting.
+    /// Four times the label, plus 1 for an inlined function, plus 2 if it only waits.
     at: Vec<u32>,
-    /// What ends in it.
+    /// Self weight.
     own: Vec<u64>,
-    /// How many samples or waits end in it.
+    /// Number of samples or waits that end in the box.
     n: Vec<Occurrences>,
 }
 
-/// What a page leaves out of a tree.
+/// Boxes that the page leaves out of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct LeftOut {
-    /// Boxes.
+    /// Number of boxes.
     pub(super) boxes: u64,
-    /// The largest of them, % of all.
+    /// Total of the largest of them, percent of the whole.
     pub(super) largest_pct: f64,
 }
 
 impl PageTree {
-    /// The stacks of `selection`, named in the style of `names`.
+    /// The tree of `selection`, with names in the style of `names`.
     pub(super) fn new(selection: &Selection<'_>, names: NameStyle, labels: &mut PageLabels) -> Self {
         let mut builder = PageTreeBuilder::new(selection, names, labels);
         let tables = &selection.profile.tables;
         let classes = ThreadClasses::of(tables, ThreadSplit::Class);
-        // By class there are still its threads to choose from.
+        // Classes still offer a choice of their threads, so the tree holds single threads.
         let split = selection.thread_split().filter(|split| *split != ThreadSplit::Class);
         let names = ThreadClasses::of(tables, split.unwrap_or(ThreadSplit::Name)).names_of_tasks(tables);
         let threads: Vec<PageLabel> = (names.iter().zip(tables.tasks()))
@@ -116,7 +117,7 @@ impl PageTree {
                 builder.labels.of_thread(name, classes.name(class), &classes.title(class))
             })
             .collect();
-        // The page takes what stands on the root for threads.
+        // The page takes children of the root for threads.
         let all = threads.is_empty().then(|| builder.labels.of_text("all threads", BoxKind::Thread));
         let mut path = Vec::new();
         selection.for_each_path(|steps, groups| {
@@ -133,13 +134,13 @@ impl PageTree {
         builder.finish()
     }
 
-    /// The sum of all stacks.
+    /// Sum of all stacks.
     #[cfg(test)]
     pub(super) fn total(&self) -> Amount {
         self.totals().first().copied().unwrap_or_default()
     }
 
-    /// What ends in each box or above it.
+    /// Total of each box: what ends in the box or in one of its descendants.
     fn totals(&self) -> Vec<Amount> {
         let mut totals: Vec<Amount> = self.nodes.iter().map(|node| node.own).collect();
         for id in (1..self.nodes.len()).rev() {
@@ -149,7 +150,7 @@ impl PageTree {
         totals
     }
 
-    /// The rows of a page: of boxes with at least `least_percent` of all, as many as a page holds.
+    /// The rows of the boxes with at least `least_percent` of the whole, as many as a page holds.
     pub(super) fn columns(
         &self,
         weighing: Weighing,
@@ -170,7 +171,7 @@ impl PageTree {
         let whole = totals.first().map_or(0, |total| weighing.of(*total));
         let least = whole as f64 * least_percent / 100.0;
         let (kept, left_out) = self.kept(most, &totals, weighing, least);
-        // Of what is left out directly on each box that is kept.
+        // Sum of what is left out directly below each kept box.
         let mut rests: FxHashMap<Index, Amount> = FxHashMap::default();
         let mut children: Vec<Vec<Index>> = vec![Vec::new(); self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate().skip(1) {
@@ -182,7 +183,7 @@ impl PageTree {
         }
         let mut columns = TreeColumns::default();
         let mut last_up = 0;
-        // Each box with the number of the one that it stands on.
+        // Boxes to write, each with the row of its parent; `None` for a rest.
         let mut pending: VecDeque<(Option<Index>, u32, Amount)> =
             VecDeque::from([(Some(0), 0, Amount::default())]);
         while let Some((id, up, rest_of)) = pending.pop_front() {
@@ -203,13 +204,13 @@ impl PageTree {
         (columns, left_out)
     }
 
-    /// Which boxes a page shows, and what it leaves out.
+    /// Which boxes the page shows, and what it leaves out.
     fn kept(&self, most: usize, totals: &[Amount], weighing: Weighing, least: f64) -> (Vec<bool>, LeftOut) {
         let value = |id: usize| weighing.of(totals[id]);
         let is_wide = |id: &usize| value(*id) > 0 && value(*id) as f64 >= least;
         let mut order: Vec<usize> = (1..self.nodes.len()).filter(is_wide).collect();
         if order.len() > most {
-            // A caller has no less than what it calls, and is less deep.
+            // A caller has at least the total of its callees and is less deep, so it is kept when they are.
             order.select_nth_unstable_by_key(most, |id| (Reverse(value(*id)), self.nodes[*id].depth, *id));
             order.truncate(most);
         }
@@ -232,14 +233,14 @@ impl TreeColumns {
     }
 }
 
-/// A tree to which stacks are added.
+/// Builds a tree from stacks.
 struct PageTreeBuilder<'s, 'p, 'l> {
     selection: &'s Selection<'p>,
     names: NameStyle,
     labels: &'l mut PageLabels,
     of_label: Vec<Option<PageLabel>>,
     children: FxHashMap<(Index, PageLabel, bool), Index>,
-    /// The stack that was added last, with its nodes: neighbours share their first frames.
+    /// The stack that was added last, with its nodes: consecutive stacks share their first frames.
     last: Vec<((PageLabel, bool), Index)>,
     tree: PageTree,
 }
@@ -317,7 +318,7 @@ mod tests {
         (PageTree::new(&selection, NameStyle::Full, &mut labels), labels)
     }
 
-    /// `name@parent own` of each row.
+    /// `name@parent own` for each row.
     fn rows(columns: &TreeColumns, labels: &PageLabels) -> Vec<String> {
         let mut up = 0;
         (0..columns.up.len())
@@ -338,7 +339,7 @@ mod tests {
         let (columns, left_out) = tree.columns(SHOWN, 0.0, rest);
         assert_eq!(left_out, LeftOut::default());
         assert_eq!(rows(&columns, &labels), ["all@0 0", "t@0 0", "a@1 3", "b@2 5", "d@2 1", "c@3 2"]);
-        // The last one is inlined, and nothing waits.
+        // The last frame is inlined, and nothing waits.
         assert_eq!(columns.at.iter().map(|at| at % 4).collect::<Vec<_>>(), [0, 0, 0, 0, 0, INLINED]);
     }
 

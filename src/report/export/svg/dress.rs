@@ -1,15 +1,15 @@
-//! What is added to inferno's drawing: a title of the document, roles, colours for dark screens, and a script that keeps the
-//! controls on the screen and searches without a dialogue. inferno's own script stays as it is; ours stands after it.
+//! Additions to inferno's SVG: a document title, roles, colours for dark mode, and a script that keeps the controls on
+//! the screen and searches without a dialog. inferno's own script is unchanged; ours comes after it.
 
 use crate::base::units;
 
-/// Added to the style sheet.
+/// Appended to the style sheet.
 const STYLE: &str = include_str!("dress.css");
 
-/// Added after the frames.
+/// Appended after the frames.
 const SCRIPT: &str = include_str!("dress.js");
 
-/// The drawing with everything that is added. `title` is the document's, safe to show; weights are ns with `has_durations`.
+/// The SVG with all additions. `title` is the document title, safe to show; weights are ns with `has_durations`.
 pub(super) fn dressed(svg: &str, title: &str, has_durations: bool) -> String {
     let svg = without_document_type(svg);
     let svg = if has_durations { with_durations(&svg) } else { svg };
@@ -31,7 +31,7 @@ pub(super) fn dressed(svg: &str, title: &str, has_durations: bool) -> String {
     out
 }
 
-/// `text` as text of XML.
+/// Escapes `text` for XML text.
 fn quick_escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -43,8 +43,8 @@ fn without_document_type(svg: &str) -> String {
     format!("{}{}", &svg[..start], svg[start + length + 1..].trim_start())
 }
 
-/// Turns the weight in every tool tip, `NAME (1,234,567,890 ns, 12.3%)`, into a duration. Names are
-/// escaped and come first, so the last parenthesis of a tip is always inferno's own.
+/// Turns the weight in every tooltip, `NAME (1,234,567,890 ns, 12.3%)`, into a duration. Names are escaped and come
+/// first, so the last parenthesis of a tooltip is always inferno's own.
 fn with_durations(svg: &str) -> String {
     const OPEN: &str = "<title>";
     const CLOSE: &str = "</title>";
@@ -71,7 +71,7 @@ fn duration_tip(tip: &str) -> Option<String> {
     Some(format!("{name}({}, {share}", precise_duration(ns)))
 }
 
-/// Seconds with milliseconds, or what is smaller in its own unit.
+/// Seconds with milliseconds; shorter durations in their own unit.
 fn precise_duration(ns: u64) -> String {
     if ns < 1_000_000_000 {
         return units::duration(ns);

@@ -1,8 +1,8 @@
-//! A flame graph as one SVG file that needs nothing else: inferno draws our folded stacks.
+//! A flame graph as one self-contained SVG file: inferno draws our folded stacks.
 //!
-//! inferno prints weights as whole numbers. It gets nanoseconds; the tool tips that it wrote are turned
-//! into durations afterwards. The document type line, which names an address in the net that no
-//! browser needs, is taken out, and what its script lacks is added (see [`dress`]).
+//! inferno prints weights as whole numbers. It gets nanoseconds, and the tooltips it wrote are turned into durations
+//! afterwards. The document type line, which names a web address that no browser needs, is removed, and what its script
+//! lacks is added (see [`dress`]).
 
 mod dress;
 
@@ -23,22 +23,24 @@ use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 use std::io::{self, Write};
 
-/// Narrower boxes are not drawn, % of the width.
+/// Boxes narrower than this are not drawn, percent of the width.
 const LEAST_PERCENT: f64 = 0.01;
 
-/// Most bytes of lines that are drawn: so much memory, and a picture that a browser can show.
+/// Limit on the size of the lines to draw, bytes: it bounds the memory, and keeps the picture small enough for a
+/// browser.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Most boxes that are drawn: a picture of some 20 MB.
+/// Limit on the number of boxes to draw: a picture of about 20 MB.
 const MOST_BOXES: usize = 60_000;
 
-/// Deepest stack of a graph with its root at the bottom: taller than some 1000 pixels, the root would be off the screen.
+/// Deepest stack in a graph with its root at the bottom: in a deeper one, of more than about 1000 pixels, the root
+/// would be off the screen.
 const MOST_STANDING: u32 = 58;
 
-/// Largest sum of weights that is drawn; as nanoseconds, 146 years.
+/// Largest sum of weights that can be drawn; as nanoseconds, 146 years.
 const MOST_WEIGHT: u64 = u64::MAX / 4;
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "svg",
     endings: &[".svg"],
@@ -56,7 +58,7 @@ fn render<'r>(
     Ok(Box::new(DrawnGraph { drawn, notes }))
 }
 
-/// A flame graph that only has to be written.
+/// A flame graph that is ready to be written.
 #[derive(Debug)]
 struct DrawnGraph {
     drawn: Vec<u8>,
@@ -73,11 +75,11 @@ impl Rendered for DrawnGraph {
     }
 }
 
-/// Draws `selection`; says what it leaves out.
+/// Draws `selection`; returns the SVG and notes on what it leaves out.
 ///
 /// # Errors
 ///
-/// Status 3 when the samples carry no weight; a failure when they carry more than can be real.
+/// Status 3 when the samples carry no weight; another failure when the weights are too large to be real.
 fn svg(
     recording: &Recording,
     selection: &Selection<'_>,
@@ -86,7 +88,7 @@ fn svg(
     if selection.total.weight == 0 {
         return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
     }
-    // inferno adds without looking at the limit of its numbers.
+    // inferno adds weights without overflow checks.
     if selection.total.weight > MOST_WEIGHT {
         return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
     }
@@ -118,14 +120,14 @@ fn svg(
     Ok((dress::dressed(&drawn, &title, has_durations).into_bytes(), cut.notes()))
 }
 
-/// What inferno draws of `lines`, which come frame by frame in order.
+/// The SVG that inferno draws of `lines`, which are sorted frame by frame.
 fn drawn(drawing: &mut Options<'_>, lines: &[String]) -> anyhow::Result<String> {
-    // The start of a name tells more than its arguments.
+    // The start of a name says more than its arguments.
     drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
-    // Sorted as text, a name that goes on with a space after another's end would come between that one's stacks and split
-    // its box. A "flame chart" is what inferno calls lines drawn in the order given, last one first.
+    // inferno's own sort by text would put a name that continues with a space between the stacks of the shorter name,
+    // and split its box. "Flame chart" is inferno's term for lines in the given order, last one first.
     drawing.flame_chart = true;
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(drawing, lines.iter().rev().map(String::as_str), &mut drawn)
@@ -133,19 +135,19 @@ fn drawn(drawing: &mut Options<'_>, lines: &[String]) -> anyhow::Result<String> 
     String::from_utf8(drawn).context("cannot draw the flame graph")
 }
 
-/// What is not drawn, to keep the picture small enough for a browser.
+/// What is left out to keep the picture small enough for a browser.
 #[derive(Debug, Default)]
 struct Cut {
     /// Boxes below this share of the width are not drawn, percent.
     drawn_percent: f64,
-    /// Frames after which deeper stacks end.
+    /// Depth at which deeper stacks were cut, frames.
     depth: Option<u32>,
     /// Boxes below this share of the width were left out because there were too many, percent.
     least_percent: Option<f64>,
 }
 
 impl Cut {
-    /// Cuts `tree` as the options say, and as far as it has to be.
+    /// Cuts `tree` as the options say, and as far as the limits require.
     fn of(tree: &mut TextTree, selection: &Selection<'_>, options: &ExportOptions) -> Self {
         let asked_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
         let whole = if options.count { selection.total.count() } else { selection.total.weight };
@@ -160,7 +162,7 @@ impl Cut {
         Cut { drawn_percent, depth: cut_to_fit(tree), least_percent }
     }
 
-    /// The same in words that follow a title.
+    /// The cuts, in words to append to a title.
     fn words(&self) -> String {
         let narrow = self.least_percent.map(|least| format!(", boxes under {least:.2}% left out"));
         let deep =
@@ -168,7 +170,7 @@ impl Cut {
         format!("{}{}", narrow.unwrap_or_default(), deep.unwrap_or_default())
     }
 
-    /// The same as sentences.
+    /// The cuts, in sentences.
     fn notes(&self) -> Vec<String> {
         let narrow = self.least_percent.map(|least| {
             format!("boxes under {least:.2}% are left out: the picture would be too large for a browser; their callers have their time")
@@ -180,7 +182,7 @@ impl Cut {
     }
 }
 
-/// Cuts the deepest stacks where too much would have to be drawn; returns at how many frames.
+/// Cuts the deepest stacks while there is too much to draw; returns the depth in frames.
 fn cut_to_fit(tree: &mut TextTree) -> Option<u32> {
     let whole = tree.depth();
     let mut depth = whole;

@@ -1,8 +1,8 @@
-//! Callgrind's text: for `callgrind_annotate` and KCachegrind. A function has its own cost line by line, and a call the cost
-//! of all that was called.
+//! Callgrind's text format, for `callgrind_annotate` and KCachegrind. A function has its self cost by line, and each
+//! call the cost of everything below it.
 //!
-//! Threads are the outermost callers. A function that is on a stack several times is called once there: from where it was
-//! called first. So the calls of a function add up to its total, and no total is more than all.
+//! Threads are the outermost callers. A function that is on a stack several times is called there once: at its
+//! outermost call. So the calls of a function add up to its total, and no total exceeds the whole.
 
 use super::columns::ValueColumns;
 use super::stacks::{Numbered, common_notes, named, recorder_lines, thread_names};
@@ -17,15 +17,15 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The file and the module of what is no code.
+/// File and module of what is not code.
 const NO_FILE: &str = "???";
-/// The file and the module of threads.
+/// File and module of threads.
 const THREADS: &str = "[threads]";
 
-/// What makes two functions the same.
+/// Identity of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum CostKey {
-    /// By the number of its name.
+    /// A thread, by the index of its name.
     Thread(u32),
     Code {
         label: LabelId,
@@ -33,22 +33,22 @@ enum CostKey {
     },
 }
 
-/// Where costs are: lines, and calls from a line to a function at a line.
+/// Costs of a function: by line, and by call from a line to a function.
 #[derive(Debug, Default)]
 struct Costs {
     own: BTreeMap<u32, Vec<u64>>,
     calls: BTreeMap<(u32, u32), CallCost>,
 }
 
-/// A call from a line.
+/// Costs of the calls from one line.
 #[derive(Debug, Default)]
 struct CallCost {
-    /// The first line at which the called function was seen.
+    /// The first line at which the called function was sampled.
     to_line: u32,
     values: Vec<u64>,
 }
 
-/// A selection that is written.
+/// A selection to write.
 struct CallgrindText<'r> {
     selection: Selection<'r>,
     columns: ValueColumns,
@@ -98,7 +98,7 @@ impl CostTable {
         number
     }
 
-    /// The function of a step, and the line in it.
+    /// The function of a step, and its line there.
     fn function_of(&mut self, selection: &Selection<'_>, step: &Step) -> (u32, u32) {
         let place = selection.labels.places()[step.place.index()];
         (self.number(CostKey::Code { label: step.label, file: place.file }), place.line)
@@ -130,14 +130,14 @@ fn add(sums: &mut Vec<u64>, values: &[u64]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
 }
 
-/// Names, each in full when it first occurs and by its number afterwards, as the format has it.
+/// Names that are written in full when they first occur and by number afterwards, as the format does.
 #[derive(Default)]
 struct NumberedNames {
     known: Numbered<String>,
 }
 
 impl NumberedNames {
-    /// ` (3) name`, or `(3)`.
+    /// `(3) name`, or `(3)`.
     fn short(&mut self, name: String) -> String {
         let before = self.known.items.len();
         let number = self.known.number(name) + 1;
@@ -148,7 +148,7 @@ impl NumberedNames {
     }
 }
 
-/// What a function is called in the file.
+/// Names of a function in the file.
 struct FunctionText {
     object: String,
     file: String,
@@ -192,7 +192,7 @@ impl CallgrindText<'_> {
     }
 }
 
-/// Names of events cannot have a unit of their own.
+/// The name of an event with its unit, for which the format has no field.
 fn event_name(name: &str, unit: Unit) -> String {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     match unit {
@@ -225,7 +225,7 @@ impl Rendered for CallgrindText<'_> {
                 writeln!(out, "cob={}", objects.short(text.object))?;
                 writeln!(out, "cfi={}", files.short(text.file))?;
                 writeln!(out, "cfn={}", functions.short(text.name))?;
-                // How often it was called is not known.
+                // The number of calls is not known.
                 writeln!(out, "calls=1 {}\n{line} {}", call.to_line, values_text(&call.values))?;
             }
         }
@@ -237,7 +237,7 @@ impl Rendered for CallgrindText<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "callgrind",
     endings: &[".callgrind"],
@@ -250,7 +250,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let note = "callgrind cannot store times, processes or whole stacks, and call counts are not known: each call is counted as 1";
     let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
     let mut columns = ValueColumns::of(&selection, options);
-    // The first column is the one that readers sort by.
+    // Readers sort by the first column.
     columns.all.swap(0, columns.chosen);
     columns.chosen = 0;
     Box::new(CallgrindText { columns, names: options.common.names_for_programs(), notes, selection })

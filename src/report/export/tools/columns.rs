@@ -1,4 +1,4 @@
-//! Several values side by side for each stack: numbers and weights of samples and of waits.
+//! Several values side by side per stack: counts and weights of samples and of waits.
 
 use crate::base::safe_text;
 use crate::profile::Unit;
@@ -10,7 +10,7 @@ use crate::report::query::selection::Selection;
 
 use super::stacks::is_wall;
 
-/// What of a group is counted.
+/// What a column counts of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnMeasure {
     Samples,
@@ -20,28 +20,28 @@ enum ColumnMeasure {
     Weight,
 }
 
-/// One value that each stack has.
+/// One value per stack.
 #[derive(Debug, Clone)]
 pub(super) struct ValueColumn {
-    /// What it is called, safe to print.
+    /// Name of the column, safe to print.
     pub(super) name: String,
     /// Its unit.
     pub(super) unit: Unit,
     measure: ColumnMeasure,
-    /// Thousandths that were counted so far: numbers are rounded so that their sum is the rounded sum.
+    /// Running sum in thousandths: values are differences of rounded sums, so that they add up to the rounded total.
     thousandths: u64,
 }
 
-/// The values that each stack has.
+/// All values per stack.
 #[derive(Debug, Clone)]
 pub(super) struct ValueColumns {
     pub(super) all: Vec<ValueColumn>,
-    /// The one that is shown unless another is asked for.
+    /// Index of the column that is shown by default.
     pub(super) chosen: usize,
 }
 
 impl ValueColumns {
-    /// Those of `selection`, and which of them the options ask for.
+    /// The columns of `selection`, and the one that the options choose.
     pub(super) fn of(selection: &Selection<'_>, options: &ExportOptions) -> Self {
         let shown = &selection.shown;
         let column = |name: &str, unit, measure| {
@@ -62,7 +62,7 @@ impl ValueColumns {
         if is_wall(options) {
             all.push(column("wall", shown.unit, ColumnMeasure::Weight));
         }
-        // The weight stands after the number; both together stand last.
+        // Weights come after counts; the sum of both events comes last.
         let chosen = match (is_wall(options), options.count) {
             (true, _) => all.len().saturating_sub(1),
             (false, is_number) => usize::from(!is_number),
@@ -70,7 +70,7 @@ impl ValueColumns {
         ValueColumns { all, chosen }
     }
 
-    /// Puts the values of `group` into `values`, one for each column.
+    /// Puts the values of `group` into `values`, one per column.
     pub(super) fn fill(&mut self, group: &Group, values: &mut Vec<u64>) {
         let is_wait = group.activity != Activity::Running;
         values.clear();

@@ -1,24 +1,26 @@
-//! Packing what is written.
+//! Gzip compression of exports.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// What is packed at a time, bytes.
+/// Size of the buffer before compression, bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Whether a file of this name is expected to be packed, whatever the format. What always is packs itself.
+/// Whether the name of a file asks for compression, whatever the format. Formats that are always compressed do it
+/// themselves.
 pub(in crate::report::export) fn asks_for_gzip(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     name.ends_with(".json.gz")
 }
 
-/// Has `write` write to `out`, packed. The same input gives the same bytes: there is no time in them.
+/// Compresses what `write` writes, and writes it to `out`. The same input gives the same bytes, since no time is
+/// stored.
 ///
 /// # Errors
 ///
-/// Those of `write` and `out`.
+/// Returns the errors of `write` and `out`.
 pub(in crate::report::export) fn packed(
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

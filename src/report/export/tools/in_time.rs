@@ -1,4 +1,4 @@
-//! The samples and waits of a selection, one by one in the order of time.
+//! Samples and waits of a selection, one by one in the order of time.
 
 use crate::base::units::counted;
 use crate::profile::{Sample, TaskId};
@@ -8,39 +8,39 @@ use crate::report::options::TimeRange;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 
-/// A sample, or a wait from its start on.
+/// A sample, or a wait placed at its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimedSample {
-    /// Since the start of the recording, ns.
+    /// Time since the start of the recording, ns.
     pub(super) time_ns: u64,
-    /// How long it lasted, as far as that lies in the time that is shown; 0 of samples.
+    /// Length of a wait within the selected time range, ns; 0 for samples.
     pub(super) length_ns: u64,
-    /// What it stands for, in the event's unit.
+    /// Weight, in the event's unit.
     pub(super) weight: u64,
-    /// How many samples or waits it stands for.
+    /// Number of samples or waits it is weighted as.
     pub(super) count: u64,
-    /// Its number in its event.
+    /// Index of the sample in its event.
     row: usize,
-    /// Its group among those of the selection.
+    /// Index of its group in the selection.
     pub(super) group: u32,
-    /// The CPU it was taken on.
+    /// CPU it was taken on.
     pub(super) cpu: u16,
     pub(super) is_wait: bool,
 }
 
-/// All of them.
+/// Samples and waits of a selection.
 #[derive(Debug, Default)]
 pub(super) struct InTime {
     /// In the order of time.
     pub(super) moments: Vec<TimedSample>,
-    /// Waits that stand for others that were not kept.
+    /// Number of waits that are weighted as more than themselves because others were dropped by sampling.
     pub(super) thinned: u64,
-    /// Samples that are several, of which only the step of time is known.
+    /// Number of samples that are sums of several, of which only the time step is known.
     pub(super) merged: u64,
 }
 
 impl InTime {
-    /// Those of `selection` that are in its groups: that pass all filters.
+    /// The samples and waits of `selection` that pass all filters.
     pub(super) fn new(selection: &Selection<'_>, time: TimeRange) -> Self {
         let key_of = |sample: &Sample| -> Key {
             (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
@@ -69,7 +69,7 @@ impl InTime {
         in_time
     }
 
-    /// What is not as it is in reports where lengths are those of time, for people.
+    /// How the file differs from reports where lengths must be real times, for people.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> + use<> {
         let thinned = (self.thinned > 0).then(|| {
             let waits = counted(self.thinned, "wait");
@@ -78,24 +78,24 @@ impl InTime {
         thinned.into_iter().chain(self.merged_note())
     }
 
-    /// That some samples are not at their own times.
+    /// Note that some samples are not at their own times.
     pub(super) fn merged_note(&self) -> Option<String> {
         let rows = (self.merged > 0).then(|| counted(self.merged, "sample"))?;
         Some(format!("{rows} are several in one, placed at the start of their time step"))
     }
 }
 
-/// So many moments are made room for at once.
+/// Limit on the entries to reserve memory for at once.
 const MOST_RESERVED: usize = 1 << 22;
 
 impl TimedSample {
-    /// The sample that it is of.
+    /// The sample of this entry.
     pub(super) fn sample(&self, selection: &Selection<'_>) -> Option<Sample> {
         let event = if self.is_wait { selection.shown.waits } else { selection.shown.sampled }?;
         Some(event.sample(self.row))
     }
 
-    /// Its thread.
+    /// The thread of this entry.
     pub(super) fn task(&self, selection: &Selection<'_>) -> TaskId {
         selection.groups()[self.group as usize].task
     }

@@ -1,5 +1,5 @@
-//! The stacks as JSON, `prof.export/1`: see `docs/exports.md`. One line for each frame, stack and row, so that neither
-//! writing nor reading needs all of it in memory.
+//! Stacks as JSON, `prof.export/1`: see `docs/exports.md`. One line per frame, stack and row, so that neither a writer
+//! nor a reader needs all of it in memory.
 
 use super::json_text::{numbers, string};
 use super::stacks::{FrameTexts, Numbered, StackLists, common_notes};
@@ -15,10 +15,10 @@ use crate::report::query::filter;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
-/// What makes two frames the same.
+/// Identity of a frame.
 type FrameKey = (LabelId, PlaceId, bool, bool);
 
-/// A selection that is written.
+/// A selection to write.
 struct StacksJson<'r> {
     selection: Selection<'r>,
     names: NameStyle,
@@ -52,7 +52,7 @@ impl StacksJson<'_> {
         write!(out, "\"inlined\":{},\"kernel\":{}}}", step.is_inlined, step.is_kernel)
     }
 
-    /// The sums of each event, and its unit.
+    /// Writes the sums of each event, and its unit.
     fn events(&self, out: &mut dyn Write) -> io::Result<()> {
         let shown = &self.selection.shown;
         lines(out, "events", shown.events(), |out, event| {
@@ -93,7 +93,7 @@ impl StacksJson<'_> {
     }
 }
 
-/// Writes an array under `key`, each item on a line.
+/// Writes an array under `key`, one item per line.
 fn lines<T>(
     out: &mut dyn Write,
     key: &str,
@@ -146,7 +146,7 @@ impl Rendered for StacksJson<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "json",
     endings: &[".json", ".json.gz"],

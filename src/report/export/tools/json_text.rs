@@ -1,12 +1,12 @@
-//! Pieces of JSON that are written one after the other.
+//! Pieces of JSON, written one by one.
 
 use crate::base::safe_text;
 use std::io::{self, Write};
 
-/// `text` as a string of JSON, with its quotes. What terminals and editors obey is escaped, and the end of an element of
-/// HTML, which a page around it would obey.
+/// `text` as a JSON string with quotes. Characters that terminals and editors interpret are escaped, and so is the end
+/// of an HTML element, in case the JSON is embedded in a page.
 pub(super) fn string(text: &str) -> String {
-    // Text without keys of its own always has a form in JSON.
+    // Serializing a string never fails.
     let quoted = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
     safe_text::json(&quoted).replace("</", "<\\/")
 }
@@ -15,7 +15,7 @@ pub(super) fn string(text: &str) -> String {
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(super) fn array<T>(
     out: &mut dyn Write,
     items: impl IntoIterator<Item = T>,
@@ -31,11 +31,11 @@ pub(super) fn array<T>(
     out.write_all(b"]")
 }
 
-/// Writes whole numbers as an array.
+/// Writes integers as an array.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(super) fn numbers(out: &mut dyn Write, items: impl IntoIterator<Item = u32>) -> io::Result<()> {
     let mut text = Vec::new();
     array_of(out, items, |number, text| push_number(text, u64::from(number)), &mut text)
@@ -45,7 +45,7 @@ pub(super) fn numbers(out: &mut dyn Write, items: impl IntoIterator<Item = u32>)
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(super) fn array_of<T>(
     out: &mut dyn Write,
     items: impl IntoIterator<Item = T>,
@@ -68,16 +68,16 @@ pub(super) fn array_of<T>(
     out.write_all(buffer)
 }
 
-/// What is gathered before it is written, bytes.
+/// Size of the buffer before it is written, bytes.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// Appends a whole number.
+/// Appends an integer.
 pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {
         at -= 1;
-        // A digit is below ten.
+        // A digit is less than ten.
         digits[at] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
@@ -87,7 +87,7 @@ pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
     text.extend_from_slice(&digits[at..]);
 }
 
-/// Appends nanoseconds as milliseconds, without rounding: `1.001001`.
+/// Appends nanoseconds as exact milliseconds: `1.001001`.
 pub(super) fn push_ms(text: &mut Vec<u8>, ns: u64) {
     push_number(text, ns / 1_000_000);
     let part = ns % 1_000_000;

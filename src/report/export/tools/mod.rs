@@ -1,5 +1,5 @@
-//! Formats of other tools: a file or a folder each, and what they have in common. Those that hold each sample take them in
-//! the order of time from `in_time`, those that hold merged stacks from the groups of the selection.
+//! Formats of other tools, a file or a folder each, and what they have in common. Formats with single samples take them
+//! in the order of time from `in_time`; formats with merged stacks take them from the groups of the selection.
 
 pub(super) mod callgrind;
 mod columns;

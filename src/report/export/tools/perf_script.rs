@@ -1,8 +1,8 @@
-//! Text as `perf script` prints it: for what folds it (inferno, FlameGraph), Firefox Profiler, Speedscope.
+//! Text as printed by `perf script`, for tools that fold it (inferno, FlameGraph), Firefox Profiler and Speedscope.
 //!
-//! Each sample and wait is an event of its own, in the order of time; a wait is at its start, its period is its length, and
-//! it ends in its reason. Waits that were only counted stand at the end. Inlined functions are frames with `(inlined)`, as
-//! perf has them. Addresses are those inside of the module.
+//! Each sample and wait is an event of its own, in the order of time. A wait is at its start, its period is its length,
+//! and its leaf is its reason. Waits that were only counted come at the end. Inlined functions are frames with
+//! `(inlined)`, as in perf. Addresses are relative to the module.
 
 use super::in_time::{InTime, TimedSample};
 use super::stacks::{FrameTexts, Numbered, StackLists, common_notes, named, short_waits_note};
@@ -16,19 +16,19 @@ use crate::report::options::{ExportOptions, TimeRange};
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
-/// What perf calls the kernel.
+/// perf's name for the kernel.
 const KERNEL: &str = "[kernel.kallsyms]";
 
-/// What is gathered before it is written, bytes.
+/// Size of the buffer before it is written, bytes.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// In place of a stack of which all is hidden.
+/// Replaces a stack whose frames are all hidden.
 const NO_FRAME: &[u8] = b"\t               0 [hidden] ([unknown])\n";
 
-/// What makes two lines the same.
+/// Identity of a line.
 type LineKey = (LabelId, bool, Option<FrameId>);
 
-/// A selection that is written.
+/// A selection to write.
 struct PerfScriptText<'r> {
     selection: Selection<'r>,
     names: NameStyle,
@@ -38,7 +38,7 @@ struct PerfScriptText<'r> {
     notes: Vec<String>,
 }
 
-/// An event of the text.
+/// An event in the text.
 struct ScriptEvent {
     time_ns: u64,
     group: usize,
@@ -47,12 +47,12 @@ struct ScriptEvent {
 }
 
 impl PerfScriptText<'_> {
-    /// The line of a frame, with its line break.
+    /// The line of a frame, with its newline.
     fn line(&self, step: &Step) -> String {
         let texts = FrameTexts::new(&self.selection, self.names);
         let label = texts.label(step);
         let mut name = texts.name(step);
-        // Readers take what begins so for the name of a process, and leave it out.
+        // Readers take a name that starts with a parenthesis for the name of a process, and drop it.
         if name.starts_with('(') {
             name.insert_str(0, "::");
         }
@@ -62,7 +62,7 @@ impl PerfScriptText<'_> {
             (_, true) => "inlined".to_owned(),
             ("[kernel]", _) => KERNEL.to_owned(),
             ("", _) => "[unknown]".to_owned(),
-            // What stands after the last space is the module.
+            // Readers take everything after the last space for the module.
             (module, _) => named(module).replace(char::is_whitespace, "_"),
         };
         format!("\t{address:16x} {name} ({module})\n")
@@ -79,7 +79,7 @@ impl PerfScriptText<'_> {
         [word(self.selection.shown.sampled), word(self.selection.shown.waits)]
     }
 
-    /// `comm pid/tid`, for each task.
+    /// `comm pid/tid` of each task.
     fn threads(&self) -> Vec<String> {
         let tables = &self.selection.profile.tables;
         let thread = |task: &crate::profile::Task| {
@@ -88,7 +88,7 @@ impl PerfScriptText<'_> {
         tables.tasks().iter().map(thread).collect()
     }
 
-    /// Waits that have no time of their own, at the end of the recording.
+    /// Waits without a time of their own, placed at the end of the recording.
     fn short_waits(&self) -> impl Iterator<Item = ScriptEvent> {
         let duration_ns = self.selection.profile.duration_ns();
         let time_ns = self.time.to_ns.unwrap_or(duration_ns).min(duration_ns);
@@ -102,12 +102,12 @@ impl PerfScriptText<'_> {
     }
 }
 
-/// A thread's name that no reader takes for a number of a process or a comment.
+/// The name of a thread, changed if a reader would take part of it for a pid or a comment.
 fn comm(name: &str) -> String {
     let name = named(name);
     let name = name.strip_prefix('#').map_or(name.clone(), |rest| format!("\\x23{rest}"));
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/');
-    // perf does not quote: only names with such words are changed.
+    // perf has no quoting, so only names with such words are changed.
     if name.split(' ').skip(1).any(is_number) { name.replace(' ', "_") } else { name }
 }
 
@@ -141,7 +141,7 @@ impl Rendered for PerfScriptText<'_> {
             let (thread, cpu, weight) = (&threads[group.task.index()], entry.cpu, entry.weight);
             writeln!(text, "{thread} [{cpu:03}] {seconds}.{us:06}: {weight:>10} {event}: ")?;
             let lines = lists.list(lists.of_group(entry.group));
-            // Readers leave out what has no frame.
+            // Readers drop events without frames.
             if lines.is_empty() {
                 text.extend_from_slice(NO_FRAME);
             }
@@ -162,7 +162,7 @@ impl Rendered for PerfScriptText<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "perf-script",
     endings: &[".perf-script", ".perf"],

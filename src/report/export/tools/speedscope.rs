@@ -1,7 +1,7 @@
-//! Speedscope's JSON: a profile for each class of threads and event, of merged stacks with their weights.
+//! Speedscope's JSON format: a profile per class of threads and event, of merged stacks with their weights.
 //!
-//! Samples in the order of time would make files that browsers cannot load. Functions are frames, whatever line they are at:
-//! that one function is one row there.
+//! Samples in the order of time would make files too large for browsers. A frame is a function, whatever the line, so
+//! that each function is one row.
 
 use super::json_text::{self, array, array_of, numbers, push_number};
 use super::stacks::{Numbered, StackLists, common_notes, is_wall, named, thread_names};
@@ -15,7 +15,7 @@ use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
-/// A selection that is written.
+/// A selection to write.
 struct SpeedscopeJson<'r> {
     selection: Selection<'r>,
     names: NameStyle,
@@ -24,17 +24,17 @@ struct SpeedscopeJson<'r> {
     notes: Vec<String>,
 }
 
-/// The stacks of a class of threads.
+/// Stacks of a class of threads.
 #[derive(Debug)]
 struct ThreadProfile {
     title: String,
     total: u64,
-    /// Which stack, and its weight.
+    /// Index and weight of each stack.
     rows: Vec<(u32, u64)>,
 }
 
 impl SpeedscopeJson<'_> {
-    /// The profiles, largest first, those of running time before those of waits.
+    /// The profiles, those of running time before those of waits, and the largest first.
     fn profiles(&self, lists: &StackLists) -> Vec<ThreadProfile> {
         let selection = &self.selection;
         let mut classes: Numbered<String> = Numbered::default();
@@ -97,7 +97,7 @@ impl SpeedscopeJson<'_> {
         out.write_all(b"}")
     }
 
-    /// The source file of each label, and the first of the lines in it at which the function was seen.
+    /// The source file of each label, and the lowest line in it at which the function was sampled.
     fn sources(&self) -> Vec<Option<(StringId, u32)>> {
         let mut sources: Vec<Option<(StringId, u32)>> = vec![None; self.selection.labels.len()];
         for place in self.selection.labels.places().iter().filter(|place| place.file != StringId(0)) {
@@ -148,7 +148,7 @@ impl Rendered for SpeedscopeJson<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "speedscope",
     endings: &[".speedscope.json"],

@@ -1,4 +1,4 @@
-//! What formats that hold stacks have in common: which samples they are of, and what frames are called.
+//! What formats with stacks have in common: the choice of samples, and names of frames.
 
 use crate::base::safe_text::{self, UNNAMED};
 use crate::base::units::{counted, duration};
@@ -14,11 +14,11 @@ use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// What is exported by formats that hold several events: where nothing was chosen, waits besides the running time.
+/// The selection for formats that hold several events: waits in addition to running time, unless a metric was chosen.
 ///
 /// # Errors
 ///
-/// As [`Analysis::select`].
+/// The same as for [`Analysis::select`].
 pub(in crate::report::export) fn with_waits<'r>(
     recording: &'r Analysis,
     selection: Selection<'r>,
@@ -32,19 +32,19 @@ pub(in crate::report::export) fn with_waits<'r>(
     Ok(recording.select(&both)?)
 }
 
-/// Running and waiting time as one, since that was asked for.
+/// Whether running and waiting time were asked for as one.
 pub(super) fn is_wall(options: &ExportOptions) -> bool {
     options.common.metric == Some(Metric::Wall)
 }
 
-/// What any of these formats leaves out, for people.
+/// Notes on what all of these formats leave out, for people.
 pub(super) fn common_notes(selection: &Selection<'_>, options: &ExportOptions) -> Vec<String> {
     let order = "--bottom-up has no effect: stacks are written from the root";
     let order = options.bottom_up.then(|| order.to_owned());
     other_events_note(selection, options).into_iter().chain(order).collect()
 }
 
-/// That there are samples of other events, which were not asked for.
+/// Note that there are samples of other events that were not asked for.
 fn other_events_note(selection: &Selection<'_>, options: &ExportOptions) -> Option<String> {
     if options.common.metric.is_some() {
         return None;
@@ -58,7 +58,7 @@ fn other_events_note(selection: &Selection<'_>, options: &ExportOptions) -> Opti
     Some(format!("{all} samples are not included: export them separately with -e {first}"))
 }
 
-/// That some waits were only counted and have no place in time; `fate` is what became of them.
+/// Note that some waits were only counted and have no time of their own; `fate` says where they went.
 pub(super) fn short_waits_note(selection: &Selection<'_>, fate: &str) -> Option<String> {
     let short = selection.short;
     (!short.is_empty()).then(|| {
@@ -67,7 +67,7 @@ pub(super) fn short_waits_note(selection: &Selection<'_>, fate: &str) -> Option<
     })
 }
 
-/// Numbers of things, in the order in which they were first seen.
+/// Assigns indices to items, in the order in which they first occur.
 #[derive(Debug)]
 pub(super) struct Numbered<K> {
     ids: FxHashMap<K, u32>,
@@ -81,7 +81,7 @@ impl<K> Default for Numbered<K> {
 }
 
 impl<K: Clone + Eq + Hash> Numbered<K> {
-    /// The number of `item`, from 0.
+    /// The index of `item`, from 0.
     pub(super) fn number(&mut self, item: K) -> u32 {
         let next = self.items.len() as u32;
         *self.ids.entry(item).or_insert_with_key(|item| {
@@ -91,7 +91,7 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
     }
 }
 
-/// Frames of a selection as text.
+/// Text of the frames of a selection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameTexts<'s, 'p> {
     pub(super) selection: &'s Selection<'p>,
@@ -107,17 +107,17 @@ impl<'s, 'p> FrameTexts<'s, 'p> {
         self.selection.labels.get(step.label)
     }
 
-    /// Its name, safe to print and not empty.
+    /// Name of a step, safe to print and never empty.
     pub(super) fn name(self, step: &Step) -> String {
         self.name_of(step.label)
     }
 
-    /// The same of a label.
+    /// Name of a label, safe to print and never empty.
     pub(super) fn name_of(self, label: LabelId) -> String {
         named(&self.selection.labels.get(label).text(self.style))
     }
 
-    /// The source file, if it is known, as it is; and the line, 0 if that is not known.
+    /// Source file of a step, if known (foreign text), and the line, or 0 if unknown.
     pub(super) fn source(self, step: &Step) -> Option<(&'p str, u32)> {
         let place = self.selection.labels.places()[step.place.index()];
         (place.file != StringId(0)).then(|| (self.selection.profile.tables.string(place.file), place.line))
@@ -132,14 +132,14 @@ impl<'s, 'p> FrameTexts<'s, 'p> {
     }
 }
 
-/// `text` on one line, without anything that a terminal or a browser obeys, and not empty.
+/// `text` on one line, without characters that terminals or browsers interpret, and never empty.
 pub(super) fn named(text: &str) -> String {
     let safe = safe_text::message(text);
     let trimmed = safe.trim();
     if trimmed.is_empty() { UNNAMED.to_owned() } else { trimmed.to_owned() }
 }
 
-/// Name of the threads of each task: those of one name or class together, each for itself, or those of a process together.
+/// Name of each task's threads: merged by name or class, single, or merged by process.
 pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
     let tables = &selection.profile.tables;
     let names = text_tree::thread_names(selection);
@@ -149,7 +149,7 @@ pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
     names.iter().map(|name| named(name)).collect()
 }
 
-/// Who ended a wait, in words; `None` when that is not known.
+/// Who ended a wait, in words; `None` if unknown.
 pub(super) fn waker_words(tables: &Tables, waker: &Waker) -> Option<String> {
     match (waker.kind, waker.task) {
         (WakerKind::Thread, Some(task)) => {
@@ -162,7 +162,7 @@ pub(super) fn waker_words(tables: &Tables, waker: &Waker) -> Option<String> {
     }
 }
 
-/// The command line of what recorded, as a shell takes it; and the version.
+/// The command line of the recorder, quoted for a shell; its target; and the version.
 pub(super) fn recorder_lines(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let command = safe_text::shell_line(meta.command.iter().map(String::as_str));
@@ -174,18 +174,18 @@ pub(super) fn recorder_lines(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// The stacks of a selection as numbers of frames, root first, each distinct one once.
+/// The distinct stacks of a selection as lists of frame indices, root first.
 #[derive(Debug, Default)]
 pub(super) struct StackLists {
     frames: Vec<u32>,
-    /// Where each list begins, and where the last one ends.
+    /// Start of each list, followed by the end of the last.
     starts: Vec<usize>,
-    /// The list of each group.
+    /// Index of the list of each group.
     of_group: Vec<u32>,
 }
 
 impl StackLists {
-    /// The lists of all groups of `selection`; `fill` puts the frames of a path into a list.
+    /// The lists of all groups of `selection`; `fill` appends the frame indices of a path.
     pub(super) fn new(selection: &Selection<'_>, mut fill: impl FnMut(&[Step], &mut Vec<u32>)) -> Self {
         let mut lists = StackLists { starts: vec![0], ..StackLists::default() };
         selection.for_each_path(|path, groups| {
@@ -197,17 +197,17 @@ impl StackLists {
         lists
     }
 
-    /// How many distinct ones there are.
+    /// Number of distinct stacks.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The frames of one, root first.
+    /// Frame indices of a stack, root first.
     pub(super) fn list(&self, number: usize) -> &[u32] {
         &self.frames[self.starts[number]..self.starts[number + 1]]
     }
 
-    /// Which one a group has.
+    /// Index of the stack of a group.
     pub(super) fn of_group(&self, group: usize) -> usize {
         self.of_group[group] as usize
     }

@@ -1,8 +1,8 @@
 //! The processed profile of Firefox Profiler, as JSON: threads with their samples in time, waits as markers.
 //!
-//! It is version 55 of that format, in which each thread has its own tables: they are made and written thread by thread.
-//! (The crate for it, fxprof-processed-profile 0.8, has neither source lines nor inlined functions.) Weights of time are
-//! milliseconds with six decimals, so that nothing is rounded.
+//! Writes version 55 of the format, in which each thread has its own tables: they are built and written thread by
+//! thread. (The crate for the format, fxprof-processed-profile 0.8, has neither source lines nor inlined functions.)
+//! Time weights are milliseconds with six decimals, so that nothing is rounded.
 
 mod tables;
 mod thread;
@@ -23,21 +23,21 @@ use std::io::{self, Write};
 use tables::CATEGORIES;
 use thread::{SCHEMA, ThreadWriter};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 55;
 
-/// A selection that is written.
+/// A selection to write.
 struct FirefoxJson<'r> {
     selection: Selection<'r>,
     names: NameStyle,
-    /// The samples and waits of each thread, in the order of time.
+    /// Samples and waits of each thread, in the order of time.
     threads: BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)>,
-    /// Waits are samples, too: nothing else was asked for, or both as one.
+    /// Whether waits are samples, too: when only waits, or wall-clock time, are exported.
     has_wait_samples: bool,
     notes: Vec<String>,
 }
 
-/// What threads are known by: process, thread, and which one of that number.
+/// Identity of a thread: pid, tid, and generation of the tid.
 type ThreadId = (u32, u32, u32);
 
 impl FirefoxJson<'_> {
@@ -72,12 +72,12 @@ impl FirefoxJson<'_> {
         writeln!(out, "\"markerSchema\":[{}]}},", SCHEMA)
     }
 
-    /// How far samples are apart, about.
+    /// Approximate interval between samples, ns.
     fn interval_ns(&self) -> u64 {
         let of_period = |period: u64| if self.selection.shown.unit == Unit::Nanoseconds { period } else { 0 };
         let period = self.selection.shown.sampled.map_or(0, |event| of_period(event.info().period));
         let hz = u64::from(self.selection.profile.meta.effective_hz);
-        // Something has to be said: a millisecond is what most recordings have.
+        // The field is required; most recordings have about a millisecond.
         [period, 1_000_000_000 / hz.max(1)]
             .into_iter()
             .find(|ns| *ns > 0 && *ns < 1_000_000_000)
@@ -100,7 +100,7 @@ impl FirefoxJson<'_> {
     }
 }
 
-/// The samples and waits of each thread.
+/// Splits samples and waits by thread.
 fn by_thread(
     selection: &Selection<'_>,
     moments: Vec<TimedSample>,
@@ -115,7 +115,7 @@ fn by_thread(
     threads
 }
 
-/// A build ID as Firefox Profiler has it: of its first sixteen bytes a GUID, and an age of 0.
+/// A build ID in Firefox Profiler's form: a GUID of its first sixteen bytes, and an age of 0.
 fn debug_id(module: &Module) -> String {
     let mut guid = [0u8; 16];
     guid.iter_mut().zip(&module.build_id).for_each(|(byte, own)| *byte = *own);
@@ -142,7 +142,7 @@ impl Rendered for FirefoxJson<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "firefox",
     endings: &[".firefox.json", ".profile.json", ".firefox.json.gz", ".profile.json.gz"],

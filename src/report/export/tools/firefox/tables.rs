@@ -9,7 +9,7 @@ use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name::module_file;
 use std::io::{self, Write};
 
-/// Categories of frames and their colours, the default one first.
+/// Categories of frames with their colours, the default first.
 pub(super) const CATEGORIES: [(&str, &str); 6] = [
     ("Other", "grey"),
     ("Program", "yellow"),
@@ -19,10 +19,10 @@ pub(super) const CATEGORIES: [(&str, &str); 6] = [
     ("Waiting", "blue"),
 ];
 
-/// Numbers that are larger are not whole in JavaScript.
+/// Limit up to which JavaScript represents all integers exactly.
 const MOST_EXACT: u64 = 1 << 53;
 
-/// The category of what a label names.
+/// The category of a label of this kind.
 fn category(kind: LabelKind) -> u64 {
     match kind {
         LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => 0,
@@ -37,16 +37,16 @@ fn category(kind: LabelKind) -> u64 {
 /// The category of waits.
 pub(super) const WAITING: u64 = 5;
 
-/// What makes two frames the same.
+/// Identity of a row of the frame table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct FrameRow {
     step: StepKey,
     function: u32,
-    /// How many functions it is inlined into.
+    /// Number of functions that it is inlined into.
     depth: u32,
 }
 
-/// What of a step is a frame.
+/// The part of a step that identifies a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct StepKey {
     label: LabelId,
@@ -71,21 +71,21 @@ pub(super) struct ThreadTables<'s, 'p> {
     functions: Numbered<FunctionEntry>,
     resources: Numbered<ModuleId>,
     strings: Numbered<String>,
-    /// The stack that was asked for last: neighbours share their first steps.
+    /// The last stack that was looked up: consecutive stacks share their first steps.
     last: Vec<LastStep>,
 }
 
-/// A step of a stack.
+/// A step of the last stack.
 #[derive(Debug, Clone, Copy)]
 struct LastStep {
     step: Step,
-    /// How many functions it is inlined into.
+    /// Number of functions that it is inlined into.
     depth: u32,
-    /// The number of the stack that ends with it.
+    /// Index of the stack that ends with this step.
     stack: u32,
 }
 
-/// Writes a column: its name, and an array.
+/// Writes a column as a named array.
 fn column<T>(
     out: &mut dyn Write,
     name: &str,
@@ -96,7 +96,7 @@ fn column<T>(
     array_of(out, items, push, &mut Vec::new())
 }
 
-/// Appends a number, or what stands for none.
+/// Appends a number, or `none` if there is none.
 fn push_or(text: &mut Vec<u8>, number: Option<u64>, none: &str) {
     match number {
         Some(number) => push_number(text, number),
@@ -117,12 +117,12 @@ impl<'s, 'p> ThreadTables<'s, 'p> {
         }
     }
 
-    /// The number of a string.
+    /// The index of a string.
     pub(super) fn string(&mut self, text: String) -> u32 {
         self.strings.number(text)
     }
 
-    /// The number of the stack of `path`, root first; `None` when it has no frames.
+    /// The index of the stack for `path`, root first; `None` when it has no frames.
     pub(super) fn stack(&mut self, path: &[Step]) -> Option<u32> {
         let shared = self.last.iter().zip(path).take_while(|(last, step)| last.step == **step).count();
         self.last.truncate(shared);
@@ -150,11 +150,11 @@ impl<'s, 'p> ThreadTables<'s, 'p> {
         self.frames.number(FrameRow { step, function, depth })
     }
 
-    /// Writes all of them as the last members of an object.
+    /// Writes all tables as the last members of an object.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(super) fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
         self.write_stacks(out)?;
         self.write_frames(out)?;
@@ -228,7 +228,7 @@ impl<'s, 'p> ThreadTables<'s, 'p> {
         column(out, "lib", &rows, |module, text| push_number(text, module.index() as u64))?;
         column(out, "name", names, |name, text| push_number(text, name.into()))?;
         column(out, "host", &rows, |_, text| push_or(text, None, "null"))?;
-        // 1 is a library.
+        // 1 means library.
         column(out, "type", &rows, |_, text| push_number(text, 1))?;
         out.write_all(b"},\n")
     }

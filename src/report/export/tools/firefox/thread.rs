@@ -10,7 +10,7 @@ use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
-/// What the fields of such a marker are, and how they are shown.
+/// The schema of wait markers: their fields and how to display them.
 pub(super) const SCHEMA: &str = r#"{"name":"Wait","display":["marker-chart","marker-table","timeline-overview"],
 "chartLabel":"{marker.data.reason}","tooltipLabel":"waits: {marker.data.reason}","tableLabel":"{marker.data.reason}",
 "description":"The thread did not run.","fields":[
@@ -18,19 +18,19 @@ pub(super) const SCHEMA: &str = r#"{"name":"Wait","display":["marker-chart","mar
 {"key":"waker","label":"Woken by","format":"unique-string","searchable":true},
 {"key":"weight","label":"Stands for","format":"duration"}]}"#;
 
-/// What is written of a thread.
+/// Writes one thread.
 pub(super) struct ThreadWriter<'m, 's, 'p> {
     selection: &'s Selection<'p>,
     texts: FrameTexts<'s, 'p>,
     tables: ThreadTables<'s, 'p>,
     has_wait_samples: bool,
     moments: &'m [TimedSample],
-    /// The stack of each group, without the reason and with it.
+    /// The stack of each group, without and with the reason as its leaf.
     stacks: FxHashMap<(u32, bool), Option<u32>>,
 }
 
 impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
-    /// The thread of `moments`, which are in the order of time.
+    /// A writer for one thread with `moments`, which are in the order of time.
     pub(super) fn new(
         selection: &'s Selection<'p>,
         names: NameStyle,
@@ -46,7 +46,7 @@ impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(super) fn write(mut self, task: TaskId, out: &mut dyn Write) -> io::Result<()> {
         let profile = self.selection.profile;
         let row = profile.tables.task(task);
@@ -77,7 +77,7 @@ impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
         out.write_all(b"}")
     }
 
-    /// Finds the stacks of all groups, one after the other in their order, in which neighbours have much in common.
+    /// Looks up the stacks of all groups, in group order, in which consecutive stacks have much in common.
     fn resolve_stacks(&mut self) {
         let mut groups: Vec<u32> = self.moments.iter().map(|moment| moment.group).collect();
         groups.sort_unstable();
@@ -156,7 +156,7 @@ impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
             push_ms(text, moment.time_ns.saturating_add(moment.length_ns))
         };
         array_of(out, &rows, end, &mut buffer)?;
-        // 1 is an interval.
+        // 1 means interval.
         out.write_all(b",\"phase\":")?;
         array_of(out, &rows, |_, text| push_number(text, 1), &mut buffer)?;
         out.write_all(b",\"data\":")?;
@@ -169,7 +169,7 @@ impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
         out.write_all(b"},\n")
     }
 
-    /// The reason, who ended the wait, and the stack.
+    /// The reason, the waker and the stack of a wait.
     fn marker_strings(&mut self, moment: &TimedSample) -> (u32, Option<u32>, Option<u32>) {
         let reason = moment.activity(self.selection).reason().map_or("", |reason| reason.label());
         let reason = self.tables.string(reason.to_owned());

@@ -1,4 +1,4 @@
-//! What was written, read again, for tests.
+//! Decodes the output again, for tests.
 
 use super::messages::Packet;
 use prost::Message;
@@ -11,7 +11,7 @@ struct WholeTrace {
     packets: Vec<Packet>,
 }
 
-/// Samples, the sum of their weights, and the time in slices of each name, ns.
+/// Number of samples, the sum of their weights, and the time in slices by name, ns.
 pub(in crate::report::export::tools) fn sums(bytes: &[u8]) -> (u64, u64, BTreeMap<String, u64>) {
     let trace = WholeTrace::decode(bytes).unwrap();
     let (mut samples, mut weight) = (0, 0);
@@ -39,7 +39,7 @@ pub(in crate::report::export::tools) fn sums(bytes: &[u8]) -> (u64, u64, BTreeMa
     (samples, weight, slices)
 }
 
-/// All of it, as text.
+/// The whole trace as text.
 pub(in crate::report::export::tools) fn text(bytes: &[u8]) -> String {
     let trace = WholeTrace::decode(bytes).unwrap();
     let mut out = String::new();

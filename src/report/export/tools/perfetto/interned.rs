@@ -1,4 +1,4 @@
-//! What packets refer to by number: names of slices and what is known of them, functions, files, modules.
+//! What packets refer to by index: names and annotations of slices, functions, files, modules.
 
 use super::messages::{InternedData, InternedFrame, InternedMapping, InternedName, InternedString};
 use super::states::ThreadState;
@@ -9,16 +9,16 @@ use crate::report::model::label::{LabelId, PlaceId, module_text};
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 
-/// Numbers of categories: running, ready, waiting.
+/// Slice categories.
 const CATEGORIES: [&str; 3] = ["running", "runnable", "waiting"];
 
-/// Numbers of what is known of a slice.
+/// Names of slice annotations.
 const ANNOTATIONS: [&str; 3] = ["reason", "waker", "stands_for_ns"];
 
-/// What makes two frames the same.
+/// Identity of a frame.
 pub(super) type FrameKey = (LabelId, PlaceId, Option<FrameId>);
 
-/// Names of slices, categories and annotations; `wakers` are texts of annotations, and reasons after them.
+/// Names of slices, categories and annotations. The annotation texts are `wakers`, followed by the reasons.
 pub(super) fn of_slices(wakers: &[String]) -> InternedData {
     let running = InternedName { id: event_name(ThreadState::Running), name: "running".to_owned() };
     let reasons = || Reason::ALL.into_iter().chain([Reason::Unknown(u8::MAX)]);
@@ -87,7 +87,7 @@ fn strings_of(texts: impl Iterator<Item = String>) -> Vec<InternedString> {
     texts.zip(1..).map(|(text, id)| InternedString { id, text: text.into_bytes() }).collect()
 }
 
-/// Which of [`CATEGORIES`] a state has, from 1.
+/// Index of the category of a state in [`CATEGORIES`], from 1.
 pub(super) fn category(state: ThreadState) -> u64 {
     match state {
         ThreadState::Running => 1,
@@ -96,7 +96,7 @@ pub(super) fn category(state: ThreadState) -> u64 {
     }
 }
 
-/// The number of a slice's name.
+/// Index of a slice's name.
 pub(super) fn event_name(state: ThreadState) -> u64 {
     match state {
         ThreadState::Running => 1,
@@ -117,7 +117,7 @@ fn reason_name(reason: Reason) -> InternedName {
     InternedName { id: reason_number(reason), name }
 }
 
-/// The number of a reason among the texts of annotations, of which `after` stand before.
+/// Index of a reason among the annotation texts, of which `after` come first.
 pub(super) fn reason_text(after: u64, reason: Reason) -> u64 {
     after + reason_number(reason)
 }

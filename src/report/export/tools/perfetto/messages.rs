@@ -1,4 +1,4 @@
-//! The messages of Perfetto's trace, and of them the fields, that hold something.
+//! The messages and fields of Perfetto's trace format that are used.
 
 macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* })*) => {
@@ -25,7 +25,7 @@ messages! {
     ClockSnapshot {
         #[prost(message, repeated, tag = "1")] clocks: Vec<ClockValue>,
     }
-    /// `ClockSnapshot.Clock`: what a clock showed.
+    /// `ClockSnapshot.Clock`: the reading of one clock.
     ClockValue {
         #[prost(uint32, tag = "1")] clock: u32,
         #[prost(uint64, tag = "2")] timestamp: u64,
@@ -39,7 +39,7 @@ messages! {
     PerfSampleDefaults {
         #[prost(message, optional, tag = "1")] timebase: Option<Timebase>,
     }
-    /// `PerfEvents.Timebase`: by what samples were taken.
+    /// `PerfEvents.Timebase`: the event that triggers samples.
     Timebase {
         #[prost(uint64, tag = "1")] period: u64,
         #[prost(string, tag = "10")] name: String,
@@ -71,7 +71,7 @@ messages! {
         #[prost(uint64, tag = "11")] track: u64,
         #[prost(uint64, optional, tag = "56")] callstack: Option<u64>,
     }
-    /// `DebugAnnotation`: something that is known of a slice.
+    /// `DebugAnnotation`: an argument of a slice.
     DebugAnnotation {
         #[prost(uint64, tag = "1")] name: u64,
         #[prost(uint64, optional, tag = "3")] number: Option<u64>,
@@ -86,7 +86,7 @@ messages! {
         #[prost(int32, tag = "5")] mode: i32,
         #[prost(uint64, tag = "6")] timebase_count: u64,
     }
-    /// `InternedData`: what packets refer to by number.
+    /// `InternedData`: what packets refer to by index.
     InternedData {
         #[prost(message, repeated, tag = "1")] categories: Vec<InternedName>,
         #[prost(message, repeated, tag = "2")] event_names: Vec<InternedName>,

@@ -1,7 +1,7 @@
-//! Perfetto's protobuf trace: a track for each thread with what it did when, and samples with their stacks.
+//! Perfetto's protobuf trace: a track per thread with its states over time, and samples with their stacks.
 //!
-//! Slices are named `running`, `runnable` (ready, and no CPU was free) and `waiting (lock)`; a wait has its stack and who
-//! ended it. All that packets refer to by number stands before them, in one sequence.
+//! Slices are named `running`, `runnable` (ready, without a free CPU) and `waiting (lock)`; a wait has its stack and
+//! its waker. Everything that packets refer to by index comes first, in a single sequence.
 
 #[cfg(test)]
 pub(super) mod decoded;
@@ -29,7 +29,7 @@ impl Rendered for PerfettoTrace<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "perfetto",
     endings: &[".perfetto-trace", ".pftrace"],
@@ -42,7 +42,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let is_time = |event: &Event| event.kind().is(&EventKind::ON_CPU);
     let filter = &options.common.filter;
     let has_both = selection.shown.sampled.is_some_and(is_time) && selection.shown.waits.is_some();
-    // Of which code a thread ran between two samples is not known.
+    // With these filters it is not known which code a thread ran between two samples.
     let has_running = has_both && !filter.drops_by_code() && filter.cpus.is_empty();
     let in_time = InTime::new(&selection, filter.time);
     let mut notes: Vec<String> = common_notes(&selection, options).into_iter().collect();

@@ -1,4 +1,4 @@
-//! What each thread did when: running, ready without a CPU, waiting.
+//! States of each thread over time: running, runnable, waiting.
 
 use crate::profile::{Reason, TaskId};
 use crate::report::export::tools::in_time::TimedSample;
@@ -6,16 +6,16 @@ use crate::report::options::TimeRange;
 use crate::report::query::selection::Selection;
 use std::collections::BTreeMap;
 
-/// What a thread did in a part of the time.
+/// State of a thread in a period of time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ThreadState {
-    /// It ran, as far as is known: it was there and did not wait.
+    /// Running, as far as is known: the thread existed and did not wait.
     Running,
-    /// It waited: the wait, by its place among the moments.
+    /// Waiting, with the reason and the index of the wait in the moments.
     Waiting(Reason, usize),
 }
 
-/// A part of the time.
+/// A period of time in one state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StateSlice {
     pub(super) from_ns: u64,
@@ -23,7 +23,7 @@ pub(super) struct StateSlice {
     pub(super) state: ThreadState,
 }
 
-/// Process, thread, and which one of that number.
+/// Identity of a thread: pid, tid, and generation of the tid.
 pub(super) type ThreadId = (u32, u32, u32);
 
 /// A thread and its slices, in the order of time and without overlap.
@@ -33,7 +33,7 @@ pub(super) struct ThreadSlices {
     pub(super) slices: Vec<StateSlice>,
 }
 
-/// A wait of a thread: its start and length, and which moment it is if it is shown.
+/// A wait of a thread: its start, its length, and its reason and index in the moments if it is shown.
 type WaitSpan = (u64, u64, Option<(Reason, usize)>);
 
 pub(super) fn thread_id(selection: &Selection<'_>, task: TaskId) -> ThreadId {
@@ -41,7 +41,7 @@ pub(super) fn thread_id(selection: &Selection<'_>, task: TaskId) -> ThreadId {
     (task.pid, task.tid, task.generation)
 }
 
-/// The slices of all threads that are there in `time`. Running time is shown if `has_running`.
+/// The slices of all threads that exist in `time`. Running time is included if `has_running`.
 pub(super) fn slices(
     selection: &Selection<'_>,
     moments: &[TimedSample],
@@ -69,7 +69,8 @@ pub(super) fn slices(
     threads
 }
 
-/// Adds waits that are not shown: no one knows a thread to run then. Waits that are shown are there already.
+/// Adds the waits that are not shown, since the thread did not run during them. Waits that are shown are in `waits`
+/// already.
 fn add_hidden(
     selection: &Selection<'_>,
     time: TimeRange,
@@ -88,7 +89,7 @@ fn add_hidden(
         let mut known: Vec<(u64, u64)> = shown.iter().map(|(from, length, _)| (*from, *length)).collect();
         known.sort_unstable();
         spans.sort_unstable_by_key(|(from, length, _)| (*from, *length));
-        // Both are sorted: what is in both is left out once.
+        // Both lists are sorted; each wait that is in both is dropped once.
         let mut known = known.into_iter().peekable();
         spans.retain(|(from, length, _)| {
             while known.next_if(|next| *next < (*from, *length)).is_some() {}
@@ -98,7 +99,7 @@ fn add_hidden(
     }
 }
 
-/// From when to when each thread was there.
+/// Lifetime of each thread within `time`.
 fn lives(selection: &Selection<'_>, time: TimeRange) -> BTreeMap<ThreadId, (u64, u64)> {
     let mut lives: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
     for row in selection.profile.thread_times.iter().filter(|row| !row.is_unknown()) {
@@ -112,8 +113,8 @@ fn lives(selection: &Selection<'_>, time: TimeRange) -> BTreeMap<ThreadId, (u64,
     lives
 }
 
-/// Waits one after the other, and running time between them. Times are stored in whole microseconds and lengths are not: a
-/// wait that would begin before the one before it has ended begins then, and keeps its length.
+/// Waits one after the other, with running time in between. Times are stored in whole microseconds but lengths are
+/// exact, so a wait could begin before the one before it has ended: it is moved to that end and keeps its length.
 fn of_thread(waits: &[WaitSpan], life: Option<(u64, u64)>) -> Vec<StateSlice> {
     let mut slices = Vec::with_capacity(waits.len());
     let mut at_ns = life.map_or(0, |(from_ns, _)| from_ns);

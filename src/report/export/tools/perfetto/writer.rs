@@ -1,4 +1,4 @@
-//! Writing packets one after the other: clocks, tracks, what is referred to, then slices and samples.
+//! Writes packets one by one: clocks, tracks, interned data, then slices and samples.
 
 use super::interned::{self, FrameKey};
 use super::messages::{
@@ -22,8 +22,8 @@ use std::io::{self, Write};
 const BEGIN: i32 = 1;
 const END: i32 = 2;
 
-/// `BUILTIN_CLOCK_REALTIME`, `_MONOTONIC`, `_BOOTTIME`: the last is that of traces. A recording knows the monotonic one, and
-/// a clock that none is derived from would not be shown.
+/// `BUILTIN_CLOCK_REALTIME`, `_MONOTONIC`, `_BOOTTIME`. Traces use boot time; a recording knows only the monotonic
+/// clock, and Perfetto shows only clocks that a snapshot relates to the trace clock.
 const REALTIME: u32 = 1;
 const MONOTONIC: u32 = 3;
 const BOOTTIME: u32 = 6;
@@ -32,16 +32,16 @@ const BOOTTIME: u32 = 6;
 const CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
 
-/// All packets are of one sequence.
+/// Id of the only packet sequence.
 const SEQUENCE: u32 = 1;
 
-/// So many stacks stand in one packet.
+/// Number of stacks per packet.
 const STACKS_PER_PACKET: usize = 1_000;
 
-/// What is gathered before it is written, bytes.
+/// Size of the buffer before it is written, bytes.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// A selection that is written.
+/// A selection to write.
 pub(super) struct PerfettoTrace<'r> {
     pub(super) selection: Selection<'r>,
     pub(super) names: NameStyle,
@@ -51,7 +51,7 @@ pub(super) struct PerfettoTrace<'r> {
     pub(super) notes: Vec<String>,
 }
 
-/// What packets refer to by number. Numbers in the file are those here and one.
+/// What packets refer to by index. Ids in the file are these indices plus one.
 struct TraceTables {
     frames: Numbered<FrameKey>,
     lists: StackLists,
@@ -65,11 +65,11 @@ struct TraceWriter<'t, 'r> {
     buffer: Vec<u8>,
 }
 
-/// Writes all of `trace`.
+/// Writes the whole trace.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(super) fn write(trace: &PerfettoTrace<'_>, out: &mut dyn Write) -> io::Result<()> {
     let selection = &trace.selection;
     let start_ns = selection.profile.meta.start_mono_ns;
@@ -115,7 +115,7 @@ impl TraceWriter<'_, '_> {
         encoding::message::encode(1, &packet, &mut self.buffer);
     }
 
-    /// The clocks, and what holds for all packets.
+    /// Writes the clocks, and the defaults of all packets.
     fn first(&mut self) {
         let selection = &self.trace.selection;
         let sampled = selection.shown.sampled;
@@ -138,7 +138,7 @@ impl TraceWriter<'_, '_> {
         self.packet(Packet { clock_snapshot, timestamp: Some(self.start_ns), ..Packet::default() });
     }
 
-    /// A track for each process, and one for each thread.
+    /// Writes a track per process, and one per thread.
     fn tracks<'t>(&mut self, threads: impl Iterator<Item = (ThreadId, &'t Task)>, tables: &mut TraceTables) {
         let strings = &self.trace.selection.profile.tables;
         let mut processes: BTreeMap<u32, u64> = BTreeMap::new();
@@ -163,7 +163,7 @@ impl TraceWriter<'_, '_> {
         }
     }
 
-    /// Who ended each of the waits, by its place among the moments.
+    /// The waker of each wait, by index in the moments.
     fn wakers(&self, tables: &mut TraceTables) -> Vec<Option<u64>> {
         let selection = &self.trace.selection;
         let waker = |moment: &TimedSample| {
@@ -174,7 +174,7 @@ impl TraceWriter<'_, '_> {
         self.trace.in_time.moments.iter().map(waker).collect()
     }
 
-    /// Names of slices, functions, files and modules.
+    /// Writes the names of slices, functions, files and modules.
     fn names(&mut self, tables: &TraceTables, out: &mut dyn Write) -> io::Result<()> {
         let names = [
             interned::of_slices(&tables.texts.items),
@@ -238,7 +238,7 @@ impl TraceWriter<'_, '_> {
         let mut count = 0u64;
         for moment in self.trace.in_time.moments.iter().filter(|moment| !moment.is_wait) {
             let (pid, tid, _) = thread_id(selection, moment.task(selection));
-            // The counter as it stood then: differences are the weights.
+            // Value of the counter at that time: the differences are the weights.
             count = count.saturating_add(moment.weight);
             let callstack = stack_of(tables, moment);
             let (cpu, mode) = (u32::from(moment.cpu), mode(selection, moment));
@@ -256,7 +256,7 @@ fn stack_of(tables: &TraceTables, moment: &TimedSample) -> Option<u64> {
     (!tables.lists.list(number).is_empty()).then_some(number as u64 + 1)
 }
 
-/// `MODE_KERNEL` or `MODE_USER`, by the innermost frame.
+/// `MODE_KERNEL` or `MODE_USER`, according to the innermost frame.
 fn mode(selection: &Selection<'_>, moment: &TimedSample) -> i32 {
     let stack = selection.groups()[moment.group as usize].stack;
     let leaf = stack.and_then(|stack| selection.profile.tables.stack_frames(stack).next());

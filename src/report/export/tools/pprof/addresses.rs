@@ -1,4 +1,5 @@
-//! Where each module lies: a recording knows addresses inside of modules only, and pprof wants each to have its own place.
+//! Assigns an address range to each module: a recording has module-relative addresses only, and pprof needs disjoint
+//! ranges.
 
 use crate::profile::{FrameId, ModuleId, ModuleKind};
 use crate::report::model::amount::Amount;
@@ -6,24 +7,24 @@ use crate::report::naming::name::module_file;
 use crate::report::query::selection::Selection;
 use std::collections::BTreeMap;
 
-/// Modules lie at multiples of this.
+/// Alignment of the ranges.
 const STEP: u64 = 1 << 20;
 
-/// The kernel cuts names of processes to so many bytes.
+/// Length at which the kernel cuts process names, bytes.
 const COMM_BYTES: usize = 15;
 
-/// A module and its place.
+/// A module and its address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlacedModule {
-    /// Which one.
+    /// Module id.
     pub(super) module: ModuleId,
-    /// Where it begins; 0 when there is no room for it.
+    /// Start address; 0 if there is no room for the module.
     pub(super) start: u64,
-    /// Where it ends.
+    /// End address.
     pub(super) limit: u64,
 }
 
-/// What is known of the samples in a module.
+/// Samples and largest address in a module.
 #[derive(Debug, Clone, Copy, Default)]
 struct InModule {
     amount: Amount,
@@ -44,7 +45,7 @@ pub(super) fn place(selection: &Selection<'_>) -> Vec<PlacedModule> {
                 let module = known.entry(row.module).or_default();
                 module.last_address = module.last_address.max(row.lookup_address());
             }
-            // Neighbours are mostly of one module: a stack counts once for all of them.
+            // Adjacent frames are mostly of one module, so a stack usually counts once.
             if last.replace(row.module) != Some(row.module)
                 && let Some(module) = known.get_mut(&row.module)
             {
@@ -59,7 +60,8 @@ pub(super) fn place(selection: &Selection<'_>) -> Vec<PlacedModule> {
     let mut next = STEP;
     (modules.into_iter())
         .map(|(module, known)| {
-            // Addresses that cannot be real get no place rather than that of another module.
+            // A module with addresses that cannot be real gets no range, rather than one that overlaps another
+            // module's.
             let end = next.checked_add(known.last_address).and_then(|last| last.checked_add(STEP));
             let Some(limit) = end.map(|end| end / STEP * STEP).filter(|limit| *limit < i64::MAX as u64)
             else {
@@ -71,8 +73,8 @@ pub(super) fn place(selection: &Selection<'_>) -> Vec<PlacedModule> {
         .collect()
 }
 
-/// Which module is the recorded program: one that is called as the target, or begins so (`python3.11`), then one that is
-/// called as a process, then the one with the most samples.
+/// Index of the module of the recorded program: the one named like the target, or with that prefix (`python3.11`), then
+/// the one named like a process, then the one with the most samples.
 fn main_program(selection: &Selection<'_>, modules: &[(ModuleId, InModule)]) -> Option<usize> {
     let profile = selection.profile;
     let tables = &profile.tables;
@@ -90,11 +92,11 @@ fn main_program(selection: &Selection<'_>, modules: &[(ModuleId, InModule)]) -> 
         Some((is_called_so(wanted), begins_so, is_process, known.amount.weight))
     };
     let scored = modules.iter().enumerate().filter_map(|(at, module)| score(module).map(|score| (score, at)));
-    // Of equals the first.
+    // Among equals the first.
     scored.max_by_key(|(score, at)| (*score, std::cmp::Reverse(*at))).map(|(_, at)| at)
 }
 
-/// Where an address of a frame is.
+/// The assigned address of a frame.
 pub(super) fn address_of(selection: &Selection<'_>, place: PlacedModule, frame: FrameId) -> u64 {
     let address = selection.profile.tables.frame(frame).lookup_address();
     if place.start == 0 { 0 } else { place.start + address }

@@ -1,4 +1,4 @@
-//! What was written, read again, for tests.
+//! Decodes the output again, for tests.
 
 use super::messages::{PprofFunction, PprofLabel, PprofLocation, PprofMapping, PprofSample, ValueType};
 use flate2::read::GzDecoder;
@@ -57,7 +57,7 @@ fn read(packed: &[u8]) -> WholeProfile {
     WholeProfile::decode(&*bytes).unwrap()
 }
 
-/// The sum of each column, by its name.
+/// Sum of each column, by name.
 pub(in crate::report::export::tools) fn sums(packed: &[u8]) -> Vec<(String, u64)> {
     let profile = read(packed);
     let sum = |at: usize| profile.samples.iter().map(|sample| sample.values[at] as u64).sum();
@@ -69,7 +69,7 @@ pub(in crate::report::export::tools) fn strings(packed: &[u8]) -> Vec<String> {
     read(packed).strings
 }
 
-/// All of it, as text.
+/// The whole profile as text.
 pub(in crate::report::export::tools) fn text(packed: &[u8]) -> String {
     let profile = read(packed);
     let mut out = String::new();

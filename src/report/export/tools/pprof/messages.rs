@@ -1,6 +1,6 @@
-//! The messages of pprof's `profile.proto` that hold something; strings are numbers in its table of strings.
+//! The messages and fields of pprof's `profile.proto` that are used; strings are indices in its string table.
 
-/// `ValueType`: what a value is, and its unit.
+/// `ValueType`: name and unit of a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -33,7 +33,7 @@ pub(crate) struct PprofLabel {
     pub(crate) unit: i64,
 }
 
-/// `Mapping`: a module, at addresses of its own.
+/// `Mapping`: a module at its assigned addresses.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct PprofMapping {
     #[prost(uint64, tag = "1")]

@@ -1,7 +1,7 @@
-//! The protobuf of pprof, packed: for `go tool pprof`, Pyroscope, Parca, Grafana, Speedscope.
+//! pprof's protobuf format, gzipped: for `go tool pprof`, Pyroscope, Parca, Grafana, Speedscope.
 //!
-//! Numbers and weights of samples and waits stand side by side. A location has its innermost inlined function first, the
-//! main program's mapping is the first one, and labels say which thread a sample is of and why a thread waited.
+//! Counts and weights of samples and waits are columns side by side. A location lists its innermost inlined function
+//! first, the main program is the first mapping, and labels hold the thread of a sample and the reason of a wait.
 
 mod addresses;
 #[cfg(test)]
@@ -29,7 +29,7 @@ impl Rendered for PprofFile<'_> {
     }
 }
 
-/// The format.
+/// The export format.
 pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
     name: "pprof",
     endings: &[".pb.gz", ".pprof"],

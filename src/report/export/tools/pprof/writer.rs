@@ -1,4 +1,4 @@
-//! Writing the parts of the protobuf one after the other: samples as they are counted, then what they refer to.
+//! Writes the protobuf piece by piece: samples as they are counted, then the tables they refer to.
 
 use super::addresses::{PlacedModule, address_of, place};
 use super::messages::{
@@ -17,18 +17,18 @@ use prost::encoding;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
-/// A selection that is written as one.
+/// A selection to write.
 pub(super) struct PprofFile<'r> {
     pub(super) selection: Selection<'r>,
     pub(super) columns: ValueColumns,
     pub(super) names: NameStyle,
     pub(super) time: TimeRange,
-    /// The filters in force, in words.
+    /// Active filters, in words.
     pub(super) filters: Option<String>,
     pub(super) notes: Vec<String>,
 }
 
-/// Numbers of the fields of `Profile`.
+/// Field numbers of `Profile`.
 mod field {
     pub(super) const SAMPLE_TYPE: u32 = 1;
     pub(super) const SAMPLE: u32 = 2;
@@ -44,30 +44,30 @@ mod field {
     pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
-/// What makes two locations the same: the machine frame, and what is shown of it, outermost function first.
+/// Identity of a location: the machine frame, and the functions shown for it, outermost first.
 type LocationKey = (Option<FrameId>, Vec<(LabelId, PlaceId)>);
 
-/// The tables that samples refer to.
+/// Tables that samples refer to.
 struct PprofWriter<'f, 'r> {
     file: &'f PprofFile<'r>,
     texts: FrameTexts<'f, 'r>,
     strings: Numbered<String>,
     functions: Numbered<(LabelId, StringId)>,
     locations: FxHashMap<LocationKey, u64>,
-    /// In the order of their ids, from 1.
+    /// Locations in the order of their ids, from 1.
     location_rows: Vec<PprofLocation>,
     modules: Vec<PlacedModule>,
-    /// By number of the mapping: has functions, files, lines.
+    /// Whether each mapping has functions, files and lines.
     known: Vec<[bool; 3]>,
-    /// Bytes to write.
+    /// Bytes not yet written.
     buffer: Vec<u8>,
 }
 
-/// Writes all of `file`.
+/// Writes the whole profile.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(super) fn write(file: &PprofFile<'_>, out: &mut dyn Write) -> io::Result<()> {
     let modules = place(&file.selection);
     let mut writer = PprofWriter {
@@ -112,7 +112,7 @@ impl PprofWriter<'_, '_> {
         Ok(())
     }
 
-    /// What the values are, when it was recorded, and by what.
+    /// Writes the value types, the times and the comments of the recording.
     fn facts(&mut self) {
         let file = self.file;
         let profile = file.selection.profile;
@@ -130,7 +130,7 @@ impl PprofWriter<'_, '_> {
         encoding::int64::encode(field::TIME_NS, &signed(start_ns), &mut self.buffer);
         encoding::int64::encode(field::DURATION_NS, &signed(to_ns - from_ns), &mut self.buffer);
         if let Some(event) = file.selection.shown.sampled.filter(|event| event.info().period > 0) {
-            // The weight of samples stands after their number.
+            // The weight of samples is the column after their count.
             let column = &file.columns.all[1];
             let kind = self.value_type(&column.name, column.unit);
             encoding::message::encode(field::PERIOD_TYPE, &kind, &mut self.buffer);
@@ -145,7 +145,7 @@ impl PprofWriter<'_, '_> {
         encoding::int64::encode(field::DEFAULT_SAMPLE_TYPE, &chosen, &mut self.buffer);
     }
 
-    /// A sample for each thread and stack.
+    /// Writes a sample per thread and stack.
     fn samples(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let file = self.file;
         let mut columns = file.columns.clone();
@@ -199,7 +199,7 @@ impl PprofWriter<'_, '_> {
     fn stack(&mut self, path: &[Step], locations: &mut Vec<u64>) {
         let mut rest = path;
         while let Some(last) = rest.last() {
-            // A function that was inlined belongs to the frame of the one before it.
+            // An inlined function belongs to the frame of the function before it.
             let is_inside = |at: usize| rest[at].is_inlined && at > 0 && rest[at - 1].frame == last.frame;
             let mut start = rest.len() - 1;
             while is_inside(start) && last.frame.is_some() {
@@ -232,7 +232,7 @@ impl PprofWriter<'_, '_> {
         PprofLine { function, line: i64::from(place.line) }
     }
 
-    /// The mapping and the address of a frame, and that of its module something is known.
+    /// The mapping and the address of a frame. Also notes what is known about its module.
     fn place_of(&mut self, frame: FrameId, functions: &[Step]) -> (u64, u64) {
         let selection = &self.file.selection;
         let module = selection.profile.tables.frame(frame).module;
@@ -265,7 +265,7 @@ impl PprofWriter<'_, '_> {
                 has_functions,
                 has_filenames,
                 has_line_numbers,
-                // Lines and what was inlined come from the same debug information.
+                // Lines and inlined functions come from the same debug information.
                 has_inline_frames: has_line_numbers && self.file.selection.shows_inlined(),
             };
             encoding::message::encode(field::MAPPING, &mapping, &mut self.buffer);
@@ -277,7 +277,7 @@ impl PprofWriter<'_, '_> {
         for (at, (label, file)) in self.functions.items.clone().into_iter().enumerate() {
             let label = self.file.selection.labels.get(label);
             let name = named(&label.text(self.file.names));
-            // A reader takes equal names for such that are not demangled yet.
+            // Readers take a system name that equals the name as not demangled yet.
             let system_name = named(&label.raw_name);
             let function = PprofFunction {
                 id: at as u64 + 1,
@@ -295,7 +295,7 @@ fn module_path(profile: &Profile, module: ModuleId) -> String {
     module_text(profile, module.path, module.kind)
 }
 
-/// pprof's word for a unit.
+/// pprof's name of a unit.
 fn unit_word(unit: Unit) -> &'static str {
     match unit {
         Unit::Nanoseconds => "nanoseconds",

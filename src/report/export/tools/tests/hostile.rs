@@ -1,4 +1,4 @@
-//! Names that a stranger chose, in every format.
+//! Hostile names in every format.
 
 use super::{FORMATS, bytes, options};
 use crate::profile::{Reason, Waker, WakerKind};
@@ -8,7 +8,7 @@ use crate::report::options::{CommonOptions, ExportOptions};
 use crate::report::tests::fixture::Build;
 use crate::report::tests::hostile::hostile_names;
 
-/// Every hostile name as a function, a module, a thread, a process, and in the facts.
+/// Uses every hostile name as a function, a module, a thread, a process, and in the facts.
 fn hostile() -> Analysis {
     let mut build = Build::new();
     for (index, name) in hostile_names().iter().enumerate() {
@@ -69,7 +69,7 @@ fn json_of_any_names_is_json() {
     let value: serde_json::Value = serde_json::from_str(&text(&recording, "json")).unwrap();
     let names: Vec<&str> =
         value["rows"].as_array().unwrap().iter().map(|row| row["thread"].as_str().unwrap()).collect();
-    // Programs get names as they are.
+    // Files for programs have the names unchanged.
     assert!(hostile_names().iter().all(|name| names.contains(&name.as_str())));
 }
 

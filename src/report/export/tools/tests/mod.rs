@@ -1,4 +1,4 @@
-//! Golden text of every format on a small recording; names that want to break out; sums of any recording.
+//! Golden text of every format for a small recording; hostile names; sums of arbitrary recordings.
 
 mod hostile;
 mod sums;
@@ -14,12 +14,12 @@ use insta::assert_snapshot;
 
 const MS: u64 = 1_000_000;
 
-/// The format of a name.
+/// The format with this name.
 pub(super) fn format(name: &str) -> ExportFormat {
     ExportFormat::ALL.into_iter().find(|format| format.name() == name).unwrap()
 }
 
-/// All that is not made for a browser by itself.
+/// Formats for other tools.
 pub(super) const FORMATS: [&str; 7] =
     ["pprof", "speedscope", "firefox", "perfetto", "callgrind", "json", "perf-script"];
 
@@ -41,8 +41,8 @@ fn text(recording: &Analysis, name: &str, options: &ExportOptions) -> String {
     }
 }
 
-/// Everything that formats have to hold: two threads and their waits, one of them thinned, recursion, inlined functions,
-/// kernel frames, a frame without a name, a stack that ends early, waits that were only counted, and page faults.
+/// Everything that formats have to represent: two threads and their waits, one of them weighted up, recursion, inlined
+/// functions, kernel frames, a frame without a name, a truncated stack, waits that were only counted, and page faults.
 fn small() -> Analysis {
     let mut build = Build::new();
     *build.meta() = Meta {
@@ -135,7 +135,7 @@ fn filters_hold_in_every_format() {
     let filter = FilterOptions { time, focus: Some("mutex".into()), ..FilterOptions::default() };
     let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
     let options = ExportOptions { common, ..ExportOptions::default() };
-    // A part of a wait that stands for three.
+    // Part of a wait that is weighted as three.
     let weight = 9 * MS;
     let sums = pprof::decoded::sums(&bytes(&recording, "pprof", &options));
     assert_eq!(sums, [("waits".to_owned(), 3), ("off_cpu".to_owned(), weight)]);

@@ -1,4 +1,4 @@
-//! Whatever was recorded, each format adds up to what the report says.
+//! For any recording, the sums in each format equal those of the report.
 
 use super::{bytes, options};
 use crate::report::analysis::Analysis;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the report says: of samples, of waits, of waits that are samples of their own, and their lengths.
+/// Sums in the report: weight of samples, weight of waits, and total length of the waits that are stored one by one.
 struct Said {
     samples: u64,
     waits: u64,
@@ -50,7 +50,7 @@ fn sum_of<'v>(values: impl IntoIterator<Item = &'v Value>) -> u64 {
     values.into_iter().map(|value| value.as_u64().unwrap()).sum()
 }
 
-/// The sum of an event of `perf script`'s text, as inferno reads it.
+/// The sum of an event in `perf script` text, as inferno reads it.
 fn folded_sum(text: &[u8], event: &str) -> u64 {
     let mut options = Options::default();
     options.event_filter = Some(event.to_owned());
@@ -61,7 +61,8 @@ fn folded_sum(text: &[u8], event: &str) -> u64 {
     folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
-/// A column of callgrind's text: its summary, the sum of all own costs, and of all that threads called or had of their own.
+/// Columns of callgrind text: the summary, the sum of all self costs, and the sum of what threads called or had as self
+/// cost.
 fn callgrind_sums(text: &str) -> BTreeMap<String, [u64; 3]> {
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).unwrap();
     let names: Vec<&str> = line("events: ").split(' ').collect();
@@ -94,7 +95,7 @@ fn callgrind_sums(text: &str) -> BTreeMap<String, [u64; 3]> {
         .collect()
 }
 
-/// What stands for threads once their name has been given.
+/// The number that the file uses for the threads' module after its first occurrence.
 fn is_thread_number(text: &str) -> Option<&str> {
     let line = text.lines().find(|line| line.starts_with("ob=") && line.ends_with("[threads]"))?;
     line.strip_prefix("ob=")?.split(' ').next()
@@ -141,7 +142,7 @@ proptest! {
         let mut options = options(None);
         options.common.filter = filter;
         let recording = recording_of_waits(&waits);
-        // All of them may be idle.
+        // All waits may be idle.
         if recording.select(&options.common).is_ok() {
             check(&recording, &options)?;
         }
