@@ -1,4 +1,4 @@
-//! Two sides next to each other: every row with its difference, tested.
+//! Compares two sides: the difference of every row, with its test.
 
 use super::difference::{DiffOutcome, Difference, test_together};
 use super::gate::rule::{GateRule, RuleSubject};
@@ -12,25 +12,25 @@ use super::tree::{DiffTree, DiffTreeBuilder};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
 
-/// Rows with at least this part of one of the sides are tested.
+/// Rows with at least this share of either side are tested.
 pub(crate) const TESTED_SHARE: f64 = 0.01;
 
-/// Of smaller rows that a rule names, where it names no larger ones, so many are tested.
+/// Number of smaller rows that are tested for a rule that matches no larger row.
 const MOST_SMALL: usize = 10;
 
-/// A row of both sides.
+/// A row with its values on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DiffRow {
-    /// Number of the row.
+    /// Row number.
     pub(crate) number: u32,
-    /// Samples that end in it.
+    /// Self values: samples that end in the row.
     pub(crate) own: Difference,
-    /// Samples that have it on their stack.
+    /// Total values: samples with the row on their stack.
     pub(crate) total: Difference,
 }
 
 impl DiffRow {
-    /// One of both.
+    /// The difference of the self or the total value.
     pub(crate) fn value(&self, value: RowValue) -> &Difference {
         match value {
             RowValue::Own => &self.own,
@@ -39,31 +39,32 @@ impl DiffRow {
     }
 }
 
-/// Two sides next to each other.
+/// A comparison of two sides.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// What is compared.
+    /// What values are, and what they are divided by.
     pub(crate) measure: Measure,
-    /// The base and the new side.
+    /// The base, then the new side.
     pub(crate) sides: [DiffSide; 2],
-    /// All that passes the filters.
+    /// Difference of everything that passes the filters.
     pub(crate) total: Difference,
-    /// The rows, in no order.
+    /// The rows, indexed by row number.
     pub(crate) rows: Vec<DiffRow>,
-    /// What rows are called, by their numbers.
+    /// Labels of the rows, by row number.
     pub(crate) labels: Vec<RowLabel>,
-    /// The call paths, if they were wanted.
+    /// The call paths, if they were read.
     pub(crate) tree: Option<DiffTree>,
-    /// How many rows were tested, by their own values and by their totals.
+    /// Number of rows that were tested, by self and by total.
     pub(crate) tests: [usize; 2],
 }
 
 impl Comparison {
-    /// Compares `sides`. Each has a run at least.
+    /// Compares `sides`, each of which has at least one run.
     ///
     /// # Errors
     ///
-    /// Status 1 when the recordings are of different kinds; a usage failure for a rule whose pattern is none.
+    /// Status 1 when the recordings hold different events; a usage error when the pattern of a rule is not a regular
+    /// expression.
     pub(crate) fn new(
         sides: [Vec<RunSums>; 2],
         per: Option<Per>,
@@ -99,36 +100,36 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// What a row is called.
+    /// The label of a row.
     pub(crate) fn label(&self, row: &DiffRow) -> &RowLabel {
         &self.labels[row.number as usize]
     }
 
-    /// Whether the spread of a side is that inside of one recording.
+    /// Whether a side has only one recording, so that its spread is the spread within that recording.
     pub(crate) fn is_within_run(&self) -> bool {
         self.sides.iter().any(|side| side.runs.len() == 1)
     }
 
-    /// The largest part that a row has of one of the sides.
+    /// The larger of the row's shares of both sides, a part of 1.
     pub(crate) fn share(&self, row: &DiffRow, value: RowValue) -> f64 {
         let difference = row.value(value);
         let part = |value: f64, whole: f64| if whole > 0.0 { value / whole } else { 0.0 };
         part(difference.base, self.total.base).max(part(difference.new, self.total.new))
     }
 
-    /// How many rows have each outcome.
+    /// Number of rows whose outcome satisfies `is_counted`.
     pub(crate) fn count(&self, value: RowValue, is_counted: impl Fn(DiffOutcome) -> bool) -> usize {
         let has_some = |difference: &&Difference| difference.base > 0.0 || difference.new > 0.0;
         let differences = self.rows.iter().map(|row| row.value(value)).filter(has_some);
         differences.filter(|difference| is_counted(difference.outcome)).count()
     }
 
-    /// The values of a row in the runs of both sides.
+    /// The values of a row in all runs of both sides.
     pub(crate) fn values(&self, row: &DiffRow, value: RowValue) -> [SideValues; 2] {
         [0, 1].map(|side| self.sides[side].values(row.number, value, &WaitLengths::default()))
     }
 
-    /// Which rows are tested: those that are large enough, and those that a rule names where it names no large one.
+    /// The rows to test: those that are large enough, and those of a rule that matches no large one.
     fn family(&self, value: RowValue, rules: &[GateRule]) -> Result<Vec<usize>, Failure> {
         let mut family: Vec<usize> =
             (0..self.rows.len()).filter(|&row| self.share(&self.rows[row], value) >= TESTED_SHARE).collect();
@@ -148,7 +149,7 @@ impl Comparison {
         Ok(family)
     }
 
-    /// The rows that a rule is about, largest first; none for the total.
+    /// The rows that a rule matches, largest first; none for the total.
     pub(crate) fn named(&self, rule: &GateRule) -> Result<Vec<usize>, Failure> {
         let RuleSubject::Functions { pattern, value } = &rule.subject else { return Ok(Vec::new()) };
         let pattern = crate::report::pattern("--fail-on", pattern)?;
@@ -178,7 +179,7 @@ impl Comparison {
     }
 }
 
-/// What all recordings are of.
+/// The event of all recordings, which must be the same.
 fn common_event(sides: &[Vec<RunSums>; 2]) -> Result<super::run::RunEvent, Failure> {
     let mut runs = sides.iter().flatten();
     let Some(first) = runs.next() else {
@@ -203,7 +204,7 @@ fn difference_of_total(sides: &[DiffSide; 2], per: Per) -> Difference {
     let unit = unit_of(&values);
     let observed = [0, 1].map(|side: usize| {
         let observed = sides[side].observed(None, &values[side], unit);
-        // All of a run is all of it.
+        // A share of all samples is always 100 %, which has no spread.
         if per == Per::Share && is_whole {
             super::difference::Observed { estimate: None, ..observed }
         } else {
@@ -213,7 +214,7 @@ fn difference_of_total(sides: &[DiffSide; 2], per: Per) -> Difference {
     Difference::new(observed)
 }
 
-/// The difference of a row, whose longest waits are cut at one length on both sides.
+/// The difference of a row. The longest waits are cut at the same length on both sides.
 fn row_of(sides: &[DiffSide; 2], number: u32) -> DiffRow {
     let difference = |value: RowValue| {
         let mut lengths = WaitLengths::default();
@@ -227,7 +228,7 @@ fn row_of(sides: &[DiffSide; 2], number: u32) -> DiffRow {
     DiffRow { number, own: difference(RowValue::Own), total: difference(RowValue::Total) }
 }
 
-/// The weight of one sample or wait; and half of it where some run has none, else nothing.
+/// The mean weight of a sample or wait; and half of that if some run has no samples, else 0.
 fn unit_of(values: &[SideValues; 2]) -> [f64; 2] {
     let sums = values.iter().map(SideValues::sums);
     let [weight, count] = sums.fold([0.0; 2], |all: [f64; 2], sums| [all[0] + sums[0], all[1] + sums[1]]);

@@ -1,34 +1,34 @@
-//! One value on both sides: the difference, how sure it is, and what is to be said of it.
+//! A value on both sides: the difference, its significance, and its outcome.
 
 use super::statistics::contrast::Contrast;
 use super::statistics::estimate::Estimate;
 use super::statistics::holm::holm;
 
-/// Chance of a false alarm that is accepted, for all tests of a family together.
+/// Accepted probability of a false alarm, for all tests of a family together.
 pub(crate) const ALPHA: f64 = 0.05;
 
-/// What a difference is.
+/// Outcome of a comparison of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum DiffOutcome {
-    /// More or less than before, and not by chance.
+    /// It grew or shrank, and not by chance.
     Changed,
-    /// It was not there before.
+    /// It was absent in the base.
     New,
-    /// It is not there any more.
+    /// It is absent in the new side.
     Gone,
-    /// Chance explains it.
+    /// Chance explains the difference.
     Noise,
-    /// Too small to be tested, or nothing is known of its spread.
+    /// It was too small to be tested, or its spread is unknown.
     Untested,
 }
 
 impl DiffOutcome {
-    /// Whether it is more than chance.
+    /// Whether the difference is more than chance.
     pub(crate) fn is_real(self) -> bool {
         matches!(self, DiffOutcome::Changed | DiffOutcome::New | DiffOutcome::Gone)
     }
 
-    /// The word for it in documents.
+    /// Name of the outcome in documents.
     pub(crate) fn key(self) -> &'static str {
         match self {
             DiffOutcome::Changed => "changed",
@@ -40,12 +40,12 @@ impl DiffOutcome {
     }
 }
 
-/// A value of one side.
+/// A value on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Observed {
-    /// Mean over the runs, per what the comparison is per.
+    /// Mean over the runs, in the unit that the comparison divides by.
     pub(crate) mean: f64,
-    /// How well it is known.
+    /// Estimate with its variance; `None` if the spread is unknown.
     pub(crate) estimate: Option<Estimate>,
 }
 
@@ -56,22 +56,22 @@ pub(crate) struct Difference {
     pub(crate) base: f64,
     /// Mean of the new side.
     pub(crate) new: f64,
-    /// The ratio of both, where their spread is known.
+    /// Ratio of both values with its error, if their spread is known.
     pub(crate) contrast: Option<Contrast>,
-    /// Probability that chance makes such a difference, among all tests of its family.
+    /// Probability of such a difference by chance, adjusted for all tests of the family.
     pub(crate) p_adjusted: Option<f64>,
-    /// The same of an increase.
+    /// Probability of such an increase by chance, adjusted likewise.
     pub(crate) p_of_increase: Option<f64>,
-    /// The smallest ratio above 1 that would have been found.
+    /// The smallest ratio above 1 that would have been detected.
     pub(crate) least_found: Option<f64>,
-    /// How much larger the variance is than that of independent samples, of both sides.
+    /// Design effect of both sides: variance relative to that of independent samples.
     pub(crate) design: [Option<f64>; 2],
-    /// What it is.
+    /// Outcome of the test.
     pub(crate) outcome: DiffOutcome,
 }
 
 impl Difference {
-    /// A difference that belongs to no family of tests yet.
+    /// A difference that has not been tested yet.
     pub(crate) fn new([base, new]: [Observed; 2]) -> Self {
         let estimates = base.estimate.as_ref().zip(new.estimate.as_ref());
         Difference {
@@ -91,13 +91,13 @@ impl Difference {
         self.new - self.base
     }
 
-    /// The new value over the base; `None` where one of them is nothing.
+    /// The new value divided by the base; `None` where one of them is 0.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let has_both = self.base > 0.0 && self.new > 0.0;
         has_both.then(|| self.contrast.map_or(self.new / self.base, |contrast| contrast.ratio()))
     }
 
-    /// Whether it grew by `least`, a part of the base, or more, and not by chance.
+    /// Whether the value grew by at least `least`, a part of the base, and not by chance.
     pub(crate) fn has_grown(&self, least: f64) -> bool {
         let ratio = self.contrast.map_or(1.0, |contrast| contrast.ratio());
         self.p_of_increase.is_some_and(|p| p < ALPHA) && ratio >= 1.0 + least
@@ -117,7 +117,7 @@ impl Difference {
     }
 }
 
-/// Tests `family` together; those of which nothing is known but their values stay as they are. Returns how many were tested.
+/// Tests `family` together; members without a known spread are left untested. Returns the number of tests.
 pub(crate) fn test_together(family: &mut [&mut Difference]) -> usize {
     let mut tested: Vec<(&mut Difference, Contrast)> =
         family.iter_mut().filter_map(|one| one.contrast.map(|contrast| (&mut **one, contrast))).collect();

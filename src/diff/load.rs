@@ -1,4 +1,4 @@
-//! `prof diff`: from words to files, from files to runs, from runs to what is printed.
+//! `prof diff`: from arguments to files, from files to runs, from runs to output.
 
 use super::comparison::Comparison;
 use super::gate::judge::{GateVerdict, exit_status, judge};
@@ -14,17 +14,17 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Most recordings of a side.
+/// Most recordings per side.
 const MOST_RUNS: usize = 1_000;
 
-/// So many recordings are in memory at a time.
+/// Number of recordings in memory at a time.
 const AT_A_TIME: usize = 4;
 
-/// Compares, prints, and returns the exit status: 0, or what the gate says.
+/// Compares, prints, and returns the exit status: 0, or that of the gate.
 ///
 /// # Errors
 ///
-/// When a recording cannot be read, nothing matches, or the output cannot be written.
+/// Fails when a recording cannot be read, nothing matches, or the output cannot be written.
 pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     check(&options.destination)?;
     refuse_idle(options)?;
@@ -48,7 +48,7 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     Ok(exit_status(&verdicts))
 }
 
-/// Idle waits are as long as there is nothing to do: that they grow is no fault.
+/// Refuses a gate on idle waits: they last as long as there is nothing to do, so their growth is not a regression.
 fn refuse_idle(options: &DiffOptions) -> Result<(), Failure> {
     if options.common.filter.idle && !options.gate.rules.is_empty() {
         let message = "--fail-on does not judge idle waits: they last as long as there is nothing to do";
@@ -57,10 +57,10 @@ fn refuse_idle(options: &DiffOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The verdicts on standard error, where standard output is for programs.
+/// Prints the verdicts on standard error, where standard output is for programs.
 fn say(verdicts: &[GateVerdict]) {
     for line in print::verdict::lines(verdicts, usize::MAX) {
-        // With standard error closed the exit status says it.
+        // If standard error is closed, the exit status still gives the verdict.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
 }
@@ -75,7 +75,7 @@ fn nothing(comparison: &Comparison, options: &DiffOptions) -> Failure {
     }
 }
 
-/// Reads all recordings, each reduced to sums before many more are read.
+/// Reads all recordings and reduces each to sums, so that only a few are in memory at a time.
 fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec<RunSums>; 2]> {
     let tasks: Vec<(usize, &Path)> = (files.iter().enumerate())
         .flat_map(|(side, files)| files.iter().map(move |file| (side, file.as_path())))
@@ -85,7 +85,7 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
     let mut warnings = Vec::new();
     let mut at = 0;
     while at < tasks.len() {
-        // Where nothing is asked for, the first recording says what is shown of all.
+        // Unless a metric was given, the first recording decides the metric for all.
         let chunk = &tasks[at..tasks.len().min(at + AT_A_TIME)];
         let common = CommonOptions { metric, ..options.common.clone() };
         let read = |(side, file): &(usize, &Path)| {
@@ -103,7 +103,7 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
     }
     for warning in warnings {
         let line = format!("warning: {warning}");
-        // With standard error closed there is no one to warn.
+        // If standard error is closed, there is nowhere to print the warning.
         let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
     }
     Ok(sides)
@@ -118,7 +118,7 @@ fn load_one(file: &Path, wishes: &RunWishes<'_>) -> anyhow::Result<(RunSums, Opt
     Ok((sums, warning))
 }
 
-/// Says of which of the recordings a failure is.
+/// Names the recording in an error that does not.
 fn of_file(file: &Path, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) if failure.status == status::NO_MATCH => {
@@ -130,7 +130,8 @@ fn of_file(file: &Path, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The recordings that words mean: files, folders with files that end in `.data`, patterns, lists with commas.
+/// The recordings that the arguments name: files, folders (their files that end in `.data`), patterns, comma-separated
+/// lists.
 fn files_of(words: &[PathBuf], side: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for word in words {
@@ -173,7 +174,7 @@ fn add_files(word: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if text.contains(['*', '?', '[']) {
         return add_matching(&text, files);
     }
-    // That it is not there is said when it is read.
+    // A missing file is reported when it is read.
     files.push(word.to_owned());
     Ok(())
 }

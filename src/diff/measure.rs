@@ -1,22 +1,22 @@
-//! What values are per: a run, a second, all of a run, or the work that it did.
+//! What values are divided by: nothing (per run), the seconds, the sum of all samples, or the work of a run.
 
 use super::per::Per;
 use super::run::{RunEvent, RunSums};
 
-/// Recordings whose lengths differ by less than this part of the longest are of equal length.
+/// Recordings whose lengths differ by less than this part of the longest count as equally long.
 const EQUAL_LENGTH: f64 = 0.02;
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measure {
-    /// What values are per.
+    /// What values are divided by.
     pub(crate) per: Per,
-    /// What the weights are.
+    /// Event of the weights.
     pub(crate) event: RunEvent,
 }
 
 impl Measure {
-    /// What the values of `run`, of the base (0) or the new side (1), are divided by.
+    /// The divisor of the values of `run`, on the base (0) or the new side (1).
     pub(crate) fn divisor(&self, side: usize, run: &RunSums) -> f64 {
         match self.per {
             Per::Run => 1.0,
@@ -27,8 +27,8 @@ impl Measure {
     }
 }
 
-/// What values are per where nothing else is asked for: a run, if all are of commands that ended by themselves, or of equal
-/// length; else a second.
+/// The default: per run if all recordings are of commands that ended by themselves, or are equally long; else per
+/// second.
 pub(crate) fn default_per(sides: &[Vec<RunSums>; 2]) -> Per {
     let runs = || sides.iter().flatten();
     let is_whole = runs().all(|run| run.facts.is_whole_command);

@@ -1,8 +1,8 @@
 //! Comparing recordings: which functions changed between two sides, by how much, and whether that is more than chance.
 //!
-//! A recording is read, reduced to sums ([`run`]) and dropped; sides are sets of such runs. [`comparison`] puts them next to
-//! each other and tests them with `statistics`; `gate` judges the result by `--fail-on`; `print` shows it. Nothing here knows
-//! how a recording is made; `commands::bench` makes some and compares them.
+//! A recording is read, reduced to sums ([`run`]) and dropped; a side is a set of such runs. [`comparison`] compares
+//! the two sides and tests the differences with `statistics`; `gate` judges the result by `--fail-on`; `print` shows
+//! it. Nothing here depends on how recordings are made; `commands::bench` makes some and compares them.
 
 mod comparison;
 mod difference;

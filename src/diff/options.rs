@@ -1,4 +1,4 @@
-//! What is compared and how it is shown, as plain values.
+//! Options of a comparison, as plain values.
 
 use super::gate::rule::GateRule;
 use super::per::Per;
@@ -8,44 +8,44 @@ use std::path::PathBuf;
 /// The recordings of both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sides {
-    /// As they were typed: files, folders, patterns, lists with commas.
+    /// Arguments as they were typed: files, folders, patterns, comma-separated lists.
     Words([Vec<PathBuf>; 2]),
     /// Files.
     Files([Vec<PathBuf>; 2]),
 }
 
-/// The shape of a comparison for people.
+/// View of a comparison in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum DiffView {
-    /// One row for each function.
+    /// One row per function.
     #[default]
     Flat,
-    /// Callers above what they call.
+    /// Call tree, callers above callees.
     Tree,
 }
 
-/// The language of a comparison.
+/// Output format of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum DiffFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// `prof.diff/1`.
+    /// JSON, `prof.diff/1`.
     Json,
-    /// A header line and one line for each row, cells separated by tabs.
+    /// Tab-separated: a header line and one line per row.
     Tsv,
-    /// Results of Go benchmarks, one line for each run, as benchstat reads them.
+    /// Go benchmark results, one line per run, for benchstat.
     GoBench,
-    /// Bencher Metric Format, of the new side.
+    /// Bencher Metric Format, with the values of the new side.
     Bmf,
-    /// Estimates in the form that Criterion keeps them.
+    /// Estimates in Criterion's form.
     Criterion,
-    /// A differential flame graph.
+    /// Differential flame graph.
     Svg,
 }
 
 impl DiffFormat {
-    /// All formats by the names that `--format` has for them.
+    /// All formats with their names for `--format`.
     pub(crate) const ALL: [(&'static str, DiffFormat); 7] = [
         ("text", DiffFormat::Text),
         ("json", DiffFormat::Json),
@@ -57,33 +57,33 @@ impl DiffFormat {
     ];
 }
 
-/// The order of rows, largest first; which value of a function is shown follows from it.
+/// Sort key of the rows, largest first; it also decides which value of a function is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum DiffSort {
-    /// The difference of own time.
+    /// Difference of self time.
     #[default]
     Own,
-    /// The difference of own time and that of everything called.
+    /// Difference of total time.
     Total,
-    /// The change of own time relative to the base.
+    /// Change of self time relative to the base.
     Change,
-    /// How sure it is that own time changed.
+    /// Significance of the change of self time.
     P,
 }
 
-/// When the exit status says that something became slower.
+/// When the exit status reports a regression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GateOptions {
     /// What must not grow.
     pub(crate) rules: Vec<GateRule>,
-    /// Growth that counts where a rule does not say how much, as a part of the base: 0.05.
+    /// Growth that counts where a rule gives no limit, as a part of the base: 0.05.
     pub(crate) least: f64,
-    /// One recording a side is enough.
+    /// Whether one recording per side is enough.
     pub(crate) single_run_ok: bool,
 }
 
 impl GateOptions {
-    /// Growth that counts where nothing else is asked for.
+    /// Default of the growth that counts.
     pub(crate) const DEFAULT_LEAST: f64 = 0.05;
 }
 
@@ -92,43 +92,44 @@ impl GateOptions {
 pub(crate) struct DiffOptions {
     /// The recordings.
     pub(crate) sides: Sides,
-    /// Which samples and frames, of both sides.
+    /// Which samples and frames, on both sides.
     pub(crate) common: CommonOptions,
-    /// What the values are divided by; `None` leaves it to the recordings.
+    /// What values are divided by; `None` lets the recordings decide.
     pub(crate) per: Option<Per>,
-    /// The shape of text.
+    /// View for text.
     pub(crate) view: DiffView,
-    /// The language.
+    /// Output format.
     pub(crate) format: DiffFormat,
-    /// Where it goes.
+    /// Where to write the output.
     pub(crate) destination: ReportDestination,
-    /// The order of rows.
+    /// Sort key of the rows.
     pub(crate) sort: DiffSort,
-    /// Most rows, 0 for all; `None` leaves it to the view.
+    /// Most rows, 0 for all; `None` for the default of the view.
     pub(crate) rows: Option<usize>,
-    /// Leave out rows and branches with less than this share of both sides, percent; `None` leaves it to the view.
+    /// Leave out rows and branches with less than this share of both sides, percent; `None` for the default of the
+    /// view.
     pub(crate) min_percent: Option<f64>,
-    /// The gate.
+    /// Options of the gate.
     pub(crate) gate: GateOptions,
-    /// When text is coloured.
+    /// When to colour text.
     pub(crate) color: ColorWhen,
-    /// Whether text that does not fit the terminal goes through a pager.
+    /// Whether to page text that does not fit the terminal.
     pub(crate) pager: bool,
 }
 
 impl DiffOptions {
-    /// Rows of text when nothing else is asked for.
+    /// Default number of rows in text.
     pub(crate) const DEFAULT_ROWS: usize = 20;
-    /// Smallest branch of a tree when nothing else is asked for, percent of the larger side.
+    /// Default of the smallest branch in a tree, percent of the larger side.
     pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
 
-    /// Whether call paths are needed.
+    /// Whether the output needs call paths.
     pub(super) fn has_paths(&self) -> bool {
         matches!(self.format, DiffFormat::Text | DiffFormat::Svg)
             || (self.format == DiffFormat::Json && self.view == DiffView::Tree)
     }
 
-    /// Most rows, where all are shown unless fewer are asked for.
+    /// Limit on the number of rows, for formats that show all rows by default.
     pub(super) fn most_rows(&self) -> usize {
         self.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX)
     }

@@ -3,12 +3,12 @@
 /// What the values are divided by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Per {
-    /// Nothing: each run did the same work.
+    /// Per run, undivided: each run did the same work.
     Run,
-    /// The seconds that a run lasted.
+    /// Per second of a run's length.
     Second,
-    /// The sum of all samples of a run.
+    /// As a share of all samples of a run.
     Share,
-    /// The work that each run of the base and of the new side did, in whatever the user counts.
+    /// Per unit of work: the work of each run of the base and of the new side, in a unit of the user's choice.
     Work([f64; 2]),
 }

@@ -1,33 +1,33 @@
-//! What makes functions of two builds the same row: name and module, without what differs from build to build.
+//! Identity of a row across builds: function name and module, without what differs from build to build.
 
 use crate::report::{Label, LabelKind, NameStyle, SourceLine, module_file, short};
 use std::borrow::Cow;
 
-/// A row of a comparison by its name.
+/// Identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DiffRowKey {
-    /// Name in full. Foreign text.
+    /// Full name. Foreign text.
     pub(crate) name: String,
-    /// File name of the module, wherever it was: builds to be compared are in different folders. Foreign text.
+    /// File name of the module without its folder, since builds to compare are in different folders. Foreign text.
     pub(crate) module: String,
-    /// Line, for rows of lines, in a file that is known by its name.
+    /// Source line, in rows by line; the file without its folder.
     pub(crate) line: Option<SourceLine>,
 }
 
-/// What a row is called.
+/// Label of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowLabel {
-    /// What it is known by on both sides.
+    /// Identity on both sides.
     pub(crate) key: DiffRowKey,
     /// Name in the symbol table. Foreign text.
     pub(crate) raw_name: String,
 }
 
 impl RowLabel {
-    /// The row of a label.
+    /// The row label for a label of a recording.
     ///
-    /// Addresses differ from build to build: all code without a name of a module is one row. So are threads of one name, whose
-    /// numbers differ from run to run.
+    /// Addresses differ from build to build, so all code of a module without names is one row. So are threads with one
+    /// name, whose ids differ from run to run.
     pub(crate) fn of(label: &Label) -> Self {
         let module = module_file(&label.module).to_owned();
         let name = match label.kind {
@@ -44,13 +44,13 @@ impl RowLabel {
         RowLabel { key: DiffRowKey { name, module, line }, raw_name }
     }
 
-    /// A row that is no function of a module.
+    /// Label of a row that is not a function of a module.
     pub(crate) fn bare(name: String) -> Self {
         let key = DiffRowKey { name: name.clone(), module: String::new(), line: None };
         RowLabel { key, raw_name: name }
     }
 
-    /// The name in the given style, without a source line. Foreign text.
+    /// Name in the given style, without a source line. Foreign text.
     pub(crate) fn name_in(&self, style: NameStyle) -> String {
         match style {
             NameStyle::Raw => self.raw_name.clone(),
@@ -59,7 +59,7 @@ impl RowLabel {
         }
     }
 
-    /// The name in the given style, with its source line where it is that of one. Foreign text.
+    /// Name in the given style, with its source line if it has one. Foreign text.
     pub(crate) fn text(&self, style: NameStyle) -> String {
         let name = self.name_in(style);
         match &self.key.line {
@@ -68,20 +68,20 @@ impl RowLabel {
         }
     }
 
-    /// Whether `pattern` matches the name, in full or raw.
+    /// Whether `pattern` matches the full or the raw name.
     pub(crate) fn matches(&self, pattern: &regex::Regex) -> bool {
         pattern.is_match(&self.key.name)
             || (self.raw_name != self.key.name && pattern.is_match(&self.raw_name))
     }
 }
 
-/// `worker` of `worker (tid 4313)`.
+/// `worker` for `worker (tid 4313)`.
 fn without_number(name: &str) -> &str {
     let end = name.rfind(" (tid ").or_else(|| name.rfind(" (pid "));
     end.filter(|_| name.ends_with(')')).map_or(name, |end| &name[..end])
 }
 
-/// `[truncated: no unwind info in libfoo.so]` of the same with an address.
+/// `[truncated: no unwind info in libfoo.so]` for the same with an address.
 fn without_address(name: &str) -> Cow<'_, str> {
     match name.rfind("+0x") {
         Some(at) if name.ends_with(']') => Cow::Owned(format!("{}]", &name[..at])),
@@ -89,7 +89,7 @@ fn without_address(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// `parse` of `parse.llvm.1234567`: the number is a hash of the unit that was compiled.
+/// `parse` for `parse.llvm.1234567`: the number is a hash of the compilation unit.
 fn without_unit(name: &str) -> &str {
     match name.rsplit_once(".llvm.") {
         Some((start, number))

@@ -1,4 +1,4 @@
-//! One recording, reduced to sums: what a comparison needs of it when the samples are gone.
+//! Reduces a recording to the sums that a comparison needs, so that its samples can be dropped.
 
 use super::row_label::{DiffRowKey, RowLabel};
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
@@ -11,49 +11,49 @@ use crate::report::{
 };
 use rustc_hash::FxHashMap;
 
-/// What is wanted of a recording.
+/// What to compute from a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct RunWishes<'o> {
-    /// Which samples and frames.
+    /// Samples and frames to include.
     pub(crate) common: &'o CommonOptions,
-    /// Call paths.
+    /// Whether to compute call paths.
     pub(crate) paths: bool,
-    /// Slices in time, for the spread inside of the recording.
+    /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
 }
 
-/// What the weights of a comparison are.
+/// Event of the weights of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunEvent {
-    /// Which events.
+    /// Metric of the event.
     pub(crate) metric: Metric,
     /// Stable name.
     pub(crate) name: String,
-    /// For titles. Safe to print.
+    /// Title of the event. Safe to print.
     pub(crate) title: String,
-    /// The word for one sample. Safe to print.
+    /// Noun for one sample. Safe to print.
     pub(crate) noun: String,
     /// Unit of the weights.
     pub(crate) unit: Unit,
-    /// Which samples were taken is chance: they are taken at a rate, or one of so many events.
+    /// Whether samples are taken at random, at a rate or one in N events, rather than at each event.
     pub(crate) is_sampled: bool,
-    /// There are waits among them.
+    /// Whether waits are among the samples.
     pub(crate) has_waits: bool,
 }
 
-/// One recording, reduced to sums.
+/// A recording, reduced to sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSums {
     pub(crate) facts: RunFacts,
     pub(crate) event: RunEvent,
-    /// Everything that passes the filters.
+    /// Sum of everything that passes the filters.
     pub(crate) total: RunSum,
-    /// Everything in the events, whatever the filters.
+    /// Weight of all samples, whatever the filters.
     pub(crate) whole: f64,
     pub(crate) rows: Vec<RunRow>,
-    /// Parents come before what they call.
+    /// Call paths, callers before callees.
     pub(crate) paths: Vec<RunPath>,
-    /// In slices of time, if they were wanted and there are enough samples.
+    /// Weights in slices of time, if they were asked for and there are enough samples.
     pub(crate) slices: Option<SliceTable>,
 }
 
@@ -62,8 +62,8 @@ impl RunSums {
     ///
     /// # Errors
     ///
-    /// Status 3 when it does not have what is asked for; a usage failure for a bad pattern. That no sample passes the filters is
-    /// no error.
+    /// Status 3 when the recording lacks the metric; a usage error for a bad pattern. It is not an error if no sample
+    /// passes the filters.
     pub(crate) fn of(recording: &Analysis, file: String, wishes: &RunWishes<'_>) -> anyhow::Result<Self> {
         let shown = recording.shown(wishes.common.metric)?;
         let selection = Selection::new(recording, shown, wishes.common)?;
@@ -92,7 +92,7 @@ impl RunSums {
     }
 }
 
-/// The waits of each group by their lengths.
+/// Lengths of the waits of each group.
 fn wait_lengths(selection: &Selection<'_>) -> FxHashMap<SampleSort, WaitLengths> {
     let mut lengths: FxHashMap<SampleSort, WaitLengths> = FxHashMap::default();
     selection.for_each_wait(|sample, wait, amount| {
@@ -103,19 +103,19 @@ fn wait_lengths(selection: &Selection<'_>) -> FxHashMap<SampleSort, WaitLengths>
     lengths
 }
 
-/// The rows of a recording under construction.
+/// Builds the rows of a recording.
 struct RowBuilder<'s, 'p> {
     selection: &'s Selection<'p>,
     sites: Option<WaitSites<'s>>,
     rows: Vec<RunRow>,
     numbers: FxHashMap<DiffRowKey, u32>,
-    /// Number of the row of each label that was met.
+    /// Row of each label that has occurred.
     of_label: Vec<Option<u32>>,
     of_site: FxHashMap<(Option<LabelId>, Activity), u32>,
-    /// Number of the path that was last added to each row, from 1.
+    /// Index of the path that was last added to each row, from 1.
     last_path: Vec<u32>,
     path: u32,
-    /// The rows of that path, each once, and the one that it ends in.
+    /// The rows of the current path, each once, and the row that it ends in.
     on_path: (Vec<u32>, u32),
 }
 
@@ -156,7 +156,8 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         number
     }
 
-    /// The row that a path ends in. That of a wait is its site, with the reason: all waits end in the same few reasons.
+    /// The row that a path ends in. For a wait it is the wait site with the reason, since all waits end in the same few
+    /// reasons.
     fn end_of(&mut self, steps: &[Step], path: &[Step], activity: Activity) -> Option<u32> {
         let leaf = steps.last()?.label;
         let Some((sites, reason)) = self.sites.as_ref().zip(activity.reason()) else {
@@ -190,7 +191,7 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         self.on_path.0.clear();
     }
 
-    /// Adds what has these steps; of a path that was begun each group adds to the same rows.
+    /// Adds a group with these steps; all groups since `begin_path` add to the same rows.
     fn add(
         &mut self,
         steps: &[Step],
@@ -218,13 +219,13 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         }
     }
 
-    /// The rows of the path that was added last, and the one that it ends in.
+    /// The rows of the current path, and the row that it ends in.
     fn of_path(&self) -> (&[u32], u32) {
         (&self.on_path.0, self.on_path.1)
     }
 }
 
-/// The call paths, by rows.
+/// All call paths, as rows.
 fn call_paths(selection: &Selection<'_>, rows: &mut RowBuilder<'_, '_>) -> Vec<RunPath> {
     let tree = CallTree::new(selection, Direction::TopDown);
     let path = |node: &crate::report::Node| RunPath {
@@ -267,5 +268,5 @@ fn facts(recording: &Analysis, file: String, common: &CommonOptions) -> RunFacts
     }
 }
 
-/// How the recording of a command ends that was left to itself.
+/// End reasons of a command's recording that was not stopped early.
 const ENDED: [&str; 2] = ["command ended", "target ended"];

@@ -1,21 +1,21 @@
-//! Rows, sums and facts that one recording is reduced to.
+//! Rows, sums and facts of one recording.
 
 use super::row_label::RowLabel;
 use super::statistics::wait_lengths::WaitLengths;
 use crate::profile::{Outcome, StackId, TaskId};
 use crate::report::{Activity, Amount};
 
-/// What makes samples equal.
+/// Identity of samples that count as the same.
 pub(crate) type SampleSort = (TaskId, Option<StackId>, Outcome, Activity);
 
 /// A sum of weights.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunSum {
-    /// In the event's unit.
+    /// Weight, in the event's unit.
     pub(crate) weight: f64,
-    /// How many samples or waits it is weighted as.
+    /// Number of samples or waits it is weighted as.
     pub(crate) count: f64,
-    /// The lengths of the waits among them.
+    /// Lengths of the waits in the sum.
     pub(crate) lengths: Option<Box<WaitLengths>>,
 }
 
@@ -32,20 +32,20 @@ impl RunSum {
 /// A row of one recording.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunRow {
-    /// What it is called.
+    /// Label of the row.
     pub(crate) label: RowLabel,
-    /// Samples that end in it.
+    /// Samples that end in the row.
     pub(crate) own: RunSum,
-    /// Samples that have it on their stack.
+    /// Samples with the row on their stack.
     pub(crate) total: RunSum,
 }
 
-/// A call path of one recording: what ends there.
+/// A call path of one recording, with its self weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RunPath {
-    /// The path that it goes on from; it comes before this one.
+    /// Index of the path without its last step; it comes earlier.
     pub(crate) parent: Option<u32>,
-    /// Number of its row.
+    /// Row of the last step.
     pub(crate) row: u32,
     /// Weight of the samples that end here.
     pub(crate) own: f64,
@@ -54,20 +54,20 @@ pub(crate) struct RunPath {
 /// Facts about a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunFacts {
-    /// Name of the file. Foreign text.
+    /// Path of the file. Foreign text.
     pub(crate) file: String,
     /// What was recorded. Foreign text.
     pub(crate) target: String,
-    /// Length of the recording, or of the part of it that was asked for, ns.
+    /// Length of the recording, or of the selected time range, ns.
     pub(crate) duration_ns: u64,
-    /// Sampling rate, Hz; 0 where there is none.
+    /// Sampling rate, Hz; 0 if there is none.
     pub(crate) rate_hz: u32,
-    /// It is of a command that ended by itself.
+    /// Whether the recording is of a command that ended by itself, and includes all of it.
     pub(crate) is_whole_command: bool,
-    /// Exit status of that, if it is not 0.
+    /// Exit status of the command, if nonzero.
     pub(crate) failed_with: Option<i32>,
-    /// Samples that were lost.
+    /// Number of lost samples.
     pub(crate) lost: u64,
-    /// The file is whole.
+    /// Whether the file is complete.
     pub(crate) is_whole_file: bool,
 }

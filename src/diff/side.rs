@@ -1,4 +1,4 @@
-//! The runs of one side, their rows by common numbers, and estimates of their values.
+//! The runs of one side, with rows numbered across all runs, and estimates of their values.
 
 use super::difference::Observed;
 use super::measure::Measure;
@@ -11,20 +11,20 @@ use super::statistics::slices::Blocks;
 use super::statistics::wait_lengths::WaitLengths;
 use rustc_hash::FxHashMap;
 
-/// Which value of a row.
+/// The self or total value of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowValue {
-    /// Samples that end in it.
+    /// Samples that end in the row.
     Own,
-    /// Samples that have it on their stack.
+    /// Samples with the row on their stack.
     Total,
 }
 
-/// Rows of all runs by one number each.
+/// Assigns one number to each row across all runs.
 #[derive(Debug, Default)]
 pub(crate) struct RowNumbers {
     numbers: FxHashMap<DiffRowKey, u32>,
-    /// What the rows are called.
+    /// Labels by row number.
     pub(crate) labels: Vec<RowLabel>,
 }
 
@@ -44,15 +44,15 @@ impl RowNumbers {
 pub(crate) struct SideRun {
     /// Facts about the recording.
     pub(crate) facts: RunFacts,
-    /// What its values are divided by.
+    /// Divisor of its values.
     pub(crate) divisor: f64,
-    /// All that passes the filters.
+    /// Sum of everything that passes the filters.
     pub(crate) total: RunSum,
-    /// Everything in the events, whatever the filters.
+    /// Weight of all samples, whatever the filters.
     pub(crate) whole: f64,
 }
 
-/// A row of a run.
+/// A row in one run.
 #[derive(Debug)]
 struct RunCell {
     run: u32,
@@ -70,10 +70,10 @@ struct Slices {
     is_share: bool,
 }
 
-/// One value of all runs of a side.
+/// A value of a row in all runs of a side.
 #[derive(Debug, Default)]
 pub(crate) struct SideValues {
-    /// By run: as it is, and with the longest waits cut.
+    /// Value in each run, divided: as recorded, and with the longest waits cut.
     values: Vec<[f64; 2]>,
     weight: f64,
     count: f64,
@@ -82,7 +82,7 @@ pub(crate) struct SideValues {
 /// The runs of one side.
 #[derive(Debug)]
 pub(crate) struct DiffSide {
-    /// The runs.
+    /// Runs of the side.
     pub(crate) runs: Vec<SideRun>,
     cells: Vec<Vec<RunCell>>,
     is_sampled: bool,
@@ -90,8 +90,8 @@ pub(crate) struct DiffSide {
 }
 
 impl DiffSide {
-    /// Takes in the runs of the base (0) or the new side (1), and gives their rows numbers; `paths` gets the call paths of
-    /// each run, with the numbers of its rows.
+    /// Takes the runs of the base (0) or the new side (1) and numbers their rows. `paths` is called for each run, with
+    /// its row numbers and the scale for its weights.
     pub(crate) fn new(
         side: usize,
         runs: Vec<RunSums>,
@@ -129,19 +129,19 @@ impl DiffSide {
         made
     }
 
-    /// Blocks of slices, where the spread is that inside of one recording.
+    /// Blocks of slices, if the spread is that within one recording.
     pub(crate) fn blocks(&self) -> Option<Blocks> {
         self.slices.as_ref().map(|slices| slices.blocks)
     }
 
-    /// The value of a row in all runs. Waits beyond the length that 999 of 1,000 of `lengths` do not exceed are cut.
+    /// The value of a row in all runs. Waits longer than 999 of 1,000 in `lengths` are cut.
     pub(crate) fn values(&self, row: u32, value: RowValue, lengths: &WaitLengths) -> SideValues {
         let cells = self.cells.get(row as usize).map_or(&[][..], Vec::as_slice);
         let sums = cells.iter().map(|cell| (cell.run, cell.sum(value)));
         self.collected(sums, lengths)
     }
 
-    /// All that passes the filters, in all runs.
+    /// The total in all runs.
     pub(crate) fn values_of_total(&self) -> SideValues {
         let sums = self.runs.iter().enumerate().map(|(at, run)| (at as u32, &run.total));
         self.collected(sums, &WaitLengths::default())
@@ -158,7 +158,7 @@ impl DiffSide {
             let excess = cap.zip(sum.lengths.as_deref()).map_or(0.0, |(cap, lengths)| lengths.excess(cap));
             let divisor = self.runs[run as usize].divisor;
             let value = &mut values.values[run as usize];
-            // Two rows of a run can be one by their names.
+            // Two rows of a run can have the same identity.
             value[0] += sum.weight / divisor;
             value[1] += (sum.weight - excess).max(0.0) / divisor;
             values.weight += sum.weight;
@@ -176,8 +176,9 @@ impl DiffSide {
         }
     }
 
-    /// What is known of a value, of which one sample or wait has the weight `unit`. `floor` is added to every run: where some
-    /// run on either side has none, so that it has a logarithm. `row` is `None` for the total.
+    /// The mean and the estimate of a value. `unit` is the weight of one sample or wait. `floor` is added to every run;
+    /// it is nonzero if some run on either side has no samples, so that the logarithm exists. `row` is `None` for the
+    /// total.
     pub(crate) fn observed(
         &self,
         row: Option<(u32, RowValue)>,
@@ -187,7 +188,7 @@ impl DiffSide {
         let all: f64 = self.runs.iter().map(|run| run.total.count).sum();
         let share = if row.is_none() || all == 0.0 { 1.0 } else { (values.count / all).min(1.0) };
         let count = values.count + 0.5 * self.runs.len() as f64;
-        // Of binomial samples.
+        // Variance of binomial samples.
         let chance = if self.is_sampled { (1.0 - share).max(0.0) / count } else { 0.0 };
         let estimate = match (self.runs.as_slice(), &self.slices) {
             ([], _) | ([_], None) => None,
@@ -214,17 +215,17 @@ impl SideValues {
         self.values.iter().map(|value| value[0]).sum::<f64>() / self.values.len().max(1) as f64
     }
 
-    /// Whether some run has none.
+    /// Whether some run has no samples.
     pub(crate) fn has_gap(&self) -> bool {
         self.values.iter().any(|value| value[1] <= 0.0)
     }
 
-    /// By run.
+    /// Value of each run.
     pub(crate) fn by_run(&self) -> impl Iterator<Item = f64> {
         self.values.iter().map(|value| value[0])
     }
 
-    /// Sum of the weights, and how many samples or waits they are of.
+    /// Sum of the weights, and number of samples or waits.
     pub(crate) fn sums(&self) -> [f64; 2] {
         [self.weight, self.count]
     }
@@ -250,12 +251,12 @@ impl Slices {
             (deviations(series, &table.total, is_share), unit * sum * (1.0 - share).max(0.0))
         };
         let mut quantities: Vec<(Vec<f64>, f64)> = table.own.iter().map(quantity).collect();
-        // A program of one function has nothing but its total.
+        // A program with a single function has only its total.
         quantities.retain(|(_, chance)| *chance > 0.0);
         if quantities.is_empty() {
             quantities.push((deviations(&table.total, &table.total, false), unit * run.total.weight));
         }
-        // The order of a hash table is chance; sums of floating point numbers depend on it.
+        // Sums of floating point numbers depend on the order, and that of a hash table is arbitrary.
         quantities.sort_by(|a, b| {
             a.1.total_cmp(&b.1).then_with(|| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal))
         });
@@ -272,7 +273,7 @@ impl Slices {
         })
     }
 
-    /// The variance of the sum of a value relative to its square.
+    /// Variance of the sum of a value, relative to the square of the sum.
     fn relative_variance(&self, row: Option<(u32, RowValue)>, sum: f64, unit: f64, share: f64) -> f64 {
         let series = match row {
             None => Some(&self.total),
@@ -284,14 +285,15 @@ impl Slices {
                 let deviations = deviations(series, &self.total, self.is_share && row.is_some());
                 self.blocks.variance_of_sum(&deviations)
             }
-            // Too small to be sliced: as bursty as the others are.
+            // Too small to be sliced; assumed to be as bursty as the others.
             None => unit * sum * (1.0 - share).max(0.0) * self.blocks.design.max(1.0),
         };
         variance / sum.powi(2)
     }
 }
 
-/// What each slice has more than is expected of it: of a share its part of the slice's total, else its part of the time.
+/// Deviation of each slice from its expectation: for shares the row's share of the slice's total, else the mean over
+/// all slices.
 fn deviations(series: &[f64], total: &[f64], is_share: bool) -> Vec<f64> {
     let sum: f64 = series.iter().sum();
     let whole: f64 = total.iter().sum();

@@ -1,31 +1,31 @@
-//! A recording in slices of time, for the spread inside of it.
+//! A recording in slices of time, for the spread within it.
 
 use super::run_row::{RunFacts, RunRow, SampleSort};
 use super::statistics::slices::SLICES;
 use crate::report::{CommonOptions, Selection};
 use rustc_hash::FxHashMap;
 
-/// Rows with less than this part of all are not sliced.
+/// Rows with less than this share of the whole are not sliced.
 const LEAST_SHARE: f64 = 0.003;
 
-/// Most rows that are sliced, for the memory that it takes.
+/// Most rows that are sliced, which bounds the memory.
 const MOST_ROWS: usize = 4_000;
 
-/// A slice holds at least so many samples of a busy CPU, so that few are empty.
+/// Least number of samples of a busy CPU in a slice, so that few slices are empty.
 const LEAST_SAMPLES: f64 = 16.0;
 
-/// The weights of rows in slices of equal length.
+/// Weights of rows in slices of equal length.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SliceTable {
-    /// All that passes the filters.
+    /// Everything that passes the filters, by slice.
     pub(crate) total: Vec<f64>,
-    /// Samples that end in a row, by its number.
+    /// Samples that end in a row, by row number and slice.
     pub(crate) own: FxHashMap<u32, Vec<f64>>,
-    /// Samples that have a row on their stack, by its number.
+    /// Samples with a row on their stack, by row number and slice.
     pub(crate) rows: FxHashMap<u32, Vec<f64>>,
 }
 
-/// The rows on every path: those that it has, and the one that it ends in.
+/// The rows of every path: those on it, and the one that it ends in.
 #[derive(Debug, Default)]
 pub(crate) struct PathRows {
     of_sort: FxHashMap<SampleSort, u32>,
@@ -33,7 +33,7 @@ pub(crate) struct PathRows {
 }
 
 impl PathRows {
-    /// Samples of this sort have these rows.
+    /// Records the rows of samples of this sort.
     pub(crate) fn add(&mut self, sort: SampleSort, (rows, end): (&[u32], u32)) {
         if self.paths.last().is_none_or(|(last, last_end)| last != rows || *last_end != end) {
             self.paths.push((rows.to_vec(), end));
@@ -42,7 +42,7 @@ impl PathRows {
     }
 }
 
-/// Cuts the samples of `selection` into slices; `None` when the recording is too short.
+/// Divides the samples of `selection` into slices; `None` if the recording is too short.
 pub(crate) fn slice(
     selection: &Selection<'_>,
     paths: &PathRows,
@@ -64,7 +64,7 @@ pub(crate) fn slice(
     let whole = selection.total.weight as f64;
     let [own, all] = [|row: &RunRow| row.own.weight, |row: &RunRow| row.total.weight]
         .map(|weight: fn(&RunRow) -> f64| sliced_rows(rows, weight, whole));
-    // Slice by slice: samples come nearly in the order of time, and what they add to stays in the processor's caches.
+    // Stored slice by slice: samples are nearly in the order of time, so the cells they add to stay in the CPU caches.
     let [mut own_cells, mut all_cells] = [&own, &all].map(|places| vec![0.0; places.count * count]);
     let mut total = vec![0.0; count];
     let paths_sliced: Vec<(Vec<u32>, Option<u32>)> = (paths.paths.iter())
@@ -89,7 +89,7 @@ pub(crate) fn slice(
     Some(SliceTable { total, own: own.into_rows(&own_cells, count), rows: all.into_rows(&all_cells, count) })
 }
 
-/// Which rows are sliced, and where their slices are.
+/// Which rows are sliced, and the place of each in a slice.
 struct SlicedRows {
     place: Vec<Option<u32>>,
     count: usize,

@@ -7,37 +7,37 @@ use rustc_hash::FxHashMap;
 /// A call path: a function below its callers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DiffNode {
-    /// Number of the row that it is of.
+    /// Row of the function.
     pub(crate) row: u32,
-    /// Where it is called from.
+    /// Index of the caller; `None` for a root.
     pub(crate) parent: Option<u32>,
     /// Distance from the root.
     pub(crate) depth: u32,
-    /// What ends here, of the base and of the new side: means over their runs.
+    /// Self values of the base and of the new side: means over their runs.
     pub(crate) own: [f64; 2],
-    /// What ends here or below.
+    /// Total values of the base and of the new side.
     pub(crate) total: [f64; 2],
-    /// What is called from here, that of the largest total first.
+    /// Indices of the callees, the one with the largest total first.
     pub(crate) children: Vec<u32>,
 }
 
 impl DiffNode {
-    /// The larger one of both totals.
+    /// The larger of the two totals.
     pub(crate) fn larger(&self) -> f64 {
         self.total[0].max(self.total[1])
     }
 }
 
-/// All call paths of both sides. Parents come before what they call.
+/// All call paths of both sides. Callers come before callees.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct DiffTree {
-    /// The paths.
+    /// The call paths.
     pub(crate) nodes: Vec<DiffNode>,
-    /// Those without a caller, that of the largest total first.
+    /// Indices of the paths without a caller, the one with the largest total first.
     pub(crate) roots: Vec<u32>,
 }
 
-/// A tree to which runs are added.
+/// Builds a tree from runs.
 #[derive(Debug, Default)]
 pub(crate) struct DiffTreeBuilder {
     nodes: Vec<DiffNode>,
@@ -45,7 +45,8 @@ pub(crate) struct DiffTreeBuilder {
 }
 
 impl DiffTreeBuilder {
-    /// Adds the paths of a run of a side, whose rows have these numbers, each weight times `scale`.
+    /// Adds the paths of a run of `side`. `rows` maps the run's rows to row numbers; each weight is multiplied by
+    /// `scale`.
     pub(crate) fn add(&mut self, side: usize, paths: &[RunPath], rows: &[u32], scale: f64) {
         let mut node_of: Vec<u32> = Vec::with_capacity(paths.len());
         for path in paths {
@@ -63,7 +64,7 @@ impl DiffTreeBuilder {
         }
     }
 
-    /// The tree; siblings of equal weight are in the order of their names.
+    /// Finishes the tree; siblings of equal weight are sorted by name.
     pub(crate) fn finish(mut self, labels: &[RowLabel]) -> DiffTree {
         let mut roots = Vec::new();
         for id in (0..self.nodes.len()).rev() {
@@ -96,12 +97,12 @@ impl DiffTreeBuilder {
 }
 
 impl DiffTree {
-    /// The path, which must be of this tree.
+    /// The node `id`, which must be from this tree.
     pub(crate) fn node(&self, id: u32) -> &DiffNode {
         &self.nodes[id as usize]
     }
 
-    /// All paths of which no caller was refused by `keep`, in the order in which they are shown.
+    /// All nodes that `keep` accepts along with all their ancestors, in display order.
     pub(crate) fn walk(&self, keep: impl Fn(&DiffNode) -> bool) -> Vec<u32> {
         let mut order = Vec::new();
         let mut pending: Vec<u32> = self.roots.iter().rev().copied().collect();
@@ -114,7 +115,7 @@ impl DiffTree {
         order
     }
 
-    /// The rows from the path to its root, the innermost first.
+    /// The rows from the node `id` to its root, the innermost first.
     pub(crate) fn path(&self, id: u32) -> impl Iterator<Item = u32> {
         let mut next = Some(id);
         std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The verdict on every rule, and the exit status that follows.
+//! The verdict on each rule, and the exit status that follows.
 
 use super::rule::{GateRule, RuleSubject};
 use crate::base::failure::{Failure, status};
@@ -7,22 +7,22 @@ use crate::diff::comparison::Comparison;
 use crate::diff::difference::Difference;
 use crate::diff::options::GateOptions;
 
-/// With fewer runs a side nothing is known of what a run is usually like.
+/// Least number of runs per side: with fewer, the variation from run to run is unknown.
 pub(crate) const LEAST_RUNS: usize = 5;
 
-/// A verdict.
+/// Verdict on a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateOutcome {
-    /// Nothing grew, and what was asked for would have been found.
+    /// Nothing grew, and growth of the given size would have been detected.
     Pass,
     /// Something grew.
     Tripped,
-    /// No one can say.
+    /// The data are insufficient for a verdict.
     TooLittle,
 }
 
 impl GateOutcome {
-    /// The word for it.
+    /// Name of the verdict.
     pub(crate) fn key(self) -> &'static str {
         match self {
             GateOutcome::Pass => "pass",
@@ -35,7 +35,7 @@ impl GateOutcome {
 /// The verdict on one rule.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GateVerdict {
-    /// The rule, as it was typed.
+    /// The rule as it was typed.
     pub(crate) rule: String,
     /// The verdict.
     pub(crate) outcome: GateOutcome,
@@ -43,13 +43,13 @@ pub(crate) struct GateVerdict {
     pub(crate) least: f64,
     /// Why, in words. Quotes foreign names.
     pub(crate) why: String,
-    /// What to do where there is too little. Quotes nothing.
+    /// What to do if the data are insufficient. Quotes nothing.
     pub(crate) needed: Option<String>,
-    /// Rows that grew, by their places in [`Comparison::rows`].
+    /// Indices in [`Comparison::rows`] of the rows that grew.
     pub(crate) rows: Vec<usize>,
 }
 
-/// The exit status that follows from verdicts.
+/// The exit status for these verdicts.
 pub(crate) fn exit_status(verdicts: &[GateVerdict]) -> u8 {
     let has = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     match (has(GateOutcome::Tripped), has(GateOutcome::TooLittle)) {
@@ -63,7 +63,7 @@ pub(crate) fn exit_status(verdicts: &[GateVerdict]) -> u8 {
 ///
 /// # Errors
 ///
-/// A usage failure for a rule whose pattern is none.
+/// Returns a usage error when the pattern of a rule is not a regular expression.
 pub(crate) fn judge(comparison: &Comparison, options: &GateOptions) -> Result<Vec<GateVerdict>, Failure> {
     options.rules.iter().map(|rule| verdict(comparison, rule, options)).collect()
 }
@@ -95,7 +95,7 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
         let rows = grown.iter().filter_map(|&at| subjects[at].row).collect();
         return Ok(made(GateOutcome::Tripped, why, None, rows));
     }
-    // The largest is what a change is most easily found in.
+    // A change is detected most easily in the largest one.
     let largest = subjects.iter().position(|subject| subject.difference.least_found.is_some());
     let Some(largest) = largest else {
         let why = match subjects.first() {
@@ -125,7 +125,7 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
     Ok(made(GateOutcome::Pass, why, None, Vec::new()))
 }
 
-/// What is judged: the total, or a row.
+/// The total or a row that is judged.
 struct Subject<'c> {
     row: Option<usize>,
     name: &'c str,
@@ -133,14 +133,14 @@ struct Subject<'c> {
 }
 
 impl Subject<'_> {
-    /// Whether growth of `least` is known not to be there: it would have been found, or the interval has no such growth in it.
+    /// Whether growth of `least` is ruled out: it would have been detected, or the confidence interval excludes it.
     fn would_show(&self, least: f64) -> bool {
         let is_left_out =
             self.difference.contrast.is_some_and(|contrast| contrast.interval()[1] < 1.0 + least);
         is_left_out || self.difference.least_found.is_some_and(|ratio| ratio <= 1.0 + least)
     }
 
-    /// `parse +12.3%`. Foreign text.
+    /// Name and change: `parse +12.3%`. Foreign text.
     fn words(&self) -> String {
         let change = match (self.difference.ratio(), self.difference.new > 0.0) {
             (Some(ratio), _) => change(ratio),
@@ -191,7 +191,7 @@ fn too_few_runs(comparison: &Comparison, options: &GateOptions) -> Option<(Strin
     Some((why, format!("{LEAST_RUNS} runs a side or more: {needed}")))
 }
 
-/// How many runs would do, if all are as these: the error shrinks with the square root of their number.
+/// Number of runs that would suffice if all are like these: the error shrinks with the square root of their number.
 fn runs_needed(comparison: &Comparison, found: f64, least: f64) -> String {
     let runs = comparison.sides.iter().map(|side| side.runs.len()).min().unwrap_or(1);
     let times = (found.ln() / least.ln_1p()).powi(2);
@@ -204,13 +204,13 @@ fn runs_needed(comparison: &Comparison, found: f64, least: f64) -> String {
     }
 }
 
-/// A ratio as a change: `+5.0%`.
+/// A ratio as a relative change: `+5.0%`.
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if percent >= 999.5 { format!("x{ratio:.0}") } else { format!("{percent:+.1}%") }
 }
 
-/// A part in percent: `5.0%`.
+/// A part of 1 in percent: `5.0%`.
 pub(crate) fn part(part: f64) -> String {
     if part.is_finite() && part < 99.95 { format!("{:.1}%", part * 100.0) } else { "100 times".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! One `--fail-on`, as it is typed: `total>+5%`, `^parse>+10%`, `self:ZSTD_.*>+10%`.
+//! A `--fail-on` rule as it is typed: `total>+5%`, `^parse>+10%`, `self:ZSTD_.*>+10%`.
 
 use crate::diff::side::RowValue;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 /// What must not grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuleSubject {
-    /// All that passes the filters.
+    /// Everything that passes the filters.
     Total,
-    /// Each of the functions whose name matches.
+    /// Each function whose name matches.
     Functions {
         /// The regular expression.
         pattern: String,
-        /// Which of their values.
+        /// Whether the self or the total value must not grow.
         value: RowValue,
     },
 }
@@ -23,22 +23,22 @@ pub(crate) struct GateRule {
     text: String,
     /// What must not grow.
     pub(crate) subject: RuleSubject,
-    /// Growth that counts, as a part of the base; `None` leaves it to `--min`.
+    /// Growth that counts, as a part of the base; `None` for the value of `--min`.
     pub(crate) least: Option<f64>,
 }
 
-/// Growth that no one asks for.
+/// Limit of what is accepted as growth, percent.
 const MOST_PERCENT: f64 = 1e6;
 
 impl GateRule {
-    /// The rule of a text.
+    /// Parses a rule.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for the parser of the command line.
+    /// Returns what is wrong with the rule, for the command line parser.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let form = || "write 'total>+5%', 'REGEX>+10%' or 'self:REGEX>+10%'".to_owned();
-        // A regular expression may have the sign, too: `operator>`. The limit comes after the last one.
+        // A regular expression can contain `>`, too: `operator>`. The limit follows the last one.
         let (subject, least) = match text.rsplit_once('>') {
             Some((subject, limit)) => match percent(limit) {
                 Some(least) => (subject, Some(least?)),
@@ -72,7 +72,7 @@ impl fmt::Display for GateRule {
     }
 }
 
-/// The part that `+5%` is; `None` for what is no percentage.
+/// The part of 1 that `+5%` is; `None` for what is not a percentage.
 fn percent(text: &str) -> Option<Result<f64, String>> {
     let text = text.trim();
     let number = text.strip_suffix('%')?.trim_end();

@@ -1,4 +1,4 @@
-//! The lines above a comparison: what is compared, the total, and what would have been found.
+//! The header of a comparison: what is compared, the total, and what would have been detected.
 
 use super::values::{ValueStyle, words};
 use crate::base::safe_text;
@@ -11,10 +11,10 @@ use crate::diff::per::Per;
 use crate::diff::side::{DiffSide, RowValue};
 use crate::report::{NOTE, Page, module_file, push_line};
 
-/// Columns of a name in these lines.
+/// Most columns of a file name in the header.
 const NAME_COLUMNS: usize = 30;
 
-/// Appends the lines, with an empty one at the end.
+/// Appends the header, followed by an empty line.
 pub(super) fn header(
     out: &mut String,
     comparison: &Comparison,
@@ -35,7 +35,7 @@ pub(super) fn header(
     push_parts(out, "total", &total(comparison, &style, value), page);
     let found = found(comparison, value);
     if !found.is_empty() {
-        // 19 of 20 is the power.
+        // 19 of 20 is the power of the test.
         let text = format!("growth of {} (19 of 20 times)", found.join(", "));
         for (at, line) in safe_text::wrapped(&text, page.width.saturating_sub(7).max(20)).iter().enumerate() {
             push_line(out, &format!("{:<5}  {line}", if at == 0 { "finds" } else { "" }));
@@ -53,7 +53,7 @@ pub(super) fn header(
     out.push('\n');
 }
 
-/// A name of a side: its file, or how many runs it has.
+/// Name of a side: its file, or its number of runs.
 fn side_name(side: &DiffSide) -> String {
     match side.runs.as_slice() {
         [run] => {
@@ -63,7 +63,7 @@ fn side_name(side: &DiffSide) -> String {
     }
 }
 
-/// How long the recordings are.
+/// Lengths of the recordings, averaged per side.
 fn lengths(comparison: &Comparison) -> String {
     let mean = |side: &DiffSide| {
         let sum: u128 = side.runs.iter().map(|run| u128::from(run.facts.duration_ns)).sum();
@@ -102,7 +102,8 @@ fn total(comparison: &Comparison, style: &ValueStyle, value: RowValue) -> Vec<St
     parts
 }
 
-/// The smallest changes that would have been found: of the total, and of the heaviest and the lightest function that was tested.
+/// The smallest growth that would have been detected: of the total, and of the largest and the smallest function that
+/// was tested.
 fn found(comparison: &Comparison, value: RowValue) -> Vec<String> {
     let mut found = Vec::new();
     let growth = |ratio: f64| part(ratio - 1.0);
@@ -123,7 +124,7 @@ fn found(comparison: &Comparison, value: RowValue) -> Vec<String> {
     found
 }
 
-/// What limits the comparison.
+/// Notes on what limits the comparison.
 fn notes(comparison: &Comparison, options: &DiffOptions) -> Vec<String> {
     let mut notes = Vec::new();
     if comparison.is_within_run() {
@@ -167,7 +168,7 @@ fn notes(comparison: &Comparison, options: &DiffOptions) -> Vec<String> {
     notes
 }
 
-/// Appends a word and `parts` in as few lines as the width allows.
+/// Appends `word` and `parts` in as few lines as the width allows.
 fn push_parts(out: &mut String, word: &str, parts: &[String], page: &Page) {
     let mut line = format!("{word:<5}");
     let mut has_part = false;

@@ -1,4 +1,4 @@
-//! `prof.diff/1`.
+//! JSON output, `prof.diff/1`.
 
 use super::order::ordered;
 use super::values::{per_word, rounded, unit_word};
@@ -12,21 +12,21 @@ use crate::diff::statistics::contrast::POWER;
 use crate::report::{NameStyle, document};
 use serde::Serialize;
 
-/// Name and version of the layout.
+/// Name and version of the schema.
 const SCHEMA: &str = "prof.diff/1";
 
 #[derive(Debug, Serialize)]
 struct DiffJson {
     schema: &'static str,
     event: String,
-    /// Of all values: `ns`, `count`, `bytes`, or `share`, a part of 1.
+    /// Unit of all values: `ns`, `count`, `bytes`, or `share` (a part of 1).
     unit: &'static str,
-    /// What values are per: `run`, `second`, `share`, `work`.
+    /// What values are divided by: `run`, `second`, `share`, `work`.
     per: &'static str,
-    /// The work of a run of the base and of the new side, with `work`.
+    /// Work of a run of the base and of the new side, for `work`.
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<[f64; 2]>,
-    /// The spread is that inside of one recording: it says nothing of how runs differ.
+    /// Whether the spread is that within one recording, which does not include the variation from run to run.
     within_run_only: bool,
     alpha: f64,
     power: f64,
@@ -46,12 +46,12 @@ struct SideJson {
     runs: usize,
     files: Vec<String>,
     target: String,
-    /// Mean over the runs.
+    /// Mean over the runs, ns.
     duration_ns: u64,
     samples: u64,
     lost: u64,
     rate_hz: u32,
-    /// Of slices, where there is one run.
+    /// Design effect of the slices, if the side has one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     design_effect: Option<f64>,
 }
@@ -73,7 +73,7 @@ impl SideJson {
     }
 }
 
-/// How many functions changed, by their own values and by their totals.
+/// Number of functions by outcome, for self and total values.
 #[derive(Debug, Serialize)]
 struct CountsJson {
     #[serde(rename = "self")]
@@ -88,7 +88,7 @@ struct OutcomesJson {
     gone: usize,
     noise: usize,
     untested: usize,
-    /// How many were tested together.
+    /// Number of values that were tested together.
     tests: usize,
 }
 
@@ -106,25 +106,25 @@ impl OutcomesJson {
     }
 }
 
-/// A value on both sides. What is not known is `null`.
+/// A value on both sides. Unknown fields are `null`.
 #[derive(Debug, Serialize)]
 struct DifferenceJson {
     base: f64,
     new: f64,
     delta: f64,
-    /// New over base.
+    /// The new value divided by the base.
     ratio: Option<f64>,
-    /// The interval that holds the ratio with 95 % confidence.
+    /// The 95 % confidence interval of the ratio.
     ci: Option<[f64; 2]>,
     /// Probability of such a difference without a change.
     p: Option<f64>,
-    /// The same among all that were tested.
+    /// The same, adjusted for all tests.
     p_adj: Option<f64>,
-    /// The smallest growth that would have been found, as a part of the base.
+    /// The smallest growth that would have been detected, as a part of the base.
     mde: Option<f64>,
-    /// Variance over that of independent samples, of the base and of the new side.
+    /// Design effects of the base and of the new side: variance relative to that of independent samples.
     d: [Option<f64>; 2],
-    /// Runs of the base and of the new side.
+    /// Number of runs of the base and of the new side.
     k: [usize; 2],
     outcome: &'static str,
 }
@@ -189,15 +189,15 @@ struct VerdictJson {
     why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     needed: Option<String>,
-    /// The functions that grew.
+    /// Functions that grew.
     functions: Vec<String>,
 }
 
-/// The document.
+/// The comparison as a JSON document.
 ///
 /// # Errors
 ///
-/// When it cannot be written as JSON.
+/// Fails when a value cannot be serialized.
 pub(super) fn json(
     comparison: &Comparison,
     verdicts: &[GateVerdict],

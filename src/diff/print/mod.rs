@@ -1,4 +1,4 @@
-//! A comparison as text for people, as documents for programs, and as a picture.
+//! Output of a comparison: text for people, documents for programs, and a flame graph.
 
 mod header;
 mod json;

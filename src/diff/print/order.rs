@@ -1,16 +1,16 @@
-//! Which rows are shown, and in which order.
+//! The rows that are shown, and their order.
 
 use crate::diff::comparison::{Comparison, DiffRow};
 use crate::diff::options::{DiffOptions, DiffSort};
 use crate::diff::side::RowValue;
 use std::cmp::Ordering;
 
-/// The value that a table in this order is about.
+/// The value that a table with this sort key shows.
 pub(super) fn value_of(sort: DiffSort) -> RowValue {
     if sort == DiffSort::Total { RowValue::Total } else { RowValue::Own }
 }
 
-/// The rows that have some of the value, those that changed first.
+/// The rows with a nonzero value (with `has_both`, or a nonzero total), those that changed first.
 pub(super) fn ordered<'c>(
     comparison: &'c Comparison,
     options: &DiffOptions,
@@ -37,19 +37,19 @@ pub(super) fn ordered<'c>(
     rows
 }
 
-/// What rows are sorted by, the largest first: whether it is more than chance, and how much it is.
+/// Sort key of a row, largest first: whether the difference is more than chance, and its size.
 fn key(row: &DiffRow, value: RowValue, sort: DiffSort) -> (bool, f64) {
     let difference = row.value(value);
     let size = match sort {
         DiffSort::Own | DiffSort::Total => difference.delta().abs(),
-        // What is new or gone changed most.
+        // New and gone rows changed most.
         DiffSort::Change => difference.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs()),
         DiffSort::P => -difference.p_adjusted.unwrap_or(2.0),
     };
     (difference.outcome.is_real(), size)
 }
 
-/// Whether it grew.
+/// Whether the value grew (`Greater`), shrank or stayed equal.
 pub(super) fn direction(row: &DiffRow, value: RowValue) -> Ordering {
     row.value(value).delta().total_cmp(&0.0)
 }

@@ -1,4 +1,4 @@
-//! Where a comparison goes, in the format that is asked for.
+//! Writes a comparison in the chosen format.
 
 use super::trackers::{bmf, criterion, gobench};
 use super::{json, svg, text, tsv};
@@ -11,7 +11,7 @@ use crate::report::{Page, ReportDestination, Screen, write_with};
 ///
 /// # Errors
 ///
-/// When the output cannot be written, or there is nothing to draw.
+/// Fails when the output cannot be written, or there is nothing to draw.
 pub(crate) fn print(
     comparison: &Comparison,
     verdicts: &[GateVerdict],
@@ -28,11 +28,11 @@ pub(crate) fn print(
     write_with(&options.destination, |out| out.write_all(&bytes))
 }
 
-/// The bytes of a comparison.
+/// The comparison in the chosen format, as bytes.
 ///
 /// # Errors
 ///
-/// When there is nothing to draw.
+/// Fails when there is nothing to draw.
 pub(crate) fn render(
     comparison: &Comparison,
     verdicts: &[GateVerdict],

@@ -1,4 +1,4 @@
-//! The call paths that changed most, a line for each.
+//! The call paths that changed most, one line each.
 
 use super::values::ValueStyle;
 use crate::base::safe_text;
@@ -6,19 +6,19 @@ use crate::diff::comparison::Comparison;
 use crate::diff::tree::DiffNode;
 use crate::report::{HEADING, NameStyle, Page, push_line};
 
-/// Paths under the table.
+/// Number of paths below the table.
 const MOST_PATHS: usize = 5;
 
-/// A path is worth a line if it changed by this part of the larger side.
+/// Least change of a path that is listed, as a part of the larger side.
 const LEAST_PART: f64 = 0.005;
 
-/// Appends those that end in functions of which it is sure that they changed.
+/// Appends the paths that end in functions with a significant change.
 pub(super) fn changed_paths(out: &mut String, comparison: &Comparison, page: &Page) {
     let Some(tree) = &comparison.tree else { return };
     let delta = |node: &DiffNode| node.own[1] - node.own[0];
     let least = LEAST_PART * comparison.total.base.max(comparison.total.new);
     let is_real = |row: u32| {
-        // Rows stand by their numbers.
+        // Rows are indexed by row number.
         let row = &comparison.rows[row as usize];
         row.own.outcome.is_real() || (row.own.base + row.own.new == 0.0 && row.total.outcome.is_real())
     };
@@ -39,7 +39,7 @@ pub(super) fn changed_paths(out: &mut String, comparison: &Comparison, page: &Pa
     }
     push_line(out, &page.styled(HEADING, "HEAVIEST CHANGED PATHS"));
     let style = ValueStyle::of(comparison);
-    // Paths are an overview: their names are short whatever the table's are.
+    // The paths are an overview, so their names are short whatever the style of the table.
     let names = if page.names == NameStyle::Full { NameStyle::Short } else { page.names };
     for id in paths.into_iter().take(MOST_PATHS) {
         let mut rows: Vec<u32> = tree.path(id).collect();

@@ -1,8 +1,8 @@
-//! A differential flame graph: boxes are as wide as the new side, red where they grew, blue where they shrank, grey where that may
-//! be chance.
+//! A differential flame graph: boxes are as wide as in the new side, red where they grew, blue where they shrank, and
+//! grey where the change may be chance.
 //!
-//! inferno draws it from lines with two weights, in whole numbers; colours and a legend are put in afterwards. What is gone has
-//! no width: it is said below the title, and `--tree` shows it.
+//! inferno draws it from lines with two integer weights; colours and a legend are added afterwards. Functions that are
+//! gone have no width: the legend says so, and `--tree` lists them.
 
 use super::tones::{self, Tone, ToneOfBox};
 use super::values::{ValueStyle, words};
@@ -18,23 +18,23 @@ use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Options, TextTruncateDirection};
 use rustc_hash::FxHashMap;
 
-/// Largest sum of weights that is drawn.
+/// Largest sum of weights that can be drawn.
 const MOST_WEIGHT: f64 = 4e18;
 
-/// Shares are drawn as parts of this.
+/// Integer that a share of 100 % is scaled to.
 const WHOLE_SHARE: f64 = 1e9;
 
-/// Narrower boxes are not drawn, % of the width.
+/// Boxes narrower than this are not drawn, percent of the width.
 const LEAST_PERCENT: f64 = 0.01;
 
-/// Deepest stack that is drawn.
+/// Deepest stack that is drawn, frames.
 const MOST_DEPTH: u32 = 1_000;
 
-/// The picture.
+/// The flame graph as SVG.
 ///
 /// # Errors
 ///
-/// Status 3 when the new side has nothing; a failure when weights are more than can be real.
+/// Status 3 when the new side has no weight; another failure when the weights are too large to be real.
 pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<Vec<u8>> {
     if comparison.total.new <= 0.0 {
         let message = "the new side has nothing that could be drawn";
@@ -60,7 +60,7 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         style.value(total.new)
     ))
     .into_owned();
-    // Room for the legend.
+    // An empty subtitle leaves room for the legend.
     drawing.subtitle = Some(String::new());
     drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.min_width = least_percent;
@@ -68,7 +68,8 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         if scale == 1.0 { super::values::unit_word(comparison) } else { "parts of 1e9" }.to_owned();
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
-    // Boxes are matched by the order of the tree. Of a chart inferno keeps the order of the lines, the last one first.
+    // Boxes are matched by position, so the lines must stay in the order of the tree: in a "flame chart", inferno keeps
+    // their order, last one first.
     drawing.flame_chart = true;
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)
@@ -78,8 +79,8 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
     Ok(tones::toned(&drawn, total, &boxes).into_bytes())
 }
 
-/// Folded stacks with the weights of both sides, and how each box has changed. Boxes that are too narrow or too deep end in their
-/// callers.
+/// Folded stacks with the weights of both sides, and the tone of each box. The weight of boxes that are too narrow or
+/// too deep is added to their callers.
 fn lines(
     comparison: &Comparison,
     tree: &DiffTree,
@@ -102,7 +103,8 @@ fn lines(
         let node = tree.node(id);
         let is_real = is_real.get(&node.row).copied().unwrap_or(false);
         let tone = Tone::of(node.total[0], node.total[1], is_real);
-        // inferno's own box of all stands below those without a caller. What has no width leaves its place to the next one.
+        // inferno's box of everything is at depth 0, so depths are one more here. A box without width gets no entry,
+        // since the next box starts at the same place.
         if node.total[1] * scale >= 0.5 {
             boxes.entry((node.depth + 1, start)).or_insert(tone);
         }

@@ -1,4 +1,4 @@
-//! A comparison for people: a row for each function, and the call paths that changed most.
+//! A comparison for people: one row per function, and the call paths that changed most.
 
 use super::header::header;
 use super::order::{direction, ordered, value_of};
@@ -16,20 +16,20 @@ use crate::report::{FAINT, HEADING, Page, module_stem, padded, push_line};
 use anstyle::{AnsiColor, Style};
 use std::cmp::Ordering;
 
-/// From this width on there is room for the interval and the probability; also where names are not cut.
+/// Least width with room for the confidence interval and the probability; also shown where names are not cut.
 const ROOMY: usize = 100;
-/// From this width on there is room for the other value and the module.
+/// Least width with room for the other value and the module.
 const WIDE: usize = 140;
-/// A name has at least so many columns.
+/// Least columns of a name.
 const MIN_NAME_COLUMNS: usize = 12;
-/// Columns of the module.
+/// Columns of a module.
 const MODULE_COLUMNS: usize = 16;
 
 const GREW: Style = AnsiColor::Red.on_default();
 const SHRANK: Style = AnsiColor::Blue.on_default();
 const NEW: Style = AnsiColor::Magenta.on_default();
 
-/// The whole text.
+/// The complete text.
 pub(super) fn text(
     comparison: &Comparison,
     verdicts: &[GateVerdict],
@@ -76,9 +76,9 @@ struct DiffTable<'c> {
     comparison: &'c Comparison,
     style: ValueStyle,
     value: RowValue,
-    /// There is room for the interval and the probability.
+    /// Whether there is room for the confidence interval and the probability.
     is_roomy: bool,
-    /// There is room for the other value and the module.
+    /// Whether there is room for the other value and the module.
     is_wide: bool,
     page: &'c Page,
 }
@@ -128,7 +128,7 @@ impl DiffTable<'_> {
         format!("{line}  {name}")
     }
 
-    /// The mark, the change in words, and the colour of both.
+    /// Mark, change in words, and their colour.
     fn change(&self, row: &DiffRow) -> (char, String, Style) {
         let difference = row.value(self.value);
         let (arrow, color) = match direction(row, self.value) {
@@ -148,7 +148,7 @@ impl DiffTable<'_> {
         }
     }
 
-    /// The interval and the probability.
+    /// Confidence interval and probability.
     fn sureness(&self, row: &DiffRow) -> String {
         let difference = row.value(self.value);
         let tested =

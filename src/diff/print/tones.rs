@@ -1,6 +1,7 @@
-//! Colours of a differential flame graph: one tone for how much a box has changed, and a legend of them in the picture.
+//! Colours of a differential flame graph: one tone per size of a change, and their legend in the picture.
 //!
-//! The tones are those of ColorBrewer's RdBu, which stay apart for colour-blind eyes; black text is readable on each.
+//! The tones are those of ColorBrewer's RdBu, which colour-blind people can tell apart; black text is readable on all
+//! of them.
 
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -8,36 +9,36 @@ use std::fmt::Write;
 /// How much a box has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Half or less is left.
+    /// It shrank to half or less.
     MuchLess,
-    /// A fifth less, or more than that.
+    /// It shrank by a fifth or more.
     Less,
-    /// Less.
+    /// It shrank by less than that.
     LittleLess,
-    /// Chance explains it, or no one tested it.
+    /// The change may be chance, or was not tested.
     Noise,
-    /// More.
+    /// It grew by less than a quarter.
     LittleMore,
-    /// A quarter more, or more than that.
+    /// It grew by a quarter or more.
     More,
-    /// Twice as much or more, or new.
+    /// It at least doubled, or is new.
     MuchMore,
 }
 
-/// The tone of the box at a depth, and at a place on the new side.
+/// Tone of each box, by its depth and its start on the new side.
 pub(super) type ToneOfBox = FxHashMap<(u32, u64), Tone>;
 
-/// A smaller change of a box is none, even where its function has changed elsewhere.
+/// Least factor of a change that gets a tone, even if the box's function has changed elsewhere.
 const LEAST_CHANGE: f64 = 1.02;
 
-/// Changes by these factors have deeper tones.
+/// Factors from which on the tones are deeper.
 const STEPS: [f64; 2] = [1.25, 2.0];
 
 const ALL: [Tone; 7] =
     [Tone::MuchLess, Tone::Less, Tone::LittleLess, Tone::Noise, Tone::LittleMore, Tone::More, Tone::MuchMore];
 
 impl Tone {
-    /// Of a box with these weights, whose function has really changed or not.
+    /// The tone of a box with these weights; `is_real` says whether the change of its function is significant.
     pub(super) fn of(base: f64, new: f64, is_real: bool) -> Self {
         if !is_real || (base <= 0.0 && new <= 0.0) {
             return Tone::Noise;
@@ -46,7 +47,7 @@ impl Tone {
             true => [Tone::LittleMore, Tone::More, Tone::MuchMore],
             false => [Tone::LittleLess, Tone::Less, Tone::MuchLess],
         };
-        // What was nothing, or is, has changed without a limit.
+        // Infinite if one of the weights is 0.
         let factor = base.max(new) / base.min(new);
         match factor {
             small if small < LEAST_CHANGE => Tone::Noise,
@@ -69,7 +70,7 @@ impl Tone {
     }
 }
 
-/// inferno's drawing with the tone of each of its boxes (`of_all` is that of the box of all), and a legend above them.
+/// inferno's SVG with the tones of all boxes (`of_all` for the box of everything), and a legend above them.
 pub(super) fn toned(svg: &str, of_all: Tone, boxes: &ToneOfBox) -> String {
     let depths = depths(svg);
     let mut out = String::with_capacity(svg.len() + 2048);
@@ -104,7 +105,7 @@ pub(super) fn toned(svg: &str, of_all: Tone, boxes: &ToneOfBox) -> String {
     out
 }
 
-/// Where the boxes of each depth stand, the root's first: from the bottom up, in boxes of one height.
+/// The y coordinates of all depths, the root's first: boxes have one height and stack from the bottom up.
 fn depths(svg: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for tag in svg.split("<rect ").skip(1) {
@@ -124,7 +125,7 @@ fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
     rest.split_once('"').map(|(value, _)| value)
 }
 
-/// The tones with their words, on the left of the line below the title.
+/// The legend of tones, at the left in the line below the title.
 fn legend() -> String {
     const TOP: u32 = 40;
     const SIDE: u32 = 11;
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Relative luminance by WCAG.
+    /// Relative luminance (WCAG).
     fn luminance(color: &str) -> f64 {
         let channel = |at: usize| {
             let value = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;

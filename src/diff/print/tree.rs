@@ -1,7 +1,7 @@
 //! The call paths of both sides as one tree.
 //!
-//! A function that is its caller's only shown callee stands right below it; where a path branches, each branch is marked `+`
-//! and indented.
+//! The only shown callee of a function is printed right below it without indentation; where a path branches, each
+//! branch is marked `+` and indented.
 
 use super::values::ValueStyle;
 use crate::base::safe_text;
@@ -12,10 +12,10 @@ use crate::diff::options::DiffOptions;
 use crate::diff::tree::DiffNode;
 use crate::report::{FAINT, HEADING, Page, push_line};
 
-/// Deepest indentation: deeper branches line up.
+/// Deepest indentation, columns; deeper branches are aligned.
 const MOST_INDENT: usize = 40;
 
-/// Columns before the names.
+/// Columns in front of the names.
 const NUMBER_COLUMNS: usize = 39;
 
 pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOptions, page: &Page) {
@@ -30,7 +30,7 @@ pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOpti
     let heading =
         format!("    BASE      NEW     DELTA    CHANGE  {noun} (total, callers above callees; not tested)");
     push_line(out, &page.styled(HEADING, &heading));
-    // The callers of what comes next, with their indentation.
+    // Callers of the next line, with their indentation.
     let mut open: Vec<(u32, usize)> = Vec::new();
     for &id in order.iter().take(most) {
         let node = tree.node(id);

@@ -1,4 +1,4 @@
-//! A comparison as a table with tabs between the cells. What is not known is an empty cell.
+//! A comparison as a tab-separated table. Unknown values are empty cells.
 
 use super::order::ordered;
 use super::values::{rounded, unit_word};
@@ -8,11 +8,11 @@ use crate::diff::difference::Difference;
 use crate::diff::options::DiffOptions;
 use crate::report::NameStyle;
 
-/// The columns of a value, which begin with its name.
+/// Columns of a value; the name of the value is their prefix.
 const COLUMNS: [&str; 11] =
     ["base", "new", "delta", "ratio", "ci_low", "ci_high", "p", "p_adj", "mde", "d_base", "d_new"];
 
-/// The table; its first row is the total.
+/// The table, whose first row is the total.
 pub(super) fn tsv(comparison: &Comparison, options: &DiffOptions) -> String {
     let unit = unit_word(comparison);
     let columns = |value: &str| {

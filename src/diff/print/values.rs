@@ -1,4 +1,4 @@
-//! Values of a comparison in words, each with its unit.
+//! Values of a comparison as text, with units.
 
 use crate::base::units::{bytes, count, duration_of, percent_text};
 use crate::diff::comparison::Comparison;
@@ -6,12 +6,12 @@ use crate::diff::per::Per;
 use crate::profile::Unit;
 use crate::report::Metric;
 
-/// How values are written.
+/// Unit and scale of values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValueStyle {
     unit: Unit,
     is_share: bool,
-    /// The largest sum of a side: what is some seconds stays in seconds.
+    /// The larger total of both sides: it chooses the time unit, so that all values have the same.
     whole: f64,
 }
 
@@ -26,7 +26,7 @@ impl ValueStyle {
 
     /// A value: `1.10 s`.
     pub(super) fn value(&self, value: f64) -> String {
-        // Saturates: what is larger cannot be real.
+        // The cast saturates; larger values cannot be real.
         let whole = |value: f64| value.round() as u64;
         match self.unit {
             _ if self.is_share => percent_text(value * 100.0),
@@ -37,12 +37,12 @@ impl ValueStyle {
         }
     }
 
-    /// The same in a column, where nothing is a dash.
+    /// The same in a table cell, with a dash for 0.
     pub(super) fn cell(&self, value: f64) -> String {
         if value > 0.0 { self.value(value) } else { "-".to_owned() }
     }
 
-    /// A difference: `-0.98 s`; of shares in points.
+    /// A difference: `-0.98 s`; of shares in percentage points.
     pub(super) fn delta(&self, delta: f64) -> String {
         let sign = if delta < 0.0 { '-' } else { '+' };
         let size = self.value(delta.abs());
@@ -54,7 +54,7 @@ impl ValueStyle {
     }
 }
 
-/// What values are: `CPU s per run`.
+/// Description of the values: `CPU s per run`.
 pub(super) fn words(comparison: &Comparison) -> String {
     let event = &comparison.measure.event;
     let what = match (event.metric, event.unit) {
@@ -71,7 +71,7 @@ pub(super) fn words(comparison: &Comparison) -> String {
     }
 }
 
-/// The unit of numbers in documents: `ns`, `count`, `bytes`, or `share`.
+/// Unit of numbers in documents: `ns`, `count`, `bytes`, or `share`.
 pub(super) fn unit_word(comparison: &Comparison) -> &'static str {
     match comparison.measure.event.unit {
         _ if comparison.measure.per == Per::Share => "share",
@@ -81,7 +81,7 @@ pub(super) fn unit_word(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// What they are per, in documents.
+/// What values are divided by, in documents.
 pub(super) fn per_word(per: Per) -> &'static str {
     match per {
         Per::Run => "run",
@@ -91,14 +91,14 @@ pub(super) fn per_word(per: Per) -> &'static str {
     }
 }
 
-/// A number with so many digits as mean anything: floating point has more.
+/// A number rounded to nine significant digits, which is all that is meaningful.
 pub(super) fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return if value.is_finite() { value } else { f64::MAX };
     }
     let digits = 9 - 1 - value.abs().log10().floor() as i32;
     match digits {
-        // Sums of nanoseconds are whole numbers.
+        // Nanoseconds are integers.
         ..=0 => value.round(),
         digits if digits > 300 => value,
         digits => format!("{value:.*}", digits as usize).parse().unwrap_or(value),

@@ -1,10 +1,10 @@
-//! The verdicts of the gate, as lines.
+//! The verdicts of the gate as lines of text.
 
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::diff::gate::judge::{GateOutcome, GateVerdict};
 
-/// The lines of all verdicts, at most `width` columns wide. Safe to print.
+/// Lines for all verdicts, at most `width` columns wide. Safe to print.
 pub(crate) fn lines(verdicts: &[GateVerdict], width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for verdict in verdicts {

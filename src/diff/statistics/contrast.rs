@@ -1,26 +1,27 @@
-//! Two estimates compared: Welch's t-test on logarithms, the interval of the ratio, and the change that would have been found.
+//! Compares two estimates: Welch's t-test on logarithms, the confidence interval of the ratio, and the smallest
+//! detectable change.
 
 use super::estimate::Estimate;
 use super::student::{MOST_FREEDOM, half_width, quantile, tail};
 
-/// How often the smallest change that "would have been found" is found.
+/// Probability with which the smallest detectable change is detected.
 pub(crate) const POWER: f64 = 0.95;
 
-/// What is less may be the rounding of sums.
+/// Smaller logarithms may be rounding errors of sums.
 const ROUNDING: f64 = 1e-9;
 
-/// The logarithm of the new side's quantity over the base's, and how well it is known.
+/// Logarithm of the ratio of the new side to the base, with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Contrast {
     log_ratio: f64,
     /// Standard error of `log_ratio`.
     error: f64,
-    /// Degrees of freedom, by Welch and Satterthwaite.
+    /// Degrees of freedom (Welch and Satterthwaite).
     freedom: f64,
 }
 
 impl Contrast {
-    /// The change from `base` to `new`.
+    /// The contrast of `new` to `base`.
     pub(crate) fn of(base: &Estimate, new: &Estimate) -> Self {
         let variance = base.variance + new.variance;
         let spread = |side: &Estimate| {
@@ -38,7 +39,7 @@ impl Contrast {
         }
     }
 
-    /// How many times as much the new side has.
+    /// The ratio of the new side to the base.
     pub(crate) fn ratio(&self) -> f64 {
         self.log_ratio.exp()
     }
@@ -48,28 +49,29 @@ impl Contrast {
         self.error
     }
 
-    /// The interval that holds the ratio with 95 % confidence.
+    /// The 95 % confidence interval of the ratio.
     pub(crate) fn interval(&self) -> [f64; 2] {
         let half = half_width(self.freedom) * self.error;
         [(self.log_ratio - half).exp(), (self.log_ratio + half).exp()]
     }
 
-    /// How probable a difference of this size, in either direction, would be without a change.
+    /// Probability of a difference of this size in either direction without a change.
     pub(crate) fn p(&self) -> f64 {
         (2.0 * self.tail(self.log_ratio.abs())).min(1.0)
     }
 
-    /// How probable an increase of this size would be without a change.
+    /// Probability of an increase of this size without a change.
     pub(crate) fn p_of_increase(&self) -> f64 {
         self.tail(self.log_ratio)
     }
 
-    /// The smallest ratio above 1 that a test for an increase at `alpha` finds with [`POWER`].
+    /// The smallest ratio above 1 that a test for an increase at significance `alpha` detects with probability
+    /// [`POWER`].
     pub(crate) fn least_found(&self, alpha: f64) -> f64 {
         (self.error * (quantile(1.0 - alpha, self.freedom) + quantile(POWER, self.freedom))).exp()
     }
 
-    /// The probability of more than `log_ratio` without a change.
+    /// Probability of more than `log_ratio` without a change.
     fn tail(&self, log_ratio: f64) -> f64 {
         if self.error < ROUNDING {
             return if log_ratio > ROUNDING { 0.0 } else { 1.0 };
@@ -90,7 +92,7 @@ mod tests {
         Contrast { log_ratio, error, freedom }
     }
 
-    /// The table of Student's distribution in every textbook: one-sided probabilities.
+    /// Compares with the table of Student's distribution in textbooks: one-sided probabilities.
     #[test]
     fn quantiles_are_those_of_the_published_table() {
         for (freedom, probability, wanted) in [
@@ -108,11 +110,11 @@ mod tests {
         }
     }
 
-    /// For 2 degrees of freedom there is a formula: `p = 1/2 - t / (2 sqrt(2 + t²))`; for 4 another one.
+    /// Closed forms: for 2 degrees of freedom `p = 1/2 - t / (2 sqrt(2 + t²))`, and another one for 4.
     #[test]
     fn far_tails_are_those_of_the_formulas() {
         for t in [0.1_f64, 1.0, 3.0, 10.0, 1e3] {
-            // Rearranged so that nothing cancels: 1/2 (1 - a) with a = t / sqrt(2 + t²), 1 - a = (1 - a²) / (1 + a).
+            // Rearranged to avoid cancellation: 1/2 (1 - a) with a = t / sqrt(2 + t²), 1 - a = (1 - a²) / (1 + a).
             let a = t / (2.0 + t * t).sqrt();
             let wanted = 0.5 * (2.0 / (2.0 + t * t)) / (1.0 + a);
             close(contrast(t, 1.0, 2.0).p_of_increase(), wanted, 1e-9);
@@ -125,13 +127,13 @@ mod tests {
         assert!(contrast(60.0, 1.0, 100.0).p() > 0.0);
     }
 
-    /// Welch's example as NIST and the literature have it: samples A1 and B1 of the article on the test in Wikipedia give
-    /// t = -2.46, 25.0 degrees of freedom and P = 0.021.
+    /// A published example: samples A1 and B1 in Wikipedia's article on Welch's t-test give t = -2.46, 25.0 degrees of
+    /// freedom and P = 0.021.
     #[test]
     fn welch_is_that_of_the_published_example() {
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4];
-        // Values whose logarithms are those numbers.
+        // The values are the exponentials of these numbers.
         let side = |values: &[f64]| {
             let values: Vec<f64> = values.iter().map(|value: &f64| value.exp()).collect();
             Estimate::of_runs(&values, 0.0).unwrap()
@@ -148,7 +150,7 @@ mod tests {
         let at_limit = contrast(2.101 * 0.03, 0.03, 18.0);
         close(at_limit.p(), 0.05, 2e-3);
         close(at_limit.interval()[0], 1.0, 1e-4);
-        // 2.552 is the 99 % point and 1.734 the 95 % point of 18 degrees of freedom.
+        // 2.552 is the 99 % quantile and 1.734 the 95 % quantile for 18 degrees of freedom.
         close(contrast(0.0, 0.03, 18.0).least_found(0.01), (0.03_f64 * (2.552 + 1.734)).exp(), 1e-4);
     }
 

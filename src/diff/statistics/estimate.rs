@@ -1,12 +1,12 @@
-//! How large a quantity is on one side, and how well that is known.
+//! The size of a quantity on one side, with its variance.
 
 use super::student::half_width;
 
-/// The spread between runs is taken to be at least this part of what chance makes of independent samples: a handful of runs
-/// that happen to agree prove nothing. Real loops were seen at 0.46 to 1.6 times.
+/// Lower bound of the variance between runs, relative to that of independent samples: a handful of runs that happen to
+/// agree prove nothing. Real loops were measured at 0.46 to 1.6.
 const LEAST_OF_CHANCE: f64 = 0.5;
 
-/// A quantity of one side, as its logarithm.
+/// A quantity of one side, on a logarithmic scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     /// Natural logarithm of the quantity.
@@ -15,14 +15,13 @@ pub(crate) struct Estimate {
     pub(crate) variance: f64,
     /// Degrees of freedom of `variance`.
     pub(crate) freedom: f64,
-    /// How many times larger `variance` is than that of so many independent samples; `None` where nothing was sampled by
-    /// chance.
+    /// Design effect: `variance` relative to that of independent samples; `None` if the values are not sampled.
     pub(crate) design: Option<f64>,
 }
 
 impl Estimate {
-    /// The estimate from the values of several runs, all of which are positive. `chance` is the variance of the logarithm if
-    /// samples were independent, 0 where there is no chance in it. `None` with fewer than two runs.
+    /// The estimate from the values of several runs, all of which must be positive. `chance` is the variance of the
+    /// logarithm for independent samples, or 0 if the values are not sampled. `None` with fewer than two runs.
     pub(crate) fn of_runs(values: &[f64], chance: f64) -> Option<Self> {
         if values.len() < 2 {
             return None;
@@ -33,20 +32,20 @@ impl Estimate {
         Some(Self::bounded(mean, variance / logs.len() as f64, freedom, chance))
     }
 
-    /// The interval that holds the quantity with 95 % confidence.
+    /// The 95 % confidence interval of the quantity.
     pub(crate) fn interval(&self) -> [f64; 2] {
         let half = half_width(self.freedom) * self.variance.sqrt();
         [(self.log - half).exp(), (self.log + half).exp()]
     }
 
-    /// The estimate of a quantity whose relative variance is known.
+    /// The estimate of a quantity with a known relative variance, bounded from below.
     pub(crate) fn bounded(log: f64, variance: f64, freedom: f64, chance: f64) -> Self {
         let design = (chance > 0.0).then(|| variance / chance);
         Estimate { log, variance: variance.max(LEAST_OF_CHANCE * chance), freedom, design }
     }
 }
 
-/// The mean and the unbiased variance of numbers; the variance of fewer than two is 0.
+/// Mean and unbiased variance; the variance of fewer than two values is 0.
 pub(crate) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     if values.is_empty() {
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn mean_and_variance_are_those_of_a_textbook() {
-        // Sum of squares of deviations of 2, 4, 4, 4, 5, 5, 7, 9 from 5 is 32.
+        // The squared deviations of 2, 4, 4, 4, 5, 5, 7, 9 from 5 add up to 32.
         let (mean, variance) = mean_and_variance(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
         assert_eq!((mean, variance), (5.0, 32.0 / 7.0));
         assert_eq!(mean_and_variance(&[]), (0.0, 0.0));

@@ -1,7 +1,7 @@
-//! Holm's correction: many tests at once, and one chance in twenty that any of them is wrong.
+//! Holm's correction for multiple tests: bounds the probability that any of them is a false alarm.
 
-/// The adjusted probabilities of `p`, in the same order. What is below alpha stays wrong with a chance of alpha for all of
-/// them together.
+/// Adjusts the probabilities `p`, in the same order. The probability of any false alarm among those below alpha is at
+/// most alpha.
 pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -18,8 +18,8 @@ pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// The example of R's documentation of `p.adjust` in every tutorial: 0.01, 0.02, 0.03, 0.04, 0.05 become 0.05, 0.08,
-    /// 0.09, 0.09, 0.09.
+    /// The example of R's `p.adjust` in many tutorials: 0.01, 0.02, 0.03, 0.04, 0.05 become 0.05, 0.08, 0.09, 0.09,
+    /// 0.09.
     #[test]
     fn adjusted_probabilities_are_those_of_r() {
         let adjusted = holm(&[0.03, 0.01, 0.05, 0.02, 0.04]);

@@ -1,7 +1,8 @@
-//! The statistics of a comparison: pure functions of numbers, which know nothing of profiles.
+//! Statistics of a comparison: pure functions of numbers, independent of profiles.
 //!
-//! The unit is the run. Two sides are compared by Welch's t-test on logarithms, many rows by Holm's correction; where a side
-//! has one recording, its spread comes from slices of it. docs/ci.md explains it in plain words.
+//! The unit of observation is the run. Two sides are compared by Welch's t-test on logarithms, and many rows with
+//! Holm's correction; if a side has one recording, its spread is estimated from slices of it. docs/ci.md explains this
+//! in plain words.
 
 pub(crate) mod contrast;
 pub(crate) mod estimate;

@@ -1,34 +1,36 @@
-//! The spread inside of one recording: it is cut into slices, and neighbouring slices are joined until they are independent.
+//! The spread within one recording: it is divided into slices, and adjacent slices are joined into blocks until these
+//! are independent.
 
 use super::estimate::mean_and_variance;
 
-/// Slices that a recording is cut into.
+/// Number of slices of a recording.
 pub(crate) const SLICES: usize = 512;
 
-/// Fewer blocks than this say little about a spread.
+/// Least number of blocks that allows an estimate of the spread.
 const LEAST_BLOCKS: usize = 16;
 
-/// Growth of the variance, when blocks become longer, that is not worth longer ones.
+/// Relative growth of the variance with longer blocks that is tolerated.
 const GROWTH: f64 = 0.05;
 
 /// Blocks of slices that are long enough to be independent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Blocks {
-    /// Slices of one block.
+    /// Number of slices per block.
     pub(crate) slices: usize,
     /// Number of blocks.
     pub(crate) count: usize,
-    /// How many times larger the variance of sums is than that of independent samples: the mean over all quantities.
+    /// Design effect: variance of sums relative to that of independent samples, averaged over all quantities.
     pub(crate) design: f64,
-    /// What the variance still lacks: bursts that reach over the ends of blocks are cut in two, which the growth from these
-    /// blocks to those of twice the length shows.
+    /// Factor for the variance that is missing because bursts are cut at the ends of blocks. It is extrapolated from
+    /// the growth between these blocks and those of twice the length.
     correction: f64,
 }
 
 impl Blocks {
-    /// Chooses the length of blocks for `quantities`: each one's deviations from what is expected of a slice, with the variance
-    /// of their sum if samples were independent. Blocks are doubled until longer ones have no larger variance: chance makes
-    /// that of a few blocks look larger, which is allowed for. `None` when there are too few slices or nothing to look at.
+    /// Chooses the length of blocks for `quantities`, each of which has deviations from the expectation per slice, and
+    /// the variance of their sum if samples were independent. The length is doubled until longer blocks have no larger
+    /// variance; the tolerance allows for the error of the variance of few blocks. `None` when there are too few slices
+    /// or no quantities.
     pub(crate) fn choose(quantities: &[(Vec<f64>, f64)]) -> Option<Self> {
         let length = quantities.first().map_or(0, |(deviations, _)| deviations.len());
         let lengths: Vec<usize> = (0..)
@@ -42,7 +44,7 @@ impl Blocks {
             Blocks { slices, count: length / slices, design: mean_and_variance(&designs).0, correction: 1.0 }
         };
         let ladder: Vec<Blocks> = lengths.into_iter().map(of_length).collect();
-        // Quantities of one program are not independent of each other: half of them count.
+        // Quantities of one program are not independent of each other, so only half of them count.
         let independent = (quantities.len() as f64 / 2.0).max(1.0);
         let is_no_larger = |longer: &Blocks, blocks: &Blocks| {
             let chance = (2.0 / (longer.count as f64 - 1.0) / independent).sqrt();
@@ -52,26 +54,26 @@ impl Blocks {
             (0..ladder.len()).find(|&at| ladder[at + 1..].iter().all(|l| is_no_larger(l, &ladder[at])))?;
         let mut blocks = ladder[at];
         if let Some(longer) = ladder.get(at + 1).filter(|_| blocks.design > 0.0) {
-            // What is cut is as much for each end, and there are half as many ends in blocks of twice the length.
+            // Each end of a block loses the same amount, and blocks of twice the length have half as many ends.
             blocks.correction = (2.0 * longer.design / blocks.design - 1.0).max(1.0);
             blocks.design *= blocks.correction;
         }
         Some(blocks)
     }
 
-    /// The variance of the sum of these slices.
+    /// Variance of the sum of these slices.
     pub(crate) fn variance_of_sum(&self, deviations: &[f64]) -> f64 {
         variance_of_sum(deviations, self.slices) * self.correction
     }
 
-    /// Degrees of freedom of such a variance.
+    /// Degrees of freedom of that variance.
     pub(crate) fn freedom(&self) -> f64 {
         self.count as f64 - 1.0
     }
 }
 
-/// The variance of the sum of `deviations`, from that of blocks of so many slices. Slices at the end that make no block count
-/// as much as the others.
+/// Variance of the sum of `deviations`, estimated from blocks of this many slices. Slices at the end that do not fill a
+/// block are extrapolated.
 fn variance_of_sum(deviations: &[f64], slices: usize) -> f64 {
     let sums: Vec<f64> = deviations.chunks_exact(slices).map(|block| block.iter().sum()).collect();
     let covered = sums.len() * slices;
@@ -88,10 +90,10 @@ mod tests {
 
     #[test]
     fn the_variance_of_a_sum_is_that_of_its_blocks() {
-        // Blocks of two: 3, -3, 3, -3; their variance is 12, of four such blocks 48.
+        // Blocks of two: 3, -3, 3, -3. Their variance is 12, and that of the sum of four such blocks is 48.
         let deviations = [1.0, 2.0, -1.0, -2.0, 2.0, 1.0, -2.0, -1.0];
         assert!((variance_of_sum(&deviations, 2) - 48.0).abs() < 1e-12);
-        // Two blocks of four are 0 and 0.
+        // The sums of two blocks of four are 0 and 0.
         assert_eq!(variance_of_sum(&deviations, 4), 0.0);
         assert_eq!(variance_of_sum(&[], 1), 0.0);
     }
@@ -105,7 +107,7 @@ mod tests {
                 }
                 burst
             });
-            // The variance of a number between -1 and 1 is a third.
+            // The variance of a uniform number between -1 and 1 is 1/3.
             (slices.collect::<Vec<f64>>(), SLICES as f64 / 3.0)
         };
         (0..10).map(|_| quantity(random)).collect()

@@ -1,26 +1,27 @@
-//! How long the waits of a row are, in buckets: a few very long ones must not decide about all of them.
+//! Histogram of the lengths of a row's waits, used to cut very long waits that would dominate the sum.
 
 use std::collections::BTreeMap;
 
-/// Buckets in which lengths double: one is 4.4 % wide.
+/// Buckets per factor of two in length; a bucket is 4.4 % wide.
 const PER_OCTAVE: f64 = 16.0;
 
-/// Waits that are longer than this part of all of their row count as the longest of the others: one in a thousand.
+/// Part of a row's waits that are kept as they are: the longest one in a thousand are cut to the length of the longest
+/// of the others.
 const KEPT: f64 = 0.999;
 
-/// Waits by their length.
+/// Histogram of waits by length.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct WaitLengths {
-    /// Number of waits and their time, by bucket.
+    /// Number and total time of the waits, by bucket.
     buckets: BTreeMap<u16, [f64; 2]>,
 }
 
-/// Longest length that counts as it is, as a bucket.
+/// Longest length that is not cut, as a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LengthCap(u16);
 
 impl WaitLengths {
-    /// Adds waits of a length, ns: their number and their time, which may be weighted.
+    /// Adds waits with this length, ns: their number and their total time, both possibly weighted.
     pub(crate) fn add(&mut self, length_ns: u64, count: f64, time: f64) {
         let bucket = if length_ns == 0 { 0.0 } else { (length_ns as f64).log2() * PER_OCTAVE };
         self.add_to(bucket as u16, [count, time]);
@@ -39,7 +40,7 @@ impl WaitLengths {
         sums[1] += time;
     }
 
-    /// The length that 999 of 1,000 waits do not exceed; `None` where it is that of the longest.
+    /// The length that 999 of 1,000 waits do not exceed; `None` if that is the longest length.
     pub(crate) fn cap(&self) -> Option<LengthCap> {
         let all: f64 = self.buckets.values().map(|[count, _]| count).sum();
         let mut seen = 0.0;
@@ -51,7 +52,7 @@ impl WaitLengths {
         buckets.next().map(|_| LengthCap(*at.0))
     }
 
-    /// How much less time there is if no wait were longer than `cap`.
+    /// The time that is removed when waits are cut to `cap`.
     pub(crate) fn excess(&self, cap: LengthCap) -> f64 {
         let longer = self.buckets.range(cap.0.saturating_add(1)..);
         let part = |bucket: u16| 1.0 - ((f64::from(cap.0) - f64::from(bucket)) / PER_OCTAVE).exp2();

@@ -9,10 +9,10 @@ use crate::diff::run::{RunSums, RunWishes};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::{Analysis, ColorWhen, CommonOptions, NameStyle, Page, ReportDestination};
 
-/// A terminal.
+/// Page of a terminal with 80 columns.
 pub(super) const SCREEN: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
 
-/// The options of `prof diff` without any.
+/// The default options of `prof diff`.
 pub(super) fn options() -> DiffOptions {
     DiffOptions {
         sides: Sides::Files([Vec::new(), Vec::new()]),
@@ -30,7 +30,7 @@ pub(super) fn options() -> DiffOptions {
     }
 }
 
-/// The same with a gate.
+/// The default options with these gate rules.
 pub(super) fn gated(rules: &[&str]) -> DiffOptions {
     let rules = rules.iter().map(|rule| GateRule::parse(rule).expect("a rule")).collect();
     DiffOptions { gate: GateOptions { rules, ..options().gate }, ..options() }
@@ -42,10 +42,10 @@ pub(super) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, sli
     RunSums::of(recording, file.to_owned(), &wishes).expect("it can be summed up")
 }
 
-/// Samples of each path, root first: what one run has.
+/// Number of samples of each path of a run, root first.
 pub(super) type Paths<'t> = &'t [(&'t [&'t str], u64)];
 
-/// A recording with these samples, by turns, so that it is the same all the time.
+/// A recording with these samples, interleaved so that their mix is the same at any time.
 pub(super) fn recording(paths: Paths<'_>) -> Analysis {
     let mut build = Build::new();
     build.meta().target = "ingest".to_owned();
@@ -55,7 +55,7 @@ pub(super) fn recording(paths: Paths<'_>) -> Analysis {
     let most = paths.iter().map(|(_, samples)| *samples).max().unwrap_or(0);
     for round in 0..most {
         for (path, samples) in paths {
-            // So many in each part of the time.
+            // Number of samples due in each round.
             let due = |round: u64| round * samples / most;
             build.add(task, due(round + 1) - due(round), path);
         }
@@ -68,7 +68,7 @@ pub(super) fn recording(paths: Paths<'_>) -> Analysis {
     })
 }
 
-/// Runs of a side that differ a little: of each path some samples more or less than `paths` has, in a fixed order.
+/// Runs that differ slightly: each path has a few more or fewer samples than in `paths`, in a fixed pattern.
 pub(super) fn runs(name: &str, count: u64, paths: Paths<'_>) -> Vec<RunSums> {
     (0..count)
         .map(|run| {
@@ -86,7 +86,7 @@ pub(super) fn runs(name: &str, count: u64, paths: Paths<'_>) -> Vec<RunSums> {
 
 const ZSTD: &str = "/usr/lib/libzstd.so.1.5.5:ZSTD_insertBt1";
 
-/// Both sides of a program of which a function became faster, one slower, one is new and one is gone.
+/// Both sides of a program in which one function became faster and one slower, one is new and one is gone.
 pub(super) fn sides(count: u64) -> [Vec<RunSums>; 2] {
     let base: Paths<'_> = &[
         (&["/old/ingest:main", "/old/ingest:compress", ZSTD], 2_000),
@@ -105,14 +105,14 @@ pub(super) fn sides(count: u64) -> [Vec<RunSums>; 2] {
     [runs("base", count, base), runs("new", count, new)]
 }
 
-/// Sides compared and judged.
+/// Compares and judges `sides`.
 pub(super) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comparison, Vec<GateVerdict>) {
     let comparison = Comparison::new(sides, options.per, &options.gate.rules).expect("they can be compared");
     let verdicts = judge(&comparison, &options.gate).expect("rules are regular expressions");
     (comparison, verdicts)
 }
 
-/// What is printed of sides.
+/// Compares `sides` and renders the result.
 pub(super) fn printed(sides: [Vec<RunSums>; 2], options: &DiffOptions, page: &Page) -> String {
     let (comparison, verdicts) = compared(sides, options);
     String::from_utf8(render(&comparison, &verdicts, options, page).expect("it can be written"))

@@ -1,4 +1,4 @@
-//! What is printed, whole.
+//! Golden output of each format.
 
 use super::fixture::{SCREEN, gated, options, printed, sides};
 use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView};
@@ -83,10 +83,10 @@ fn a_differential_flame_graph_is_as_wide_as_the_new_side() {
     let svg = printed(sides(5), &DiffOptions { format: DiffFormat::Svg, ..options() }, &Page::PLAIN);
     let mut reader = quick_xml::Reader::from_str(&svg);
     while reader.read_event().expect("XML") != quick_xml::events::Event::Eof {}
-    // 400, 600, 1,500, 1,300 and 30 samples of 1 ms, in which 30 varies by less than one.
+    // 400, 600, 1,500, 1,300 and 30 samples of 1 ms, with slight variation from run to run.
     assert!(svg.contains("<title>all (3,8"), "{svg}");
     assert!(svg.contains("fast (6") && svg.contains("base 5.0") && !svg.contains("tidy ("), "{svg}");
-    // The colour of each box is that of its change.
+    // The colour of a box corresponds to its change.
     let fill = |name: &str| {
         let (_, from) =
             svg.split_once(&format!("<title>{name} (")).unwrap_or_else(|| panic!("{name} in {svg}"));

@@ -1,11 +1,11 @@
-//! The gate: what trips it, and what is too little.
+//! The gate: what trips it, and when the data are insufficient.
 
 use super::fixture::{Paths, compared, gated, printed, runs, sides};
 use crate::diff::gate::judge::{GateOutcome, exit_status};
 use crate::diff::options::{DiffFormat, DiffOptions, GateOptions};
 use crate::report::Page;
 
-/// The exit status and the first verdict's words for these rules.
+/// The exit status and the reason of the first verdict for these rules.
 fn judged(count: u64, rules: &[&str]) -> (u8, String) {
     let (_, verdicts) = compared(sides(count), &gated(rules));
     (exit_status(&verdicts), verdicts[0].why.clone())
@@ -71,7 +71,7 @@ fn what_would_not_have_been_found_is_no_pass() {
     assert!(verdicts[0].why.contains("would have been found"), "{}", verdicts[0].why);
     let needed = verdicts[0].needed.as_deref().unwrap();
     assert!(needed.starts_with("about ") && needed.contains("runs a side"), "{needed}");
-    // Its total is known well enough.
+    // The total is known accurately enough.
     let (_, verdicts) = compared(sides(), &gated(&["total>+10%"]));
     assert_eq!(verdicts[0].outcome, GateOutcome::Pass, "{}", verdicts[0].why);
 }

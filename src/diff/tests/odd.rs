@@ -1,4 +1,4 @@
-//! Recordings that are not as they usually are.
+//! Unusual recordings.
 
 use super::fixture::{Paths, SCREEN, compared, options, printed, recording, runs, sums};
 use crate::diff::comparison::Comparison;
@@ -28,7 +28,7 @@ fn a_function_that_some_runs_lack_is_a_row() {
     assert_eq!(outcome(&comparison, "once"), DiffOutcome::Untested, "it is too small");
     assert_eq!(outcome(&comparison, "work"), DiffOutcome::Noise);
     let once = comparison.rows.iter().find(|row| comparison.label(row).key.name == "once").unwrap();
-    // 30 samples of 1 ms in two of six runs, one of which has a few more or less.
+    // 30 samples of 1 ms in two of six runs, with slight variation.
     assert!((9e6..11e6).contains(&once.own.base) && once.own.new == 0.0, "{once:?}");
 }
 
@@ -154,7 +154,7 @@ fn recordings_of_different_lengths_are_compared_per_second() {
     assert!((comparison.total.new / comparison.total.base - 0.5).abs() < 1e-9);
     let text = printed(sides(), &options(), &SCREEN);
     assert!(text.contains("CPU s per second") && text.contains("differ in length"), "{text}");
-    // Commands that ended by themselves did the same work, however long it took.
+    // Commands that ended by themselves did the same work, however long they took.
     let mut sides = sides();
     sides.iter_mut().flatten().for_each(|run| run.facts.is_whole_command = true);
     assert_eq!(compared(sides, &options()).0.measure.per, Per::Run);

@@ -1,6 +1,6 @@
-//! Numbers that look random and never change, for simulations.
+//! Reproducible pseudorandom numbers for simulations.
 
-/// A generator (splitmix64, by Vigna).
+/// A generator (splitmix64 by Vigna).
 pub(in crate::diff) struct Random(u64);
 
 impl Random {
@@ -21,17 +21,17 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number from 0 to 1, without either.
+    /// A number between 0 and 1, both excluded.
     pub(in crate::diff) fn part(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// A number of the normal distribution (Box and Muller).
+    /// A number from the standard normal distribution (Box and Muller).
     pub(in crate::diff) fn normal(&mut self) -> f64 {
         (-2.0 * self.part().ln()).sqrt() * (std::f64::consts::TAU * self.part()).cos()
     }
 
-    /// A number of the gamma distribution of this shape (Marsaglia and Tsang).
+    /// A number from the gamma distribution with this shape (Marsaglia and Tsang).
     pub(in crate::diff) fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             return self.gamma(shape + 1.0) * self.part().powf(1.0 / shape);

@@ -1,5 +1,6 @@
-//! False alarms and detection of the real code, on synthetic runs: 40 functions whose shares fall as 1/n, one of which, with 10 %
-//! of all, becomes 10 % slower; sampled at 999 Hz. docs/ci.md has the table that `simulated_table` prints.
+//! False alarm and detection rates of the real code on synthetic runs: 40 functions whose shares decrease as 1/n,
+//! except for one with 10 %, which becomes 10 % slower; sampled at 999 Hz. docs/ci.md has the table that
+//! `simulated_table` prints.
 
 use super::fixture::{compared, gated};
 use super::random::Random;
@@ -19,27 +20,29 @@ use crate::report::Metric;
 const HZ: usize = 999;
 const PERIOD: f64 = 1e9 / HZ as f64;
 const FUNCTIONS: usize = 40;
-/// The one that becomes slower.
+/// The function that becomes slower.
 const TARGET: usize = 3;
 
-/// How a program behaves.
+/// Behaviour of a program.
 #[derive(Debug, Clone, Copy)]
 struct Program {
-    /// Shares of one second wander with this concentration (Dirichlet); 0: they do not. 250 makes the design effect 5.
+    /// Concentration of the Dirichlet distribution of the shares in each second; 0 for constant shares. 250 gives a
+    /// design effect of 5.
     concentration: f64,
-    /// Standard deviation of each function's time from run to run.
+    /// Standard deviation of the logarithm of each function's time from run to run.
     run_noise: f64,
 }
 
 const STEADY: Program = Program { concentration: 0.0, run_noise: 0.0 };
 const BURSTY: Program = Program { concentration: 250.0, run_noise: 0.0 };
 
-/// What is measured of it.
+/// What to measure.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     runs: usize,
     seconds: usize,
-    /// Each run does the same work and takes as long as it takes; else it is cut after that time, and shares are compared.
+    /// Whether each run does the same work and takes as long as it needs; else it is cut after `seconds`, and shares
+    /// are compared.
     is_fixed_work: bool,
 }
 
@@ -52,7 +55,7 @@ fn shares() -> Vec<f64> {
     shares
 }
 
-/// Draws functions by their shares.
+/// Draws functions with probabilities given by their shares.
 struct Lottery {
     limits: Vec<f64>,
     guide: [u8; 256],
@@ -83,7 +86,7 @@ impl Lottery {
     }
 }
 
-/// A run, of which TARGET takes `growth` times as long.
+/// A run in which TARGET takes `growth` times as long.
 fn simulated(random: &mut Random, program: Program, plan: Plan, growth: f64, labels: &[RowLabel]) -> RunSums {
     let mut times = shares();
     times[TARGET] *= growth;
@@ -147,8 +150,8 @@ fn simulated(random: &mut Random, program: Program, plan: Plan, growth: f64, lab
     }
 }
 
-/// Parts of `trials` in which there was an alarm without a change (any function said to have changed; the gate tripped by any
-/// function), and in which the slower function was found (said to have changed; the gate tripped by it).
+/// Rates over `trials`: false alarms without a change (any function reported as changed; the gate tripped by any
+/// function), and detections of the slower function (reported as changed; the gate tripped by it).
 fn rates(program: Program, plan: Plan, trials: usize, seed: u64) -> [f64; 4] {
     let mut random = Random::new(seed);
     let labels: Vec<RowLabel> =
@@ -175,7 +178,7 @@ fn rates(program: Program, plan: Plan, trials: usize, seed: u64) -> [f64; 4] {
     counts.map(|count| count as f64 / trials as f64)
 }
 
-/// The promise: 60 s of CPU a side are enough, in ten runs.
+/// The documented sensitivity: ten runs with 60 s of CPU per side in all.
 #[test]
 fn ten_runs_of_six_seconds_find_a_tenth_of_a_tenth() {
     let plan = Plan { runs: 10, seconds: 6, is_fixed_work: true };
@@ -193,7 +196,7 @@ fn one_recording_of_sixty_seconds_finds_it_within_its_own_noise() {
     assert!(found >= 0.95, "found in {found}");
 }
 
-/// Where samples come in bursts, a gate on independent samples alarms in 99 of 100 runs.
+/// Where samples come in bursts, a gate that assumes independent samples gives false alarms in 99 of 100 runs.
 #[test]
 fn bursts_are_no_alarms() {
     for (runs, seconds) in [(10, 6), (1, 60)] {

@@ -1,4 +1,4 @@
-//! Waiting time: its rows are places, and a few very long waits do not decide.
+//! Off-CPU time: its rows are wait sites, and a few very long waits must not dominate.
 
 use super::fixture::{SCREEN, compared, options, printed, sums};
 use crate::diff::difference::DiffOutcome;
@@ -16,7 +16,8 @@ fn common() -> CommonOptions {
     CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() }
 }
 
-/// Runs of 1,200 waits for a lock each, of so many microseconds and a few more, and in every third run one of `longest_ms`.
+/// Runs with 1,200 lock waits each, of `length_us` and up to 39 µs more; every third run also has a wait of
+/// `longest_ms`.
 fn side(name: &str, length_us: u64, longest_ms: u64) -> Vec<RunSums> {
     let run = |run: u64| {
         let mut build = Build::new();

@@ -144,7 +144,8 @@ impl CallTree {
         self.total
     }
 
-    /// All nodes whose ancestors are all kept by `keep`, in display order: parents first, heavier siblings first.
+    /// All nodes that `keep` accepts along with all their ancestors, in display order: parents first, heavier siblings
+    /// first.
     pub(crate) fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
         let mut order = Vec::new();
         let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();

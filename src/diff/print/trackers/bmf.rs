@@ -1,4 +1,4 @@
-//! Bencher Metric Format: the values of the new side, with the interval of their mean, as Bencher's trackers read them.
+//! Bencher Metric Format: the values of the new side with the confidence interval of their mean, for Bencher.
 
 use crate::diff::comparison::{Comparison, TESTED_SHARE};
 use crate::diff::options::DiffOptions;
@@ -24,7 +24,7 @@ struct Measured {
 impl Measured {
     fn of(values: &SideValues) -> Self {
         let runs: Vec<f64> = values.by_run().filter(|value| *value > 0.0).collect();
-        // Runs without any have no logarithm: then the mean stands alone.
+        // A run without a value has no logarithm; the mean is given without an interval then.
         let estimate = Estimate::of_runs(&runs, 0.0).filter(|_| runs.len() == values.by_run().count());
         let interval = estimate.map(|estimate| estimate.interval());
         Measured {
@@ -35,11 +35,11 @@ impl Measured {
     }
 }
 
-/// The document.
+/// The document as JSON.
 ///
 /// # Errors
 ///
-/// When it cannot be written as JSON.
+/// Fails when a value cannot be serialized.
 pub(in crate::diff::print) fn bmf(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<String> {
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let measure = measure(comparison);
@@ -59,7 +59,7 @@ pub(in crate::diff::print) fn bmf(comparison: &Comparison, options: &DiffOptions
     document(&benchmarks)
 }
 
-/// The measure by Bencher's name for it, or one of our own.
+/// Bencher's name of the measure, or one of our own.
 fn measure(comparison: &Comparison) -> &'static str {
     match (comparison.measure.per, comparison.measure.event.unit) {
         (Per::Share, _) => "share",

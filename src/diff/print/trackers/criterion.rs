@@ -1,5 +1,5 @@
-//! Estimates in the form in which Criterion keeps them (`base/estimates.json`, `new/estimates.json`, `change/estimates.json`), all
-//! of them in one document.
+//! Estimates in Criterion's form (`base/estimates.json`, `new/estimates.json`, `change/estimates.json`), all in one
+//! document.
 
 use crate::diff::comparison::{Comparison, TESTED_SHARE};
 use crate::diff::difference::Difference;
@@ -27,7 +27,7 @@ struct PointEstimate {
     standard_error: f64,
 }
 
-/// What Criterion knows of one side.
+/// Criterion's estimates for one side.
 #[derive(Debug, Serialize)]
 struct SideEstimates {
     mean: PointEstimate,
@@ -35,7 +35,7 @@ struct SideEstimates {
     std_dev: PointEstimate,
 }
 
-/// What it knows of a change: parts of the base.
+/// Criterion's estimate of the change, as a part of the base.
 #[derive(Debug, Serialize)]
 struct ChangeEstimates {
     mean: PointEstimate,
@@ -49,11 +49,11 @@ struct BenchmarkEstimates {
     change: Option<ChangeEstimates>,
 }
 
-/// The document, by benchmark.
+/// The document as JSON, by benchmark.
 ///
 /// # Errors
 ///
-/// When it cannot be written as JSON.
+/// Fails when a value cannot be serialized.
 pub(in crate::diff::print) fn criterion(
     comparison: &Comparison,
     options: &DiffOptions,
@@ -93,7 +93,7 @@ fn side(values: &SideValues) -> SideEstimates {
         runs if runs.len() % 2 == 1 => runs[half],
         runs => f64::midpoint(runs[half - 1], runs[half]),
     };
-    // Of a normal distribution: the median is less sure than the mean, and the deviation's own error.
+    // Assuming a normal distribution: the standard errors of the median and of the standard deviation.
     let of_median = error * (std::f64::consts::PI / 2.0).sqrt();
     let of_deviation = deviation / (2.0 * (count - 1.0).max(1.0)).sqrt();
     let of_value = |value: f64, error: f64| point(value, error, mean_interval(value, error, runs.len()));

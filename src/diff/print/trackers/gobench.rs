@@ -1,6 +1,6 @@
-//! Results of Go benchmarks, one line for each run: what benchstat compares, `benchstat -col side FILE`.
+//! Go benchmark results, one line per run, to compare with `benchstat -col side FILE`.
 //!
-//! The format is that of <https://go.dev/design/14313-benchmark-format>: configuration lines `side: base`, then
+//! The format is specified at <https://go.dev/design/14313-benchmark-format>: configuration lines `side: base`, then
 //! `BenchmarkNAME N VALUE UNIT`.
 
 use crate::base::safe_text;
@@ -13,7 +13,7 @@ use crate::diff::side::{RowValue, SideValues};
 use crate::profile::Unit;
 use crate::report::NameStyle;
 
-/// All runs of both sides: the total, and the functions of a part that is worth it.
+/// All runs of both sides: the total, and the functions that are large enough to be tested.
 pub(in crate::diff::print) fn gobench(comparison: &Comparison, options: &DiffOptions) -> String {
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let unit = unit(comparison);
@@ -42,7 +42,7 @@ fn push_lines(out: &mut String, name: &str, values: &SideValues, unit: &str) {
     }
 }
 
-/// The unit of a value: for benchstat time is `ns/op`, which it prints in seconds.
+/// Unit of the values: benchstat knows time as `ns/op` and prints it in seconds.
 fn unit(comparison: &Comparison) -> String {
     let unit = match comparison.measure.event.unit {
         Unit::Nanoseconds => "ns",
@@ -56,8 +56,8 @@ fn unit(comparison: &Comparison) -> String {
     }
 }
 
-/// A name without what has a meaning in names of benchmarks: blanks, slashes, and a number after a dash at the end, which is how
-/// many CPUs there were.
+/// Replaces what has a meaning in benchmark names: blanks, slashes, and a number after a dash at the end, which would
+/// be the number of CPUs.
 fn benchmark_name(name: &str) -> String {
     let safe = |letter: char| match letter {
         letter if letter.is_whitespace() || letter.is_control() => '_',

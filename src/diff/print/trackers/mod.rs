@@ -1,4 +1,4 @@
-//! Documents that trackers of benchmarks read: benchstat, Bencher, readers of Criterion's estimates.
+//! Documents for benchmark trackers: benchstat, Bencher, readers of Criterion's estimates.
 
 pub(super) mod bmf;
 pub(super) mod criterion;
