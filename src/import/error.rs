@@ -1,18 +1,18 @@
-//! What can go wrong.
+//! Errors of an import.
 
 use crate::profile::WriteError;
 use std::io;
 
-/// Why there is nothing to import.
+/// Why a file could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportError {
-    /// The file is not of the format, or of a kind that is not supported.
+    /// The file is not in the format, or of an unsupported kind.
     #[error("{0}")]
     Foreign(String),
-    /// There are no samples in it.
+    /// The file has no samples.
     #[error("it has no samples{0}")]
     NoSamples(String),
-    /// It could not be read.
+    /// The file could not be read.
     #[error(transparent)]
     Read(#[from] io::Error),
     /// The profile could not be written.

@@ -1,7 +1,8 @@
-//! Folded stacks: `comm;root;…;leaf WEIGHT`, as FlameGraph's scripts, inferno, async-profiler and `prof export` write them.
+//! Folded stacks: `comm;root;…;leaf WEIGHT`, as written by FlameGraph's scripts, inferno, async-profiler and `prof
+//! export`.
 //!
-//! Frames of the kernel end in `_[k]`, inlined ones in `_[i]`, generated code in `_[j]`. The text does not say what the weights
-//! are, nor of which modules, threads and times the samples were.
+//! Kernel frames end in `_[k]`, inlined ones in `_[i]`, and generated code in `_[j]`. The text does not say what the
+//! weights are, and has no modules, threads or times.
 
 use super::error::ImportError;
 use super::event_kinds::counted;
@@ -16,7 +17,7 @@ use crate::base::units::counted as some;
 use crate::profile::{EventId, EventKind, FrameId, Reason, TaskId, Unit};
 use rustc_hash::FxHashMap;
 
-/// The format.
+/// The import format.
 #[derive(Debug)]
 pub(super) struct FoldedStacks;
 
@@ -31,7 +32,7 @@ impl Importer for FoldedStacks {
 
     fn recognises(&self, head: &[u8]) -> bool {
         let whole = head.rsplitn(2, |&byte| byte == b'\n').last().unwrap_or_default();
-        // A long first line may have its weight beyond what is looked at.
+        // The weight of a long first line may be beyond the head.
         let lines = if whole.is_empty() { head } else { whole };
         let mut lines = lines.split(|&byte| byte == b'\n').filter(|line| !is_passed_over(line)).peekable();
         !head.contains(&0)
@@ -68,13 +69,13 @@ impl Importer for FoldedStacks {
     }
 }
 
-/// Empty lines and comments.
+/// Whether a line is empty or a comment.
 fn is_passed_over(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.is_empty() || line.starts_with(b"#")
 }
 
-/// The stack and the weight of a line; fractions of weights are rounded.
+/// The stack and the weight of a line; fractional weights are rounded.
 fn split(line: &[u8]) -> Option<(&[u8], u64)> {
     let line = line.trim_ascii_end();
     let space = line.iter().rposition(|&byte| byte == b' ' || byte == b'\t')?;
@@ -95,7 +96,7 @@ struct FoldedReader<'i, 'w> {
     options: ImportOptions,
     event: EventId,
     frames: NamedFrames,
-    /// By the text of an element and of those that are inlined into it.
+    /// Frames by the text of an element and of those inlined into it.
     known: FxHashMap<Vec<u8>, FrameId>,
     tasks: FxHashMap<Vec<u8>, TaskId>,
     bad_lines: u64,
@@ -150,7 +151,7 @@ impl<'i, 'w> FoldedReader<'i, 'w> {
         self.intake.push(self.event, &seen)
     }
 
-    /// `comm`, or `comm (tid 7)`.
+    /// The task of a thread: `comm`, or `comm (tid 7)`.
     fn task(&mut self, thread: &[u8]) -> TaskId {
         if let Some(task) = self.tasks.get(thread) {
             return *task;
@@ -159,7 +160,7 @@ impl<'i, 'w> FoldedReader<'i, 'w> {
         let with_tid = name.strip_suffix(')').and_then(|name| name.rsplit_once(" (tid "));
         let with_tid = with_tid.and_then(|(name, tid)| Some((name, tid.parse::<u32>().ok()?)));
         let (comm, tid) = with_tid.unwrap_or((&name, 0));
-        // Without a number of its own each name is another thread.
+        // Without a thread id, each name is a different thread.
         let generation = if tid == 0 { self.tasks.len() as u32 } else { 0 };
         let comm = if comm.is_empty() { "[thread not known]" } else { comm };
         let task = self.intake.task((0, tid), generation, comm, comm);
@@ -167,7 +168,7 @@ impl<'i, 'w> FoldedReader<'i, 'w> {
         task
     }
 
-    /// The frames of the elements, root first.
+    /// The frames of a stack's elements, root first.
     fn stack(&mut self, stack: &[u8]) -> Vec<FrameId> {
         let mut frames = Vec::new();
         let elements: Vec<&[u8]> =
@@ -191,7 +192,7 @@ impl<'i, 'w> FoldedReader<'i, 'w> {
         frames
     }
 
-    /// The frame of a function and those that are inlined into it.
+    /// The frame of a function and those inlined into it.
     fn frame(&mut self, group: &[&[u8]]) -> FrameId {
         let module = match group[0] {
             function if function.ends_with(b"_[k]") => KERNEL,

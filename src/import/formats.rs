@@ -1,4 +1,4 @@
-//! The formats of this version. A new one is a file or a folder here, and a line in the table.
+//! The formats of this version. A new format is a file or a folder here, and a line in the table.
 
 use super::error::ImportError;
 use super::folded::FoldedStacks;
@@ -23,26 +23,26 @@ impl PartialEq for ImportFormat {
 impl Eq for ImportFormat {}
 
 impl ImportFormat {
-    /// All of them, those first that are recognised most surely.
+    /// All formats, the ones that are recognised most reliably first.
     pub(crate) const ALL: [Self; 4] =
         [Self(&PerfData), Self(&PprofInput), Self(&PerfScriptInput), Self(&FoldedStacks)];
 
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// The format of a file that begins with `head`; `None` for one that is none of these.
+    /// The format of a file that begins with `head`; `None` if no format matches.
     fn of(head: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.0.recognises(head))
     }
 }
 
-/// Reads `source` and writes it to `out` as a profile; `name_frames` is called once all frames are there.
+/// Reads `source` and writes it to `out` as a profile; `name_frames` is called once all frames are known.
 ///
 /// # Errors
 ///
-/// When nothing can be made of the source, it cannot be read, or `out` cannot be written.
+/// Fails when the source is not in the format, it cannot be read, or `out` cannot be written.
 pub(crate) fn import(
     mut source: ImportSource,
     format: Option<ImportFormat>,
@@ -62,7 +62,7 @@ pub(crate) fn import(
     intake.finish(name_frames)
 }
 
-/// Says what a file is that none of the formats is.
+/// The error for a file that matches none of the formats: says what it seems to be.
 fn unrecognised(head: &[u8]) -> String {
     const KNOWN: [(&[u8], &str); 7] = [
         (b"\x89prof", "it is a profile of prof already"),

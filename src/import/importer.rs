@@ -1,60 +1,60 @@
-//! What each format offers, and what can go wrong.
+//! The interface of an import format.
 
 use super::error::ImportError;
 use super::intake::Intake;
 use super::source::ImportSource;
 use std::fmt::Debug;
 
-/// What the weights of folded stacks are.
+/// Unit of the weights of folded stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FoldedUnit {
-    /// Numbers of samples.
+    /// Number of samples.
     #[default]
     Samples,
-    /// Running time, in units of so many ns.
+    /// Running time.
     Time {
-        /// Length of the unit.
+        /// Length of the unit, ns.
         unit_ns: u64,
     },
     /// Bytes.
     Bytes,
 }
 
-/// What the first element of a folded stack is.
+/// Meaning of the first element of a folded stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FirstElement {
-    /// The name of the thread.
+    /// Name of the thread.
     #[default]
     Thread,
-    /// The outermost function.
+    /// Outermost function.
     Function,
 }
 
-/// What a file does not say about itself.
+/// Facts that a file does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ImportOptions {
-    /// Of folded stacks.
+    /// Unit of folded stacks.
     pub(crate) unit: FoldedUnit,
-    /// Of folded stacks.
+    /// Meaning of the first element of folded stacks.
     pub(crate) first: FirstElement,
 }
 
-/// A format.
+/// An import format.
 pub(super) trait Importer: Debug + Sync {
-    /// What the command line calls it.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is called in messages.
+    /// Name in messages.
     fn title(&self) -> &'static str;
 
-    /// Whether a file that begins with `head` is of this format.
+    /// Whether a file that begins with `head` is in this format.
     fn recognises(&self, head: &[u8]) -> bool;
 
-    /// Reads all of `source`. What is missing of a file that is cut becomes a note.
+    /// Reads the whole `source`. If the file is truncated, a note says what is missing.
     ///
     /// # Errors
     ///
-    /// When nothing can be made of it, or it cannot be read.
+    /// Fails when the source is not in the format, or it cannot be read.
     fn read(
         &self,
         source: ImportSource,

@@ -1,4 +1,4 @@
-//! The profile that grows while a file is imported, written piece by piece: samples are not kept in memory.
+//! The profile under construction during an import, written piece by piece, so that samples are not kept in memory.
 
 use super::error::ImportError;
 use crate::profile::{
@@ -8,75 +8,75 @@ use crate::profile::{
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
-/// Samples after which a piece is written.
+/// Number of samples after which a piece is written.
 const FLUSH_SAMPLES: u64 = 1 << 16;
-/// Most frames of a stack; of deeper ones the middle is left out.
+/// Most frames of a stack; the middle of a deeper one is left out.
 const MAX_FRAMES: usize = 4000;
-/// Most samples that the merged rows of a file may stand for.
+/// Largest sum of the sample counts of merged rows, since a file can claim any number.
 const MAX_MERGED_SAMPLES: u64 = 1 << 40;
-/// Notes that are kept.
+/// Most notes that are kept.
 const MAX_NOTES: usize = 50;
 /// Longest name that is kept, bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// Gives frames their names once all are there.
+/// Callback that names the frames once all are known.
 pub(crate) type NameFrames<'a> = &'a mut dyn FnMut(&mut Profile);
 
-/// What an import came to.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Imported {
-    /// The format, for people.
+    /// Name of the format, for people.
     pub(crate) format: &'static str,
-    /// Of each event: its title, its rows, its weight and its unit.
+    /// Title, number of rows, weight and unit of each event.
     pub(crate) events: Vec<(String, u64, u64, Unit)>,
-    /// What readers of the profile should know. Quotes foreign names.
+    /// Notes for readers of the profile. Quotes foreign names.
     pub(crate) notes: Vec<String>,
 }
 
-/// An observation, before it has its place in the profile.
+/// An observation to add to the profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
-    /// Of the clock of the source, ns.
+    /// Time on the clock of the source, ns.
     pub(super) time_ns: Option<u64>,
     pub(super) task: TaskId,
     pub(super) stack: Option<StackId>,
     pub(super) weight: u64,
     pub(super) cpu: u16,
-    /// How many samples it is, where it is several.
+    /// Number of samples that are merged in it; 0 or 1 for a single one.
     pub(super) samples: u64,
-    /// Of waits.
+    /// Reason, for waits.
     pub(super) reason: Reason,
 }
 
-/// What an event of the profile has come to so far.
+/// Sums of an event so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct EventSums {
     rows: u64,
     weight: u64,
 }
 
-/// The profile so far, and where it goes.
+/// The profile so far, and where it is written.
 pub(super) struct Intake<'w> {
     pub(super) profile: Profile,
     format: &'static str,
     out: Option<&'w mut dyn Write>,
     writer: Option<Writer<&'w mut dyn Write>>,
-    /// By event.
+    /// Sums by event.
     sums: Vec<EventSums>,
     by_name: FxHashMap<String, EventId>,
     pending: u64,
     merged_samples: u64,
-    /// Samples whose weights cannot be.
+    /// Number of samples with impossible weights.
     left_out: u64,
     first_ns: Option<u64>,
     last_ns: u64,
-    /// Length of the recording, where the source tells it.
+    /// Length of the recording, ns, if the source contains it.
     pub(super) duration_ns: Option<u64>,
     notes: Vec<String>,
 }
 
 impl<'w> Intake<'w> {
-    /// Nothing yet of a file called `name`, of a format called `format`.
+    /// Starts a profile for a file called `name` in the format called `format`.
     pub(super) fn new(out: &'w mut dyn Write, format: &'static str, name: &str) -> Self {
         let meta = Meta {
             prof_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -102,7 +102,7 @@ impl<'w> Intake<'w> {
         }
     }
 
-    /// Something that readers should know, once.
+    /// Adds a note for readers, unless it was added before.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
@@ -110,7 +110,7 @@ impl<'w> Intake<'w> {
         }
     }
 
-    /// The event of a kind; `sampling` and `period` are those of the first time.
+    /// The event of a kind, created on first use with `sampling` and `period`.
     pub(super) fn event(&mut self, kind: EventKind, sampling: &str, period: u64) -> EventId {
         if let Some(event) = self.by_name.get(&*kind.name) {
             return *event;
@@ -122,14 +122,14 @@ impl<'w> Intake<'w> {
         event
     }
 
-    /// A thread under one name.
+    /// The task for a thread under one name.
     pub(super) fn task(&mut self, ids: (u32, u32), generation: u32, comm: &str, process: &str) -> TaskId {
         let comm = self.profile.tables.intern_string(cut_name(comm));
         let process = self.profile.tables.intern_string(cut_name(process));
         self.profile.tables.intern_task(Task { pid: ids.0, tid: ids.1, generation, comm, process })
     }
 
-    /// The stack of these frames, root first.
+    /// The stack with these frames, root first.
     pub(super) fn stack(&mut self, frames: &[FrameId]) -> Option<StackId> {
         if frames.len() <= MAX_FRAMES {
             return self.profile.tables.intern_stack_of(frames.iter().copied());
@@ -144,12 +144,12 @@ impl<'w> Intake<'w> {
         self.profile.tables.intern_stack_of(kept)
     }
 
-    /// Adds a sample, and writes what has gathered when that is much. One that makes the sum of its event too large for any
-    /// recording is damage: it is left out, and counted in a note.
+    /// Adds a sample, and writes a piece when enough are pending. A sample that makes the sum of its event overflow
+    /// must come from a damaged file: it is left out, and counted in a note.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// Fails when the profile cannot be written.
     pub(super) fn push(&mut self, event: EventId, seen: &Observation) -> Result<(), ImportError> {
         let sums = &mut self.sums[event.index()];
         let Some(weight) = sums.weight.checked_add(seen.weight) else {
@@ -190,7 +190,7 @@ impl<'w> Intake<'w> {
         Ok(())
     }
 
-    /// What several samples in one come to. When in the recording they were is not known.
+    /// The facts of a row that merges several samples. Their times are unknown, so the row spans the whole recording.
     fn merged(&mut self, seen: &Observation, is_wait: bool) -> Option<Merged> {
         let samples = seen.samples.min(MAX_MERGED_SAMPLES.saturating_sub(self.merged_samples));
         if samples < 2 {
@@ -218,16 +218,16 @@ impl<'w> Intake<'w> {
         Ok(())
     }
 
-    /// When the first sample was taken, of the clock of the source, ns.
+    /// Time of the first sample on the clock of the source, ns.
     pub(super) fn first_ns(&self) -> Option<u64> {
         self.first_ns
     }
 
-    /// Names the frames and ends the profile.
+    /// Names the frames and finishes the profile.
     ///
     /// # Errors
     ///
-    /// When there are no samples, or it cannot be written.
+    /// Fails when there are no samples, or the profile cannot be written.
     pub(super) fn finish(mut self, name_frames: NameFrames<'_>) -> Result<Imported, ImportError> {
         if self.sums.iter().all(|sums| sums.rows == 0) {
             let why = self.notes.first().map_or(String::new(), |note| format!(": {note}"));
@@ -258,7 +258,7 @@ impl<'w> Intake<'w> {
     }
 }
 
-/// At most so much of a name as is kept.
+/// `name`, cut to the length that is kept.
 pub(super) fn cut_name(name: &str) -> &str {
     if name.len() <= MAX_NAME_BYTES {
         return name;

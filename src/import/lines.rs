@@ -1,18 +1,18 @@
-//! Lines of foreign text, bounded.
+//! Lines of foreign text, with bounded length.
 
 use memchr::memchr;
 use std::io::{self, BufRead};
 
-/// Longest line that is taken, bytes; of a longer one the rest is passed over.
+/// Longest line that is kept, bytes; the rest of a longer one is skipped.
 const MAX_LINE_BYTES: usize = 4 << 20;
 
-/// The lines of a text, one after the other.
+/// Lines of a text, read one by one.
 pub(super) struct TextLines<R> {
     reader: R,
     line: Vec<u8>,
-    /// Lines that were too long.
+    /// Number of lines that were too long.
     pub(super) cut: u64,
-    /// Why reading ended before the text did.
+    /// Error that ended reading before the end of the text.
     pub(super) problem: Option<io::Error>,
 }
 
@@ -21,7 +21,7 @@ impl<R: BufRead> TextLines<R> {
         TextLines { reader, line: Vec::new(), cut: 0, problem: None }
     }
 
-    /// The next line without its end; `None` after the last one. What cannot be read any more ends the text.
+    /// The next line without its terminator; `None` after the last one. A read error ends the text.
     pub(super) fn next_line(&mut self) -> Option<&[u8]> {
         self.line.clear();
         let (mut is_any, mut is_cut) = (false, false);

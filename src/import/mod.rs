@@ -1,11 +1,11 @@
-//! Recordings of other profilers as profiles of `prof`: a file or a folder a format, and one table of them.
+//! Imports recordings of other profilers as profiles of `prof`: a file or a folder per format, and one table of them.
 //!
-//! What a format does not keep stays unknown in the profile, and reports say so. Files are foreign: every length is checked
-//! before it is used, memory is bounded by what is in the file and by limits, and of a file that is cut what could be read
-//! is kept with a note.
+//! What a format does not contain stays unknown in the profile, and reports say so. Files are untrusted: every length
+//! is checked before it is used, and memory is bounded by limits and by the size of the file. Of a truncated file, the
+//! readable part is kept with a note.
 //!
-//! Knows files of modules and the running kernel only as far as it takes to turn addresses of processes into those of modules;
-//! the caller looks names up.
+//! Reads modules and the symbols of the running kernel only as far as needed to turn process addresses into
+//! module-relative ones; the caller looks up names.
 
 mod error;
 mod event_kinds;

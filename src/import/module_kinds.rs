@@ -1,13 +1,13 @@
-//! What kind of object a name of a module stands for, as perf and others write it.
+//! The kind of module that a name denotes, in the notation of perf and others.
 
 use crate::profile::{FrameSpace, ModuleKind};
 
-/// What `prof` calls the kernel.
+/// `prof`'s name for the kernel.
 pub(super) const KERNEL: &str = "[kernel]";
-/// And code that was generated at run time.
+/// `prof`'s name for code generated at run time.
 pub(super) const GENERATED: &str = "[jit]";
 
-/// The name that `prof` has for a module, its kind, and where its code runs.
+/// `prof`'s name for a module, its kind, and the space its code runs in.
 pub(super) fn classify(name: &str) -> (&str, ModuleKind, FrameSpace) {
     let user = |kind| (name, kind, FrameSpace::User);
     let is_kernel_file = [".ko", ".ko.xz", ".ko.gz", ".ko.zst"].iter().any(|ending| name.ends_with(ending));
@@ -29,7 +29,7 @@ pub(super) fn classify(name: &str) -> (&str, ModuleKind, FrameSpace) {
     }
 }
 
-/// Whether a mapping of this name holds code that was generated at run time.
+/// Whether a mapping with this name holds code generated at run time.
 pub(super) fn is_generated(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     let is_map = file.starts_with("perf-") && file.ends_with(".map");

@@ -1,4 +1,4 @@
-//! Frames that come with their names: what folded stacks, text and pprof have of them.
+//! Frames that come with names, as in folded stacks, text and pprof.
 
 use super::intake::cut_name;
 use super::module_kinds::classify;
@@ -7,18 +7,18 @@ use crate::profile::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Addresses from here on are made up: of frames of which none is known, or another one has theirs.
+/// Start of synthetic addresses, for frames without an address and those whose address is taken by another frame.
 const MADE_UP: u64 = 1 << 62;
 
 /// A function of a frame.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NamedLocation {
-    /// For people.
+    /// Name for people.
     pub(super) name: String,
-    /// As symbol tables have it; empty where that is not known.
+    /// Name in the symbol table; empty if unknown.
     pub(super) raw_name: String,
     pub(super) file: String,
-    /// 0 where it is not known.
+    /// Line number; 0 if unknown.
     pub(super) line: u32,
     pub(super) is_inlined: bool,
 }
@@ -31,16 +31,16 @@ impl NamedLocation {
     }
 }
 
-/// What a frame is at.
+/// Place of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FramePlace {
     pub(super) module: ModuleId,
     pub(super) space: FrameSpace,
-    /// `None` where it is not known.
+    /// Module-relative address; `None` if unknown.
     pub(super) address: Option<u64>,
 }
 
-/// Gives frames with names their rows.
+/// Assigns frame ids to frames with names.
 #[derive(Debug, Default)]
 pub(super) struct NamedFrames {
     known: FxHashMap<(Frame, Vec<Location>), FrameId>,
@@ -49,7 +49,7 @@ pub(super) struct NamedFrames {
 }
 
 impl NamedFrames {
-    /// The module called `name`, and where its code runs.
+    /// The module with this name, and the space its code runs in.
     pub(super) fn module(
         &mut self,
         profile: &mut Profile,
@@ -62,7 +62,7 @@ impl NamedFrames {
         (profile.tables.intern_module(Module { path, build_id, kind, instance: 0 }), space)
     }
 
-    /// The frame at `place` with these functions, innermost first; without any it has no name.
+    /// The frame at `place` with these functions, innermost first; without functions it is unnamed.
     pub(super) fn frame(
         &mut self,
         profile: &mut Profile,

@@ -1,4 +1,4 @@
-//! What an event is and what its samples hold: perf_event_attr (perf_event_open(2)).
+//! Description of an event and the layout of its samples: perf_event_attr (perf_event_open(2)).
 
 use super::bytes::ByteCursor;
 use perf_event_open_sys::bindings;
@@ -6,28 +6,28 @@ use perf_event_open_sys::bindings;
 /// An event of a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PerfAttribute {
-    /// The period, or the frequency.
+    /// Sampling period, or the frequency, Hz, if `is_frequency`.
     pub(super) rate: u64,
     pub(super) is_frequency: bool,
-    /// What samples hold: bits of PERF_SAMPLE_*.
+    /// Fields of samples: bits of PERF_SAMPLE_*.
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
     pub(super) branch_sample_type: u64,
     pub(super) user_registers: u64,
-    /// Records other than samples end in thread, time and the like.
+    /// Whether records other than samples end in thread, time and other sample fields.
     pub(super) has_sample_id: bool,
     pub(super) name: String,
     pub(super) ids: Vec<u64>,
 }
 
-/// Bits of the flags.
+/// Bits of the flags of perf_event_attr.
 const FLAG_FREQUENCY: u64 = 1 << 10;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 
-/// Length of the first version of the structure.
+/// Length of the first version of the structure, bytes.
 const FIRST_VERSION_BYTES: u32 = 64;
 
-/// What stands at the end of records that are no samples, in its order.
+/// Fields at the end of records other than samples, in order.
 const SAMPLE_ID_FIELDS: [u64; 6] = [
     bindings::PERF_SAMPLE_TID as u64,
     bindings::PERF_SAMPLE_TIME as u64,
@@ -38,7 +38,7 @@ const SAMPLE_ID_FIELDS: [u64; 6] = [
 ];
 
 impl PerfAttribute {
-    /// The attribute at the start of `bytes`, and its length.
+    /// Parses the attribute at the start of `bytes`; returns it with its length.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut cursor = ByteCursor(bytes);
         let source = cursor.u32()?;
@@ -52,7 +52,7 @@ impl PerfAttribute {
         let sample_type = cursor.u64()?;
         let read_format = cursor.u64()?;
         let flags = cursor.u64()?;
-        // Wake-up, breakpoints.
+        // Skips the fields for wake-ups and breakpoints.
         cursor.take(16)?;
         cursor.u64();
         let branch_sample_type = cursor.u64().unwrap_or(0);
@@ -71,12 +71,12 @@ impl PerfAttribute {
         Some((attribute, size as usize))
     }
 
-    /// Whether its samples hold something.
+    /// Whether samples have this field.
     pub(super) fn has(&self, bit: u32) -> bool {
         self.sample_type & u64::from(bit) != 0
     }
 
-    /// Of records that are no samples: where a field is, counted from the end, bytes.
+    /// Offset of a field from the end of records other than samples, bytes.
     fn place_from_end(&self, field: u64) -> Option<usize> {
         if !self.has_sample_id || self.sample_type & field == 0 {
             return None;
@@ -86,13 +86,13 @@ impl PerfAttribute {
         Some(8 * after.count())
     }
 
-    /// The time of a record that is no sample.
+    /// The time of a record other than a sample.
     pub(super) fn time_at_end(&self, body: &[u8]) -> Option<u64> {
         let at = body.len().checked_sub(self.place_from_end(bindings::PERF_SAMPLE_TIME as u64)?)?;
         super::bytes::u64_at(body, at)
     }
 
-    /// Where the number of the event is in samples, bytes.
+    /// Offset of the event id in samples, bytes.
     pub(super) fn id_place(&self) -> Option<usize> {
         if self.has(bindings::PERF_SAMPLE_IDENTIFIER) {
             return Some(0);
@@ -116,7 +116,7 @@ impl PerfAttribute {
     }
 }
 
-/// What perf calls an event, as far as its numbers tell.
+/// perf's name of an event, from its type and config.
 fn name_of(source: u32, config: u64) -> String {
     const HARDWARE: [&str; 10] = [
         "cycles",

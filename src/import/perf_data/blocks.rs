@@ -1,11 +1,11 @@
-//! Records of a stream, one after the other, read in large blocks.
+//! Records of a stream, one by one, read in large blocks.
 
 use std::io::{self, Read};
 
-/// What is read at a time, bytes.
+/// Size of a block, bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Of a record: type, misc, length.
+/// Length of a record header (type, misc, length), bytes.
 pub(super) const RECORD_HEADER_BYTES: usize = 8;
 
 /// A record as it is in the file.
@@ -17,7 +17,7 @@ pub(super) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// The first record of `bytes`, and its length; `None` if it is not whole, an error if there cannot be one.
+    /// The first record of `bytes`, and its length; `None` if it is incomplete, an error if its length is invalid.
     pub(super) fn first(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ()> {
         let Some(header) = bytes.get(..RECORD_HEADER_BYTES) else { return Ok(None) };
         let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
@@ -31,13 +31,13 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// A stream of which parts are looked at in place.
+/// A stream with a buffer, from which parts are borrowed in place.
 pub(super) struct RecordBlocks {
     stream: Box<dyn Read>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes of the stream that are still to be taken.
+    /// Number of bytes of the stream that may still be taken.
     left: u64,
 }
 
@@ -46,12 +46,12 @@ impl RecordBlocks {
         RecordBlocks { stream, buffer: vec![0; BLOCK_BYTES], start: 0, end: 0, left: u64::MAX }
     }
 
-    /// Nothing is taken after so many bytes from here.
+    /// Limits what may be taken from here on to this many bytes.
     pub(super) fn limit(&mut self, bytes: u64) {
         self.left = bytes;
     }
 
-    /// Reads until there are `wanted` bytes, at most a block; there are fewer at the end.
+    /// Reads until the buffer has `wanted` bytes, at most a block; returns fewer at the end of the stream.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         if self.end - self.start < wanted {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -74,22 +74,22 @@ impl RecordBlocks {
         self.left = self.left.saturating_sub(bytes as u64);
     }
 
-    /// The next bytes; `None` if there are not so many. At most a block.
+    /// Takes the next `count` bytes, at most a block; `None` if there are fewer.
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// Fails when the stream cannot be read.
     pub(super) fn take(&mut self, count: usize) -> io::Result<Option<Vec<u8>>> {
         let taken = self.fill(count)?.get(..count).map(<[u8]>::to_vec);
         self.consume(taken.as_ref().map_or(0, Vec::len));
         Ok(taken)
     }
 
-    /// Passes over bytes; whether there were so many.
+    /// Skips `count` bytes; returns false if there are fewer.
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// Fails when the stream cannot be read.
     pub(super) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         while count > 0 {
             let there = self.fill(BLOCK_BYTES.min(usize::try_from(count).unwrap_or(BLOCK_BYTES)))?.len();
@@ -103,13 +103,13 @@ impl RecordBlocks {
         Ok(true)
     }
 
-    /// The next record; `None` at the end, or where there cannot be one, which makes `is_cut` true.
+    /// The next record; `None` at the end, or at an invalid or incomplete one, which sets `is_cut`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails when the stream cannot be read.
     pub(super) fn next_record(&mut self, is_cut: &mut bool) -> io::Result<Option<RawRecord<'_>>> {
-        // The longest record fits into this.
+        // No record is longer than this.
         let there = self.fill(1 << 16)?;
         if there.is_empty() {
             return Ok(None);

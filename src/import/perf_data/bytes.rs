@@ -1,11 +1,11 @@
-//! Numbers and texts of foreign bytes, each checked to be there.
+//! Numbers and strings in untrusted bytes, with bounds checks.
 
-/// What is left to read of some bytes, little-endian.
+/// The unread rest of some bytes, little-endian.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByteCursor<'a>(pub(super) &'a [u8]);
 
 impl<'a> ByteCursor<'a> {
-    /// The next bytes.
+    /// Takes the next `count` bytes.
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -20,12 +20,12 @@ impl<'a> ByteCursor<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// `count` numbers of eight bytes, as bytes.
+    /// Takes `count` eight-byte numbers, as bytes.
     pub(super) fn words(&mut self, count: u64) -> Option<&'a [u8]> {
         self.take(usize::try_from(count).ok()?.checked_mul(8)?)
     }
 
-    /// perf's `perf_header_string`: a length, and bytes up to the first zero.
+    /// Takes a `perf_header_string`: a length, then bytes up to the first zero.
     pub(super) fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         Some(until_zero(self.take(length as usize)?))
@@ -37,7 +37,7 @@ pub(super) fn until_zero(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// A number at a place, counted from the start.
+/// The number at offset `at`.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     ByteCursor(bytes.get(at..)?).u64()
 }

@@ -1,4 +1,4 @@
-//! The addresses of a sample as frames.
+//! Turns the addresses of a sample into frames.
 
 use super::kernel::PerfKernel;
 use super::module_files::MappedFiles;
@@ -7,12 +7,12 @@ use super::record::MISC_KERNEL;
 use super::sorter::KeptSample;
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, Profile};
 
-/// Marks in a chain begin here: they are no addresses.
+/// Start of the context markers in a callchain, which are not addresses.
 const FIRST_MARK: u64 = -4095i64 as u64;
 const MARK_KERNEL: u64 = -128i64 as u64;
 const MARK_USER: u64 = -512i64 as u64;
 
-/// Addresses from here on are the kernel's.
+/// Start of kernel addresses.
 const FIRST_KERNEL_ADDRESS: u64 = 1 << 63;
 
 /// An address of a stack.
@@ -23,11 +23,11 @@ pub(super) struct ChainAddress {
     pub(super) is_return_address: bool,
 }
 
-/// The addresses of a sample, leaf first. Without a chain it is where the CPU was.
+/// The addresses of a sample, leaf first. Without a callchain it is the instruction pointer.
 pub(super) fn addresses(sample: &KeptSample, chain: &[u64], list: &mut Vec<ChainAddress>) {
     list.clear();
     let mut is_kernel = sample.mode == MISC_KERNEL;
-    // The first address of either space is where it was, not where something returns to.
+    // The first address of each space is an instruction pointer; the others are return addresses.
     let (mut has_kernel, mut has_user) = (false, false);
     for &word in chain {
         if word >= FIRST_MARK {
@@ -50,13 +50,13 @@ pub(super) fn addresses(sample: &KeptSample, chain: &[u64], list: &mut Vec<Chain
         has_user = !is_kernel;
         list.push(ChainAddress { address: sample.ip, is_kernel, is_return_address: false });
     }
-    // Of a stack that was copied to be walked later, its leaf.
+    // The leaf of a user stack that was copied to be unwound later.
     if let Some(address) = sample.user_ip.filter(|address| !has_user && *address > 0) {
         list.push(ChainAddress { address, is_kernel: false, is_return_address: false });
     }
 }
 
-/// The frame of an address of the process `pid`.
+/// The frame for an address of the process `pid`.
 pub(super) fn frame(
     profile: &mut Profile,
     files: &mut MappedFiles,

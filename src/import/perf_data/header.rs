@@ -1,5 +1,5 @@
-//! The head of a file: events, and what is known of the machine and of perf. Everything is read by its place in the file,
-//! within limits; what makes no sense is as if it were not there.
+//! The header of a file: its events, and facts about the machine and perf. Everything is read by its offset in the
+//! file, within limits; invalid parts are treated as absent.
 
 use super::attributes::PerfAttribute;
 use super::blocks::RecordBlocks;
@@ -10,23 +10,23 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The first bytes of files.
+/// First bytes of a file.
 pub(super) const MAGIC: &[u8] = b"PERFILE2";
-/// Those of files of machines of other byte order.
+/// First bytes of a file from a machine with the other byte order.
 pub(super) const SWAPPED_MAGIC: &[u8] = b"2ELIFREP";
 
-/// Length of the header of a file, and of what comes through a pipe.
+/// Header length of a file, and of a stream through a pipe, bytes.
 const FILE_HEADER_BYTES: u64 = 104;
 const PIPE_HEADER_BYTES: u64 = 16;
-/// Where the sets of features are in the header.
+/// Offset of the feature bitmap in the header.
 const FEATURES_AT: usize = 72;
-/// Most events, and most numbers of one: one for each CPU or thread.
+/// Limits on the number of events, and of the ids of one event: one per CPU or thread.
 const MAX_EVENTS: usize = 1 << 12;
 const MAX_IDS: u64 = 1 << 20;
 /// Longest section that is read, bytes.
 const MAX_SECTION_BYTES: u64 = 16 << 20;
 
-/// Numbers of features.
+/// Feature numbers.
 mod feature {
     pub(super) const BUILD_ID: u32 = 2;
     pub(super) const HOSTNAME: u32 = 3;
@@ -42,7 +42,7 @@ mod feature {
 #[derive(Debug, Default)]
 pub(super) struct PerfHeader {
     pub(super) attributes: Vec<PerfAttribute>,
-    /// Of files by their paths; that of the kernel under `[kernel.kallsyms]`.
+    /// Build IDs by path; that of the kernel is under `[kernel.kallsyms]`.
     pub(super) build_ids: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) hostname: String,
     pub(super) release: String,
@@ -50,17 +50,17 @@ pub(super) struct PerfHeader {
     pub(super) architecture: String,
     pub(super) cpus: u32,
     pub(super) command: Vec<String>,
-    /// Bytes of records that follow.
+    /// Size of the records that follow, bytes.
     pub(super) data_bytes: u64,
     pub(super) notes: Vec<String>,
 }
 
 impl PerfHeader {
-    /// Reads it, so that the next record of `blocks` is the first one. A `file` comes with its length.
+    /// Reads the header, so that the next record of `blocks` is the first one. `file` comes with its length.
     ///
     /// # Errors
     ///
-    /// When this is no such file, or of a kind that is not supported.
+    /// Fails when this is not a perf.data file, or one of an unsupported kind.
     pub(super) fn read(blocks: &mut RecordBlocks, file: Option<(File, u64)>) -> Result<Self, ImportError> {
         let foreign = |why: &str| ImportError::Foreign(why.to_owned());
         let start =
@@ -107,7 +107,7 @@ impl PerfHeader {
         Ok(header)
     }
 
-    /// The sections of features; their table begins at `at`, the set bits say which there are.
+    /// Reads the feature sections; their table begins at `at`, and the set bits say which exist.
     fn features(&mut self, file: &File, length: u64, mut at: u64, bits: &[u8]) {
         let wanted = (0..256u32).filter(|number| bits[*number as usize / 8] >> (number % 8) & 1 != 0);
         for number in wanted {
@@ -121,7 +121,7 @@ impl PerfHeader {
         }
     }
 
-    /// Takes what a feature's section says.
+    /// Reads the section of a feature.
     pub(super) fn feature(&mut self, number: u32, bytes: &[u8]) {
         let mut cursor = ByteCursor(bytes);
         let mut text = || cursor.string().map(safe_text::from_bytes).unwrap_or_default();
@@ -144,7 +144,7 @@ impl PerfHeader {
         }
     }
 
-    /// The names of events, by one of their numbers.
+    /// Reads the names of events, which are matched by one of their ids.
     fn name_events(&mut self, bytes: &[u8]) -> Option<()> {
         let mut cursor = ByteCursor(bytes);
         let (count, size) = (cursor.u32()?, cursor.u32()?);
@@ -163,7 +163,7 @@ impl PerfHeader {
         Some(())
     }
 
-    /// Records of build IDs: header, process, 24 bytes of ID with its length, path.
+    /// Reads build ID records: header, pid, 24 bytes of ID with its length, path.
     fn add_build_ids(&mut self, mut bytes: &[u8]) {
         const PATH_AT: usize = 36;
         const HAS_LENGTH: u16 = 1 << 15;
@@ -183,7 +183,7 @@ impl PerfHeader {
     }
 }
 
-/// The attributes of the events, each with the place of its numbers.
+/// The attributes of the events, each with its ids.
 fn attributes(file: &File, length: u64, at: u64, size: u64, entry: u64) -> Vec<PerfAttribute> {
     let Some(bytes) = section(file, length, at, size) else { return Vec::new() };
     let entry = usize::try_from(entry).unwrap_or(0);
@@ -201,7 +201,7 @@ fn attributes(file: &File, length: u64, at: u64, size: u64, entry: u64) -> Vec<P
     parsed.collect()
 }
 
-/// A part of the file; `None` if it is not all there, or longer than anything that is read whole.
+/// A section of the file; `None` if it is incomplete, or longer than the limit.
 fn section(file: &File, length: u64, at: u64, size: u64) -> Option<Vec<u8>> {
     if size > MAX_SECTION_BYTES || at.checked_add(size)? > length {
         return None;

@@ -1,5 +1,5 @@
-//! Kernel addresses: where the kernel and its modules were, and what they are called, if the very kernel runs here, at the same
-//! place. Frames have addresses relative to the start of the kernel, as those of recordings.
+//! Kernel addresses: where the kernel and its modules were loaded, and their symbols if the same kernel runs here at
+//! the same address. Frames have addresses relative to the start of the kernel, as in recordings of `prof`.
 
 use super::record::MmapRecord;
 use crate::base::safe_text;
@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs::File;
 
-/// The kernel is loaded at a multiple of this: the bits below are the same at every boot.
+/// Load alignment of the kernel: the address bits below are the same at every boot.
 const LOAD_ALIGNMENT: u64 = 2 << 20;
 
-/// What perf calls the kernel.
+/// perf's name for the kernel.
 pub(super) const PERF_KERNEL: &[u8] = b"[kernel.kallsyms]";
 
 /// A part of the kernel.
@@ -31,7 +31,7 @@ struct KernelPart {
 #[derive(Debug, Default)]
 pub(super) struct PerfKernel {
     parts: BTreeMap<u64, KernelPart>,
-    /// Where its code begins.
+    /// Start of its code.
     start: Option<u64>,
     list: Option<File>,
     symbols: Option<KernelSymbols>,
@@ -42,12 +42,12 @@ pub(super) struct PerfKernel {
 }
 
 impl PerfKernel {
-    /// Its names are looked up in `list`, `/proc/kallsyms` as it was opened, if that is of the same kernel.
+    /// A kernel whose symbols are looked up in `list`, an open `/proc/kallsyms`, if that is of the same kernel.
     pub(super) fn new(list: Option<File>) -> Self {
         PerfKernel { list, ..PerfKernel::default() }
     }
 
-    /// It is of this release, and perhaps of this build.
+    /// Sets the release, and the build ID if known.
     pub(super) fn identify(&mut self, release: &str, build_id: &[u8]) {
         (self.release, self.build_id) = (release.to_owned(), build_id.to_vec());
     }
@@ -72,7 +72,7 @@ impl PerfKernel {
         self.frames.clear();
     }
 
-    /// The frame of an address.
+    /// The frame for a kernel address.
     pub(super) fn frame(&mut self, profile: &mut Profile, address: u64, is_return_address: bool) -> FrameId {
         if let Some(frame) = self.frames.get(&(address, is_return_address)) {
             return *frame;
@@ -108,7 +108,7 @@ impl PerfKernel {
         profile.symbols.set_locations(frame, vec![Location { function, ..Location::default() }]);
     }
 
-    /// The symbols of the running kernel, if it is the one of the file.
+    /// Loads the symbols of the running kernel, if it is the one of the file.
     fn load(&mut self) -> Option<KernelSymbols> {
         let start = self.start?;
         let running = rustix::system::uname();
@@ -120,13 +120,13 @@ impl PerfKernel {
             return None;
         }
         let symbols = KernelSymbols::load_from(self.list.take()?).ok()?;
-        // perf names the place of `_text`, which may lie a little before `_stext`.
+        // perf records the address of `_text`, which may be slightly below `_stext`.
         let shift = symbols.stext()?.checked_sub(start)?;
         (shift < LOAD_ALIGNMENT / 2).then_some(symbols)
     }
 }
 
-/// The build ID of the running kernel.
+/// Build ID of the running kernel.
 fn running_build_id() -> Option<Vec<u8>> {
     const NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
     let notes = std::fs::read("/sys/kernel/notes").ok()?;

@@ -1,8 +1,8 @@
-//! `perf.data`, as `perf record` writes it: files, and what it writes to a pipe (`-o -`); packed records (`-z`) too.
+//! `perf.data` as written by `perf record`: files, streams to a pipe (`-o -`), and compressed records (`-z`).
 //!
-//! Records are read one after the other and put in the order of time round by round, as perf does; what is kept of them is
-//! small and bounded. The file is parsed here and not by a library: those that there are allocate what a file claims, stop the
-//! program at some damaged records, and keep a file without rounds in memory.
+//! Records are read one by one and sorted by time round by round, as perf does; little is kept of them, within limits.
+//! The file is parsed here rather than by a library: the existing ones allocate what a file claims, panic at some
+//! damaged records, and keep files without rounds in memory.
 
 mod attributes;
 mod blocks;
@@ -26,7 +26,7 @@ use header::PerfHeader;
 use kernel::PerfKernel;
 use reader::PerfReader;
 
-/// The format.
+/// The import format.
 #[derive(Debug)]
 pub(super) struct PerfData;
 

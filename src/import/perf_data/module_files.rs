@@ -1,8 +1,8 @@
-//! Files that were mapped: which they are, and where their own addresses lie in a mapping.
+//! Mapped files: their identity, and how their own addresses relate to a mapping.
 //!
-//! Addresses are those of processes; a profile has those of the file. What lies between is known from the ELF headers of the file,
-//! if it is on this machine and the very one: by its build ID, or by its device and inode. Else the place in the file is taken,
-//! which linkers make the same as the address of code as a rule.
+//! Samples have process addresses; a profile has addresses relative to the file. The difference follows from the ELF
+//! headers of the file, if the same file is on this machine, identified by its build ID, or by device and inode.
+//! Otherwise the file offset is used, which usually equals the ELF address of code.
 
 use super::processes::PerfMapping;
 use super::record::{FileIdentity, MmapRecord};
@@ -17,37 +17,37 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 
-/// A file that was mapped.
+/// A mapped file.
 #[derive(Debug)]
 struct MappedFile {
-    /// As `prof` calls it.
+    /// `prof`'s name of the file.
     name: String,
     kind: ModuleKind,
     build_id: Vec<u8>,
     identity: Option<FileIdentity>,
-    /// Its row, by the process of generated code.
+    /// Module ids, by process for generated code.
     rows: FxHashMap<u32, ModuleId>,
 }
 
-/// Of a mapping of a file: what its start is among the file's own addresses.
+/// Address of a mapping's start in the address space of its file.
 type OwnStart = Option<u64>;
 
-/// What makes two mappings those of one file: path, build ID, and the file's place on disk where perf tells it.
+/// Identity of a mapped file: path, build ID, and device and inode if perf recorded them.
 type MappedFileKey = (Vec<u8>, Vec<u8>, Option<FileIdentity>);
 
-/// All of them.
+/// All mapped files.
 #[derive(Debug, Default)]
 pub(super) struct MappedFiles {
     files: Vec<MappedFile>,
     by_key: FxHashMap<MappedFileKey, u32>,
-    /// By file, offset and length.
+    /// Starts by file, offset and length.
     starts: FxHashMap<(u32, u64, u64), OwnStart>,
-    /// Files whose headers could not be had.
+    /// Files whose headers could not be read.
     pub(super) elsewhere: std::collections::BTreeSet<u32>,
 }
 
 impl MappedFiles {
-    /// The number of the file of a mapping.
+    /// The index of the file of a mapping.
     pub(super) fn number(&mut self, record: &MmapRecord<'_>, known: &BTreeMap<Vec<u8>, Vec<u8>>) -> u32 {
         let of_header = || known.get(record.path).map_or(&[][..], Vec::as_slice);
         let build_id = if record.build_id.is_empty() { of_header() } else { record.build_id };
@@ -68,7 +68,7 @@ impl MappedFiles {
         number
     }
 
-    /// The module of an address of the process `pid` in `mapping`, and the address there.
+    /// The module of an address of the process `pid` in `mapping`, and the module-relative address.
     pub(super) fn place(
         &mut self,
         tables: &mut Tables,
@@ -78,7 +78,7 @@ impl MappedFiles {
     ) -> (ModuleId, u64) {
         let kind = self.files[mapping.file as usize].kind;
         let address = match kind {
-            // It means nothing elsewhere.
+            // There is no file that the address could be relative to.
             ModuleKind::Jit | ModuleKind::Unknown => address,
             ModuleKind::Elf => self.address_in_file(mapping, address),
             _ => address - mapping.start,
@@ -110,7 +110,7 @@ impl MappedFiles {
         start.unwrap_or(mapping.file_offset).wrapping_add(within)
     }
 
-    /// What the start of `mapping` is among the addresses of its file, by the headers of that.
+    /// The start of `mapping` in the address space of its file, according to the ELF headers.
     fn own_start(&mut self, mapping: &PerfMapping) -> OwnStart {
         let file = &mut self.files[mapping.file as usize];
         let elf = open(&file.name, &file.build_id, file.identity)?;
@@ -122,13 +122,13 @@ impl MappedFiles {
     }
 }
 
-/// The file at `path`, if it is the one that was mapped.
+/// Opens the file at `path`, if it is the one that was mapped.
 fn open(path: &str, build_id: &[u8], identity: Option<FileIdentity>) -> Option<ElfImage> {
     let is_same = |facts: &std::fs::Metadata| {
         let device = (rustix::fs::major(facts.dev()), rustix::fs::minor(facts.dev()), facts.ino());
         !build_id.is_empty() || (identity == Some(device) && facts.ino() != 0)
     };
-    // Looked at first: to open a device may do something, and a file may name any.
+    // Checked before opening: a path can name any device, and opening one may have side effects.
     let facts = std::fs::metadata(path).ok()?;
     if !path.starts_with('/') || !facts.is_file() || !is_same(&facts) {
         return None;

@@ -1,4 +1,4 @@
-//! Processes and threads as the records tell of them: names, mappings.
+//! State of processes and threads from the records: names and mappings.
 
 use super::record::MmapRecord;
 use crate::base::safe_text;
@@ -8,25 +8,25 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Most mappings of all processes together that are kept.
+/// Most mappings that are kept, over all processes.
 const MAX_MAPPINGS: usize = 4 << 20;
 
-/// A mapping of code: where it ends, what it shows.
+/// A mapping of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PerfMapping {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) file_offset: u64,
-    /// Number among the files of modules.
+    /// Index of the mapped file.
     pub(super) file: u32,
 }
 
 /// An address space.
 #[derive(Debug, Default)]
 pub(super) struct AddressSpace {
-    /// By their start. Children share those of their parents until either changes.
+    /// Mappings by start. A child shares its parent's mappings until either changes.
     mappings: Rc<BTreeMap<u64, PerfMapping>>,
-    /// Frames of addresses; the flag is that of return addresses.
+    /// Frames by address; the flag is true for return addresses.
     pub(super) frames: FxHashMap<(u64, bool), FrameId>,
     pub(super) stacks: FxHashMap<Box<[u64]>, Option<StackId>>,
     /// Name of the process, and how often it has changed.
@@ -35,7 +35,7 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// The mapping that an address lies in.
+    /// The mapping that contains an address.
     pub(super) fn mapping(&self, address: u64) -> Option<PerfMapping> {
         let (_, mapping) = self.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some(*mapping)
@@ -46,7 +46,7 @@ impl AddressSpace {
         self.stacks.clear();
     }
 
-    /// Adds a mapping; what it covers of others is theirs no more. Returns how many more there are.
+    /// Adds a mapping and removes what it covers from others. Returns the change in the number of mappings.
     fn map(&mut self, mapping: PerfMapping) -> isize {
         self.forget();
         let mappings = Rc::make_mut(&mut self.mappings);
@@ -78,17 +78,17 @@ struct PerfThread {
     comm: String,
     generation: u32,
     has_exited: bool,
-    /// Its row, and the version of its process's name that it has.
+    /// Task, with the pid and the version of the process name that it was created for.
     task: Option<(TaskId, u32, u32)>,
 }
 
-/// All of them.
+/// All processes and threads.
 #[derive(Debug, Default)]
 pub(super) struct PerfProcesses {
     spaces: FxHashMap<u32, AddressSpace>,
     threads: FxHashMap<u32, PerfThread>,
     mappings: usize,
-    /// Mappings that are not kept.
+    /// Number of mappings that were not kept.
     pub(super) dropped: u64,
 }
 
@@ -98,7 +98,7 @@ impl PerfProcesses {
         self.spaces.entry(pid).or_default()
     }
 
-    /// Forgets the stacks of all processes, to bound memory.
+    /// Drops the remembered stacks of all processes, to bound memory.
     pub(super) fn forget_stacks(&mut self) {
         self.spaces.values_mut().for_each(|space| space.stacks.clear());
     }
@@ -118,7 +118,7 @@ impl PerfProcesses {
         self.mappings = self.mappings.saturating_add_signed(more);
     }
 
-    /// A thread has a name, or its process runs another program.
+    /// Names a thread; with `is_exec` its process runs another program.
     pub(super) fn name(&mut self, pid: u32, tid: u32, name: &[u8], is_exec: bool) {
         let comm = safe_text::from_bytes(name);
         let thread = self.threads.entry(tid).or_default();
@@ -136,7 +136,7 @@ impl PerfProcesses {
         }
     }
 
-    /// A thread has begun, with the name of the one that made it; a process also with its mappings.
+    /// Starts a thread with the name of its creator; a new process also inherits the mappings.
     pub(super) fn fork(&mut self, pid: u32, parent: u32, tid: u32, parent_tid: u32) {
         let comm = self.threads.get(&parent_tid).map_or(String::new(), |thread| thread.comm.clone());
         let thread = self.threads.entry(tid).or_default();
@@ -157,7 +157,7 @@ impl PerfProcesses {
         }
     }
 
-    /// The row of a thread under its present name.
+    /// The task of a thread under its current name.
     pub(super) fn task(&mut self, intake: &mut Intake<'_>, pid: u32, tid: u32) -> TaskId {
         let space = self.spaces.entry(pid).or_default();
         let thread = self.threads.entry(tid).or_default();
@@ -178,7 +178,7 @@ impl PerfProcesses {
         task
     }
 
-    /// The name of the process of a number.
+    /// The name of a process.
     pub(super) fn process_name(&self, pid: u32) -> Option<&str> {
         self.spaces.get(&pid).map(|space| space.comm.as_str()).filter(|comm| !comm.is_empty())
     }

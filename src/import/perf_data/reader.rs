@@ -1,4 +1,4 @@
-//! What each record does to the profile.
+//! Applies each record to the profile.
 
 use super::attributes::PerfAttribute;
 use super::blocks::RawRecord;
@@ -21,7 +21,7 @@ use perf_event_open_sys::bindings;
 use rustc_hash::FxHashMap;
 use zstd::stream::raw::{Decoder, Operation};
 
-/// Records of perf itself.
+/// Record types of perf itself.
 mod own_record {
     pub(super) const ATTRIBUTE: u32 = 64;
     pub(super) const FINISHED_ROUND: u32 = 68;
@@ -32,11 +32,11 @@ mod own_record {
     pub(super) const PACKED_2: u32 = 83;
 }
 
-/// Of an update of an event: its name.
+/// Type of an event update that changes the name.
 const UPDATE_NAME: u64 = 2;
-/// What is unpacked at a time, bytes.
+/// Size of the buffer for decompression, bytes.
 const UNPACK_BYTES: usize = 256 << 10;
-/// Addresses of stacks that are remembered, over all processes.
+/// Most stack addresses that are remembered, over all processes.
 const MAX_REMEMBERED: usize = 8 << 20;
 
 /// Reads records into a profile.
@@ -44,7 +44,7 @@ pub(super) struct PerfReader<'i, 'w> {
     intake: &'i mut Intake<'w>,
     header: PerfHeader,
     by_id: FxHashMap<u64, usize>,
-    /// Where the number of the event is in samples, if that matters.
+    /// Offset of the event id in samples, if there is more than one event.
     id_place: Option<usize>,
     events: Vec<Option<EventId>>,
     sorter: RecordSorter,
@@ -88,7 +88,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         reader
     }
 
-    /// Takes over what the header says; through a pipe it comes piece by piece.
+    /// Applies the header; through a pipe it arrives in pieces.
     fn take_header(&mut self) {
         let header = &self.header;
         self.by_id = (header.attributes.iter().enumerate())
@@ -120,12 +120,12 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         self.intake.note(note);
     }
 
-    /// Bytes that follow the record, which are no records.
+    /// Takes the number of bytes to skip after the record, which hold no records.
     pub(super) fn bytes_to_skip(&mut self) -> u64 {
         std::mem::take(&mut self.to_skip)
     }
 
-    /// Takes the next record of the file.
+    /// Processes the next record of the file.
     pub(super) fn record(&mut self, record: RawRecord<'_>) -> Result<(), ImportError> {
         match record.kind {
             own_record::PACKED => self.unpack(record.body),
@@ -150,7 +150,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         Ok(())
     }
 
-    /// Takes the records in a packed one; the last of them may end in the next.
+    /// Processes the records in a compressed one; the last of them may continue in the next.
     fn unpack(&mut self, packed: &[u8]) -> Result<(), ImportError> {
         let mut unpacker = match self.unpacker.take() {
             Some(unpacker) => unpacker,
@@ -162,7 +162,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             let Ok(status) = unpacker.run_on_buffers(rest, &mut part) else {
                 self.intake.note("packed records are damaged: those after that are missing");
                 self.unpacked.clear();
-                // What depends on what came before cannot be unpacked any more.
+                // Later data depend on these bytes, so they cannot be decompressed any more.
                 return self.bad();
             };
             rest = &rest[status.bytes_read..];
@@ -228,7 +228,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         Ok(())
     }
 
-    /// An event, of what comes through a pipe.
+    /// Adds an event from a stream through a pipe.
     fn attribute(&mut self, body: &[u8]) {
         const MAX_EVENTS: usize = 1 << 12;
         let Some((mut attribute, length)) = PerfAttribute::parse(body) else {
@@ -268,7 +268,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         self.sorter.add_sample(sample.time_ns, kept, sample.chain.unwrap_or_default());
     }
 
-    /// Takes records whose turn it is.
+    /// Processes sorted records.
     fn take(&mut self, batch: RecordBatch) -> Result<(), ImportError> {
         for &(time_ns, _, record) in &batch.entries {
             match record {
@@ -304,14 +304,14 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         }
     }
 
-    /// The event of an attribute, from its first sample on.
+    /// The event of an attribute, created at its first sample.
     fn event(&mut self, at: usize) -> EventId {
         if let Some(event) = self.events[at] {
             return event;
         }
         let attribute = &self.header.attributes[at];
         let kind = of_perf(&attribute.name, true);
-        // Off-CPU events of perf are samples with a period of waiting, not waits with a reason.
+        // perf's off-CPU events are samples whose period is the time waited; they have no reason.
         let period = if attribute.is_frequency { 0 } else { attribute.rate };
         if kind == EventKind::ON_CPU {
             let rate =
@@ -345,7 +345,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
     }
 
     fn stack(&mut self, sample: &KeptSample, chain: &[u64]) -> Option<StackId> {
-        // What has no chain is known by its address.
+        // A sample without a callchain is identified by its address.
         let alone = [sample.ip, u64::from(sample.mode)];
         let key = if chain.is_empty() { &alone[..] } else { chain };
         let space = self.processes.space(sample.pid);
@@ -371,7 +371,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         stack
     }
 
-    /// Takes what is left, and says what is missing.
+    /// Processes the remaining records, and adds notes on what is missing.
     pub(super) fn finish(mut self) -> Result<(), ImportError> {
         let batch = self.sorter.take_all();
         self.take(batch)?;

@@ -1,19 +1,19 @@
-//! Records that are no samples: what was mapped, called, started and lost.
+//! Records other than samples: mappings, names, forks, exits and losses.
 
 use super::bytes::{ByteCursor, until_zero};
 use perf_event_open_sys::bindings;
 
-/// The bits of `misc` that say where a record is of.
+/// The bits of `misc` that tell kernel from user mode.
 pub(super) const MISC_MODE: u16 = 7;
 pub(super) const MISC_KERNEL: u16 = 1;
-/// Of mappings: of data, by an older record; the build ID is there in place of the inode.
+/// In mappings: the older record type is for data; or the build ID replaces the inode.
 const MISC_DATA: u16 = 1 << 13;
 const MISC_BUILD_ID: u16 = 1 << 14;
-/// Of names: the program was replaced.
+/// In names: the process called exec.
 const MISC_EXEC: u16 = 1 << 13;
 const PROTECTION_EXECUTE: u32 = 4;
 
-/// What identifies a file on the machine that it was mapped on: device and inode.
+/// Identity of a file on the machine where it was mapped: device and inode.
 pub(super) type FileIdentity = (u32, u32, u64);
 
 /// A mapping of code.
@@ -29,7 +29,7 @@ pub(super) struct MmapRecord<'a> {
     pub(super) is_kernel: bool,
 }
 
-/// What a record says.
+/// Contents of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SideRecord<'a> {
     Mmap(MmapRecord<'a>),
@@ -48,14 +48,14 @@ pub(super) enum SideRecord<'a> {
     Exit {
         tid: u32,
     },
-    /// Of the event with that number, if it is known.
+    /// Lost records of the event with this id, if known.
     Lost {
         id: Option<u64>,
         count: u64,
     },
 }
 
-/// Whether records of this kind have a place among samples.
+/// Whether records of this type are sorted along with samples.
 pub(super) fn is_wanted(kind: u32) -> bool {
     matches!(
         kind,
@@ -70,7 +70,7 @@ pub(super) fn is_wanted(kind: u32) -> bool {
 }
 
 impl<'a> SideRecord<'a> {
-    /// What a record says; `None` of other kinds, of mappings of data, and of damaged ones.
+    /// Parses a record; `None` for other types, for mappings of data, and for damaged records.
     pub(super) fn parse(kind: u32, misc: u16, body: &'a [u8]) -> Option<Self> {
         let mut cursor = ByteCursor(body);
         match kind {

@@ -1,10 +1,10 @@
-//! What a sample holds, field after field in the kernel's order (perf_event_open(2)).
+//! The fields of a sample, in the kernel's order (perf_event_open(2)).
 
 use super::attributes::PerfAttribute;
 use super::bytes::ByteCursor;
 use perf_event_open_sys::bindings;
 
-/// What is taken of a sample.
+/// The fields of a sample that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PerfSample<'a> {
     pub(super) ip: u64,
@@ -13,21 +13,21 @@ pub(super) struct PerfSample<'a> {
     pub(super) time_ns: Option<u64>,
     pub(super) cpu: u32,
     pub(super) period: Option<u64>,
-    /// Addresses of eight bytes, leaf first, with marks of what follows.
+    /// Callchain as eight-byte words, leaf first, with context markers.
     pub(super) chain: Option<&'a [u8]>,
-    /// The instruction pointer of user code, where registers of it are there.
+    /// User instruction pointer, if user registers were recorded.
     pub(super) user_ip: Option<u64>,
-    /// Its stack was copied, to be walked later.
+    /// Whether the user stack was copied, to be unwound later.
     pub(super) has_stack_copy: bool,
 }
 
-/// Number of the instruction pointer among perf's registers of the processor that a file is from.
+/// Index of the instruction pointer among perf's registers on the architecture of the file.
 fn ip_register(architecture: &str) -> u32 {
     if architecture.starts_with("aarch64") { 32 } else { 8 }
 }
 
 impl<'a> PerfSample<'a> {
-    /// The sample in `body`; `None` if it is cut or damaged.
+    /// Parses the sample in `body`; `None` if it is cut or damaged.
     pub(super) fn parse(body: &'a [u8], attribute: &PerfAttribute, architecture: &str) -> Option<Self> {
         let mut cursor = ByteCursor(body);
         let mut sample = PerfSample::default();
@@ -67,7 +67,7 @@ impl<'a> PerfSample<'a> {
         Some(sample)
     }
 
-    /// What is wanted of the fields after the call chain.
+    /// Parses the fields after the callchain that are used.
     fn after_chain(&mut self, cursor: &mut ByteCursor<'_>, attribute: &PerfAttribute, ip: u32) -> Option<()> {
         if !attribute.has(bindings::PERF_SAMPLE_REGS_USER) {
             return Some(());
@@ -97,7 +97,7 @@ impl<'a> PerfSample<'a> {
     }
 }
 
-/// Passes over counters that were read with the sample.
+/// Skips counter values that were read with the sample.
 fn skip_read(cursor: &mut ByteCursor<'_>, format: u64) -> Option<()> {
     let has = |bit: u32| format & u64::from(bit) != 0;
     let times = [bindings::PERF_FORMAT_TOTAL_TIME_ENABLED, bindings::PERF_FORMAT_TOTAL_TIME_RUNNING];

@@ -1,14 +1,14 @@
-//! Records in the order of time.
+//! Sorts records by time.
 //!
-//! perf writes the records of each CPU in order, one CPU after the other, in rounds. What is older than everything of the round
-//! before cannot be preceded by anything still to come.
+//! perf writes the records of each CPU in order, one CPU after the other, in rounds. At the end of a round, no record
+//! still to come can be older than the latest one of the round before.
 
 use super::record::MISC_MODE;
 
-/// What is kept at most before some of it is passed on, bytes: of a file without rounds.
+/// Most bytes that are kept before some records are passed on, which happens in a file without rounds.
 const MAX_PENDING_BYTES: usize = 64 << 20;
 
-/// What is kept of a sample.
+/// The part of a sample that is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptSample {
     pub(super) attribute: u32,
@@ -16,33 +16,33 @@ pub(super) struct KeptSample {
     pub(super) tid: u32,
     pub(super) cpu: u16,
     pub(super) is_timed: bool,
-    /// Those of [`MISC_MODE`].
+    /// The bits of [`MISC_MODE`].
     pub(super) mode: u16,
     pub(super) period: u64,
     pub(super) ip: u64,
     pub(super) user_ip: Option<u64>,
-    /// Range of the addresses.
+    /// Range of its addresses in the batch.
     chain: (usize, usize),
 }
 
-/// A record that waits for its turn.
+/// A record that is waiting to be sorted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PendingRecord {
     Sample(KeptSample),
     Other { kind: u32, misc: u16, body: (usize, usize) },
 }
 
-/// Records with what they refer to.
+/// Records with the data they refer to.
 #[derive(Debug, Default)]
 pub(super) struct RecordBatch {
-    /// With their times, and the order in which they were met.
+    /// Time, order of arrival, and record.
     pub(super) entries: Vec<(u64, u64, PendingRecord)>,
     words: Vec<u64>,
     bytes: Vec<u8>,
 }
 
 impl RecordBatch {
-    /// The addresses of a sample.
+    /// The callchain of a sample.
     pub(super) fn chain(&self, sample: &KeptSample) -> &[u64] {
         &self.words[sample.chain.0..sample.chain.1]
     }
@@ -78,20 +78,20 @@ impl RecordBatch {
     }
 }
 
-/// Puts records in order.
+/// Sorts records.
 #[derive(Debug, Default)]
 pub(super) struct RecordSorter {
     pending: RecordBatch,
-    /// Kept for its memory.
+    /// An empty batch that is reused for its capacity.
     spare: RecordBatch,
     order: u64,
-    /// The latest time so far, and that of the round before.
+    /// The latest time so far, and at the end of the round before.
     latest: u64,
     latest_before: u64,
 }
 
 impl RecordSorter {
-    /// Adds a sample with the addresses of its stack.
+    /// Adds a sample with its callchain.
     pub(super) fn add_sample(&mut self, time: Option<u64>, mut sample: KeptSample, chain: &[u8]) {
         let time = self.noted(time);
         sample.mode &= MISC_MODE;
@@ -99,7 +99,7 @@ impl RecordSorter {
         self.pending.add_sample(time, self.order, sample, words);
     }
 
-    /// Adds another record. Without a time it is of before everything else.
+    /// Adds another record. Without a time it sorts before everything else.
     pub(super) fn add_other(&mut self, time: Option<u64>, kind: u32, misc: u16, body: &[u8]) {
         let time = self.noted(time);
         self.pending.add_other(time, self.order, kind, misc, body);
@@ -112,18 +112,18 @@ impl RecordSorter {
         time
     }
 
-    /// Whether so much is kept that some has to be passed on.
+    /// Whether so much is pending that some has to be passed on.
     pub(super) fn is_full(&self) -> bool {
         self.pending.held_bytes() > MAX_PENDING_BYTES
     }
 
-    /// Ends a round; returns what nothing can precede any more.
+    /// Ends a round; returns the records that nothing can precede any more.
     pub(super) fn end_round(&mut self) -> RecordBatch {
         let until = std::mem::replace(&mut self.latest_before, self.latest);
         self.take(|time| time <= until)
     }
 
-    /// The older half, whatever comes.
+    /// Takes the older half, whatever may still come.
     pub(super) fn take_half(&mut self) -> RecordBatch {
         let entries = &mut self.pending.entries;
         let middle = entries.len() / 2;
@@ -134,7 +134,7 @@ impl RecordSorter {
         self.take(|time| time <= until)
     }
 
-    /// Everything that is left.
+    /// Takes everything that is left.
     pub(super) fn take_all(&mut self) -> RecordBatch {
         self.take(|_| true)
     }
@@ -159,7 +159,7 @@ impl RecordSorter {
         batch
     }
 
-    /// Takes back a batch that was dealt with.
+    /// Takes back a batch after it was processed.
     pub(super) fn recycle(&mut self, mut batch: RecordBatch) {
         batch.clear();
         self.spare = batch;
@@ -167,7 +167,7 @@ impl RecordSorter {
 }
 
 impl KeptSample {
-    /// One without addresses yet.
+    /// A sample without its callchain.
     pub(super) fn of(
         sample: &super::sample::PerfSample<'_>,
         attribute: usize,
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn records_come_in_order_of_time_round_by_round() {
         let mut sorter = RecordSorter::default();
-        // The rounds of perf's own example.
+        // The rounds in perf's own example.
         for (round, due) in [
             (vec![1, 2, 2, 3, 4], vec![]),
             (vec![3, 4, 5, 5, 6, 7], vec![1, 2, 2, 3, 3, 4, 4]),

@@ -1,20 +1,20 @@
-//! A line of a frame: `ADDRESS NAME+OFFSET (MODULE)`, without the address where perf was told so.
+//! A frame line: `ADDRESS NAME+OFFSET (MODULE)`, without the address if the options of perf omit it.
 
-/// What it says. Texts are foreign.
+/// Contents of a frame line. Texts are foreign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FrameLine<'a> {
     pub(super) address: Option<u64>,
-    /// Without the offset.
+    /// Name without the offset.
     pub(super) name: &'a [u8],
     offset: Option<u64>,
-    /// Empty where it is not known.
+    /// Module; empty if unknown.
     pub(super) module: &'a [u8],
-    /// It stands before the frame that it was inlined into.
+    /// Whether it is inlined into the frame that follows.
     pub(super) is_inlined: bool,
 }
 
 impl<'a> FrameLine<'a> {
-    /// The facts of a line; `None` when it is no such line.
+    /// Parses a frame line; `None` if it is not one.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let line = line.trim_ascii();
         let (before, module) = match line.strip_suffix(b")") {
@@ -22,7 +22,7 @@ impl<'a> FrameLine<'a> {
                 let open = opening(inside)?;
                 (inside[..open].trim_ascii(), &inside[open + 1..])
             }
-            // Without the module there is an address.
+            // A line without a module must have an address.
             None => (line, &b""[..]),
         };
         let (address, name) = match before.iter().position(u8::is_ascii_whitespace) {
@@ -41,26 +41,26 @@ impl<'a> FrameLine<'a> {
         Some(FrameLine { address, name, offset, module, is_inlined })
     }
 
-    /// Whether it is a line of source, as perf has them after a frame: `main.c:12`.
+    /// Whether it is a source line, which perf prints after a frame: `main.c:12`.
     pub(super) fn is_source_line(line: &[u8]) -> bool {
         let line = line.trim_ascii();
         let colon = line.iter().rposition(|&byte| byte == b':');
         colon.is_some_and(|at| at > 0 && line[at + 1..].iter().all(u8::is_ascii_digit))
     }
 
-    /// Of a frame without a name, the address in `module` where the text has one. `None` of a frame that has a name.
+    /// `None` for a frame with a name; for an unnamed one the address in `module`, if the text has it.
     pub(super) fn unnamed(&self, module: &str) -> Option<Option<u64>> {
         if self.name.is_empty() || self.name == b"[unknown]" {
             return Some(None);
         }
-        // `prof export` writes code without a name as the module and the place in it.
+        // `prof export` writes unnamed code as the module with an offset.
         let file = module.rsplit('/').next().unwrap_or(module);
         let is_module = !file.is_empty() && self.name == file.as_bytes();
         self.offset.filter(|_| is_module).map(Some)
     }
 }
 
-/// Where the bracket opens that the end of `text` is in: names of modules may have brackets of their own.
+/// Position of the parenthesis that opens the one at the end of `text`; names of modules may contain parentheses.
 fn opening(text: &[u8]) -> Option<usize> {
     let mut depth = 1;
     for (at, byte) in text.iter().enumerate().rev() {
@@ -84,7 +84,7 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
 }
 
-/// The name, and the `+0x1f` at its end.
+/// Splits a name from the `+0x1f` at its end.
 fn without_offset(name: &[u8]) -> (&[u8], Option<u64>) {
     let plus = name.iter().rposition(|&byte| byte == b'+');
     let offset =

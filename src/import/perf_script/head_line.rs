@@ -1,6 +1,6 @@
-//! The first line of an event: `comm pid/tid [cpu] time: period event:`, of which any part may be missing but the first.
+//! The first line of an event: `comm pid/tid [cpu] time: period event:`, where every part but the first is optional.
 
-/// What it says. Texts are foreign.
+/// Contents of a head line. Texts are foreign.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct HeadLine<'a> {
     pub(super) comm: &'a [u8],
@@ -10,11 +10,11 @@ pub(super) struct HeadLine<'a> {
     pub(super) time_ns: Option<u64>,
     pub(super) period: Option<u64>,
     pub(super) event: Option<&'a [u8]>,
-    /// What follows the event.
+    /// Text after the event.
     pub(super) rest: &'a [u8],
 }
 
-/// A word of a line and where it ends.
+/// A word of a line, with its position.
 #[derive(Debug, Clone, Copy)]
 struct HeadWord<'a> {
     text: &'a [u8],
@@ -22,14 +22,14 @@ struct HeadWord<'a> {
     end: usize,
 }
 
-/// Words of the line that are looked at: names have few.
+/// Most words of a line that are considered, since names have few.
 const MAX_WORDS: usize = 32;
 
 impl<'a> HeadLine<'a> {
-    /// The facts of a line; `None` when it is no such line.
+    /// Parses a head line; `None` if it is not one.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let words = words(line);
-        // The name may have blanks, and even numbers: what tells where it ends is what follows.
+        // The name may contain blanks and even numbers, so its end is found by what follows.
         let is_before_time =
             |words: &[HeadWord<'_>]| words.first().is_some_and(|word| is_cpu_or_time(word.text));
         let ids = |follows: &dyn Fn(&[HeadWord<'_>]) -> bool| {
@@ -51,7 +51,7 @@ impl<'a> HeadLine<'a> {
             rest = &rest[1..];
         }
         let is_time = |word: &HeadWord<'_>| time_ns(word.text).is_some();
-        // Flags of interrupts and the like stand before the time.
+        // Interrupt flags and the like come before the time.
         let at = rest.iter().take(3).position(is_time);
         if let Some(at) = at {
             head.time_ns = time_ns(rest[at].text);
@@ -96,7 +96,7 @@ fn number(text: &[u8]) -> Option<u64> {
     text.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-/// The number of a process; perf writes -1 where it has none.
+/// A process or thread id; perf writes -1 if there is none.
 fn id(text: &[u8]) -> Option<u32> {
     match text {
         b"-1" => Some(0),
@@ -104,20 +104,20 @@ fn id(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// `12` or `12/34`.
+/// Whether the text is `12` or `12/34`.
 fn is_ids(text: &[u8]) -> bool {
     let mut parts = text.split(|&byte| byte == b'/');
     let are_ids = parts.by_ref().take(2).all(|part| id(part).is_some());
     are_ids && parts.next().is_none()
 }
 
-/// Whether these words can stand after the numbers of a thread.
+/// Whether these words can follow the ids of a thread.
 fn follows_ids(words: &[HeadWord<'_>]) -> bool {
     let starts_facts = |word: &HeadWord<'_>| is_cpu_or_time(word.text) || is_event(word.text);
     match words {
         [] => true,
         [first, ..] if starts_facts(first) => true,
-        // A period, or flags of interrupts.
+        // A period, or interrupt flags.
         [_, second, ..] => starts_facts(second),
         [_] => false,
     }
@@ -127,17 +127,17 @@ fn is_cpu_or_time(text: &[u8]) -> bool {
     cpu(text).is_some() || time_ns(text).is_some()
 }
 
-/// `cycles:`, `cycles:u:`, `sched:sched_switch:`.
+/// Whether the text is an event: `cycles:`, `cycles:u:`, `sched:sched_switch:`.
 fn is_event(text: &[u8]) -> bool {
     text.len() > 1 && text.ends_with(b":") && text.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// `[003]`.
+/// The CPU in `[003]`.
 fn cpu(text: &[u8]) -> Option<u16> {
     number(text.strip_prefix(b"[")?.strip_suffix(b"]")?).filter(|_| text.len() > 2)?.try_into().ok()
 }
 
-/// `12.345678:`.
+/// The time in `12.345678:`, ns.
 fn time_ns(text: &[u8]) -> Option<u64> {
     let text = text.strip_suffix(b":")?;
     let dot = text.iter().position(|&byte| byte == b'.')?;

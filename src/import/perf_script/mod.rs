@@ -1,7 +1,7 @@
-//! The text of `perf script`, with any of the fields that `-F` takes, and of `prof export --format perf-script`.
+//! The text of `perf script`, with any fields of `-F`, and of `prof export --format perf-script`.
 //!
-//! An event is a line of facts, then a line for each frame, leaf first, then an empty line. Frames that were inlined stand
-//! before the one that they were inlined into, with `(inlined)` in place of the module.
+//! An event is a head line, then a line per frame, leaf first, then an empty line. Inlined frames come before the one
+//! they are inlined into, with `(inlined)` in place of the module.
 
 mod frame_line;
 mod head_line;
@@ -21,11 +21,11 @@ use frame_line::FrameLine;
 use head_line::HeadLine;
 use rustc_hash::FxHashMap;
 
-/// The format.
+/// The import format.
 #[derive(Debug)]
 pub(super) struct PerfScriptInput;
 
-/// Most lines of one event that are kept.
+/// Most lines of an event that are kept.
 const MAX_LINES: usize = 1 << 16;
 
 impl Importer for PerfScriptInput {
@@ -39,7 +39,7 @@ impl Importer for PerfScriptInput {
 
     fn recognises(&self, head: &[u8]) -> bool {
         let mut lines = head.split(|&byte| byte == b'\n');
-        // perf script has comments before the first event with --header.
+        // With --header, comments come before the first event.
         let first = lines.by_ref().find(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"));
         let Some(first) = first.filter(|_| !head.contains(&0)) else { return false };
         let head_line = HeadLine::parse(first);
@@ -87,11 +87,11 @@ struct OpenEvent {
     cpu: u16,
     weight: u64,
     is_wait: bool,
-    /// Leaf first.
+    /// Frames, leaf first.
     frames: Vec<FrameId>,
-    /// Lines of functions that are inlined into a frame that is still to come.
+    /// Lines of functions that are inlined into the next frame.
     inlined: Vec<u8>,
-    /// Why the thread waited, where the first line said so.
+    /// Reason of the wait, if the first frame line gives it.
     reason: Option<Reason>,
     lines: usize,
 }
@@ -100,10 +100,10 @@ struct ScriptReader<'i, 'w> {
     intake: &'i mut Intake<'w>,
     open: Option<OpenEvent>,
     frames: NamedFrames,
-    /// By the lines of a frame.
+    /// Frames by their lines.
     known: FxHashMap<Vec<u8>, FrameId>,
     events: FxHashMap<(Vec<u8>, bool), EventId>,
-    /// The name of each process: that of its first thread.
+    /// Name of each process: that of its first thread.
     processes: FxHashMap<u32, String>,
     tasks: FxHashMap<(Vec<u8>, u32, u32), TaskId>,
     bad_lines: u64,
@@ -174,7 +174,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
             reason: None,
             lines: 0,
         };
-        // Without a call chain the only frame is on the same line.
+        // Without a callchain, the only frame is on the same line.
         if let Some(frame) = FrameLine::parse(head.rest) {
             open.frames.push(self.frame(head.rest, &[frame]));
         }
@@ -190,7 +190,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
         }
         let comm = safe_text::from_bytes(head.comm);
         if pid == tid {
-            // The name of the process is that of its first thread; what was seen before keeps the one of then.
+            // The process is named after its first thread; earlier tasks keep the name they had.
             self.processes.insert(pid, comm.clone());
         }
         let process = self.processes.entry(pid).or_insert_with(|| comm.clone()).clone();
@@ -254,7 +254,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
         let module_name = safe_text::from_bytes(last.module);
         let profile = &mut self.intake.profile;
         let (module, space) = self.frames.module(profile, &module_name, &[]);
-        // What has no module and is that high can only be the kernel.
+        // An address this high without a module can only be in the kernel.
         let is_high = last.module.is_empty() && last.address.is_some_and(|address| address >= 1 << 63);
         let space = if is_high { FrameSpace::Kernel } else { space };
         let mut functions: Vec<NamedLocation> = (group.iter())
@@ -262,7 +262,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
             .collect();
         let mut address = last.address;
         match last.unnamed(&module_name) {
-            // Only its place in the module is known: it is named after that.
+            // Only its offset in the module is known: an unnamed frame is shown as that.
             Some(Some(offset)) => {
                 address = Some(offset);
                 functions.clear();
@@ -297,7 +297,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
     }
 }
 
-/// Why a thread waited, by the frame at the leaf of its stack: `[lock]`.
+/// The reason of a wait from the leaf frame: `[lock]`.
 fn reason_of(name: &[u8]) -> Option<Reason> {
     let word = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
     Reason::ALL.into_iter().find(|reason| reason.label().as_bytes() == word)

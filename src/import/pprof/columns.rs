@@ -1,21 +1,21 @@
-//! Which value of a sample belongs to which event.
+//! Maps the values of a sample to events.
 
 use super::tables::PprofTables;
 use crate::import::event_kinds::counted;
 use crate::import::intake::Intake;
 use crate::profile::{EventId, EventKind, Unit};
 
-/// One value of each sample.
+/// A value of each sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImportColumn {
     pub(super) event: EventId,
-    /// Its place among the values.
+    /// Index of the value.
     pub(super) value: usize,
-    /// That of the number of samples it is of.
+    /// Index of the value with the number of samples.
     pub(super) samples: Option<usize>,
-    /// Its values are numbers of samples themselves.
+    /// Whether the values are numbers of samples themselves.
     pub(super) is_samples: bool,
-    /// What one of it is in the unit of the event.
+    /// Factor from the unit of the value to that of the event.
     pub(super) scale: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn columns(tables: &PprofTables<'_>, intake: &mut Intake<'_>) -> Vec<
     let types: Vec<(String, String)> =
         tables.sample_types.iter().map(|kind| (tables.text(kind.kind), tables.text(kind.unit))).collect();
     let has = |name: &str| types.iter().any(|(found, _)| found == name);
-    // What prof exports as `wall` is the sum of the two.
+    // In exports of prof, `wall` is the sum of the two.
     let is_sum = |name: &str| name == "wall" && has("cpu") && has("off_cpu");
     let mut columns = Vec::new();
     let mut samples = None;
@@ -47,7 +47,7 @@ pub(super) fn columns(tables: &PprofTables<'_>, intake: &mut Intake<'_>) -> Vec<
             (intake.profile.meta.requested_hz, intake.profile.meta.effective_hz) = (hz, hz);
         }
         let is_time = kind.unit == Unit::Nanoseconds;
-        // What is counted one by one is no estimate, as far as is known.
+        // An event without a period is assumed to count exactly, rather than to be an estimate.
         let period = if period == 0 && !is_time { 1 } else { period };
         let event = intake.event(kind, &format!("{name} in {unit}"), period);
         columns.push(ImportColumn { event, value, samples: of_it, is_samples, scale });
@@ -55,12 +55,12 @@ pub(super) fn columns(tables: &PprofTables<'_>, intake: &mut Intake<'_>) -> Vec<
     columns
 }
 
-/// Whether a type says how many samples there are of the next one.
+/// Whether a type is the number of samples of the next one.
 fn is_number_of_samples(name: &str) -> bool {
     matches!(name, "samples" | "sample" | "waits" | "contentions")
 }
 
-/// The kind of event of a type, and what one of its unit is in that of the event.
+/// The event kind of a type, and the factor from its unit to that of the event.
 fn kind_of(name: &str, unit: &str) -> (EventKind, u64) {
     let (known, scale) = match unit {
         "nanoseconds" | "ns" => (Unit::Nanoseconds, 1),

@@ -1,8 +1,8 @@
-//! The fields of a protobuf message one after the other, of a file that may end anywhere.
+//! The fields of a protobuf message, one by one, in a file that may end anywhere.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// Numbers of the fields of pprof's `Profile`.
+/// Field numbers of pprof's `Profile`.
 pub(super) mod field {
     pub(in crate::import::pprof) const SAMPLE_TYPE: u32 = 1;
     pub(in crate::import::pprof) const SAMPLE: u32 = 2;
@@ -17,22 +17,22 @@ pub(super) mod field {
     pub(in crate::import::pprof) const COMMENT: u32 = 13;
 }
 
-/// The highest number of a field that a profile may have: there are fifteen, and some to come.
+/// Largest field number that is accepted: the format has fifteen, and this leaves room for new ones.
 const MAX_FIELD: u32 = 31;
 
-/// What a field holds.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message. Ends where the rest is no field.
+/// Iterator over the fields of a message. Ends where the rest is not a field.
 #[derive(Debug)]
 pub(super) struct PprofFields<'a> {
     rest: &'a [u8],
     length: usize,
-    /// What was met is no field of a profile, rather than one that is cut.
+    /// Whether it ended at something that is not a field of a profile, rather than at a truncated field.
     pub(super) is_foreign: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'a> PprofFields<'a> {
         PprofFields { rest: message, length: message.len(), is_foreign: false }
     }
 
-    /// Bytes up to where it ended, when that is before the end of the message.
+    /// Offset where it ended, if that is before the end of the message.
     pub(super) fn cut_at(&self) -> Option<usize> {
         (!self.rest.is_empty()).then(|| self.length - self.rest.len())
     }
@@ -68,7 +68,7 @@ impl<'a> Iterator for PprofFields<'a> {
                 rest = after;
                 WireValue::Bytes(bytes)
             }
-            // A profile has none of the other kinds.
+            // No field of a profile has another wire type.
             _ => {
                 self.is_foreign = true;
                 return None;

@@ -1,4 +1,4 @@
-//! Locations as frames.
+//! Turns locations into frames.
 
 use super::tables::PprofTables;
 use crate::import::named_frames::{FramePlace, NamedFrames, NamedLocation};
@@ -6,15 +6,15 @@ use crate::profile::{FrameId, Profile};
 use crate::report::pprof_messages::{PprofLocation, PprofMapping};
 use rustc_hash::FxHashMap;
 
-/// Functions of one location that are kept: files may have up to 512.
+/// Most functions of a location that are kept: files may have up to 512.
 const MAX_FUNCTIONS: usize = 500;
 
-/// The frames of locations.
+/// Frames of locations.
 #[derive(Debug, Default)]
 pub(super) struct PprofFrames {
     known: FxHashMap<u64, FrameId>,
     frames: NamedFrames,
-    /// Locations that samples have and the file has not.
+    /// Number of locations that samples refer to but the file lacks.
     pub(super) missing: u64,
 }
 
@@ -61,7 +61,7 @@ fn functions(tables: &PprofTables<'_>, location: &PprofLocation) -> Vec<NamedLoc
     functions
 }
 
-/// The bytes of a build ID in hexadecimal digits; none of anything else, such as Go's own.
+/// The bytes of a hexadecimal build ID; empty for anything else, such as Go's own IDs.
 fn build_id(text: &[u8]) -> Vec<u8> {
     let digits: Option<Vec<u8>> =
         text.iter().map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8)).collect();
@@ -73,7 +73,7 @@ fn build_id(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The address inside of the module: that in its file, which linkers make the same as the ELF address of code as a rule.
+/// The module-relative address: the file offset, which usually equals the ELF address of code.
 fn address_in(mapping: Option<&PprofMapping>, address: u64) -> u64 {
     match mapping {
         Some(mapping) if mapping.limit > mapping.start => {

@@ -1,8 +1,9 @@
-//! pprof's `profile.proto`, packed by gzip or plain, of any language's profiler.
+//! pprof's `profile.proto`, gzipped or plain, from a profiler of any language.
 //!
-//! Each type of samples becomes an event: `cpu` in units of time the running time, `off_cpu` waits, others events of their own
-//! name and unit. A type that is the number of samples of the next one (`samples`, `waits`, `contentions`) says how many
-//! samples a row is. What a file refers to stands behind its samples, so that it is unpacked into memory, up to a limit.
+//! Each sample type becomes an event: `cpu` in a unit of time is running time, `off_cpu` is waits, and others are
+//! events with their own name and unit. A type that is the number of samples of the next one (`samples`, `waits`,
+//! `contentions`) gives the number of samples of a row. The tables come after the samples that refer to them, so the
+//! file is unpacked into memory, up to a limit.
 
 mod columns;
 mod fields;
@@ -26,16 +27,16 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use tables::PprofTables;
 
-/// Most bytes that are unpacked of one file.
+/// Most bytes that are unpacked.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// Comments of a file that are kept.
+/// Most comments of a file that are kept.
 const MAX_COMMENTS: usize = 8;
 
-/// Keys of labels that are said not to be kept.
+/// Most keys of dropped labels that are listed.
 const MAX_KEYS: usize = 8;
 
-/// The format.
+/// The import format.
 #[derive(Debug)]
 pub(super) struct PprofInput;
 
@@ -86,15 +87,15 @@ struct PprofReader<'i, 'w, 'a> {
     columns: Vec<ImportColumn>,
     frames: PprofFrames,
     tasks: FxHashMap<SampleThread, TaskId>,
-    /// The name of what was profiled.
+    /// Name of the profiled program.
     program: String,
-    /// Keys of labels that are not kept.
+    /// Keys of labels that are dropped.
     dropped_keys: BTreeSet<String>,
     negative: u64,
     bad_samples: u64,
 }
 
-/// What the labels of a sample say of its thread, by numbers of strings.
+/// The thread of a sample according to its labels, as string indices and ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct SampleThread {
     thread: i64,
@@ -136,7 +137,7 @@ impl<'i, 'w, 'a> PprofReader<'i, 'w, 'a> {
         Ok(())
     }
 
-    /// What was profiled, when and how.
+    /// Reads what was profiled, when and how.
     fn facts(&mut self) {
         let tables = &self.tables;
         self.intake.duration_ns = u64::try_from(tables.duration_ns).ok().filter(|ns| *ns > 0);
@@ -175,7 +176,7 @@ impl<'i, 'w, 'a> PprofReader<'i, 'w, 'a> {
             }
             let stack = *stack.get_or_insert_with(|| self.stack(sample));
             let weight = value.saturating_mul(column.scale);
-            // Many counts of one are as many samples.
+            // A count of N is N samples.
             let samples = if column.is_samples { value } else { samples };
             let seen = Observation { time_ns: None, task, stack, weight, cpu: 0, samples, reason };
             self.intake.push(column.event, &seen)?;

@@ -1,4 +1,4 @@
-//! What samples refer to: strings, functions, locations and mappings.
+//! The tables that samples refer to: strings, functions, locations and mappings.
 
 use super::fields::{PprofFields, WireValue, field};
 use crate::base::safe_text;
@@ -19,12 +19,12 @@ pub(super) struct PprofTables<'a> {
     pub(super) period_type: Option<ValueType>,
     pub(super) period: i64,
     pub(super) comments: Vec<i64>,
-    /// Bytes that could be read, when that is not all.
+    /// Number of readable bytes, if the file is truncated or damaged.
     pub(super) cut_at: Option<usize>,
 }
 
 impl<'a> PprofTables<'a> {
-    /// Those of a file. Messages that make no sense are left out.
+    /// Reads the tables of a file. Invalid messages are left out.
     pub(super) fn of(all: &'a [u8]) -> Self {
         let mut tables = PprofTables::default();
         let mut fields = PprofFields::new(all);
@@ -72,12 +72,12 @@ impl<'a> PprofTables<'a> {
         }
     }
 
-    /// A string as it is; empty when there is none of this number.
+    /// The bytes of a string; empty if the index is invalid.
     pub(super) fn bytes(&self, number: i64) -> &'a [u8] {
         usize::try_from(number).ok().and_then(|number| self.strings.get(number).copied()).unwrap_or_default()
     }
 
-    /// The same as text.
+    /// A string as text; empty if the index is invalid.
     pub(super) fn text(&self, number: i64) -> String {
         safe_text::from_bytes(self.bytes(number))
     }
@@ -90,7 +90,7 @@ impl<'a> PprofTables<'a> {
         self.functions.get(&id)
     }
 
-    /// The mapping of a location: the one that it names, or the one that it lies in.
+    /// The mapping of a location: the one it refers to, or else the one that contains its address.
     pub(super) fn mapping(&self, location: &PprofLocation) -> Option<&PprofMapping> {
         let address = location.address;
         match location.mapping {

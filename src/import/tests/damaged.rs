@@ -1,4 +1,4 @@
-//! Cut at every length and with every bit flipped, files of all formats are imported in part or refused: nothing else.
+//! Files of all formats, truncated at every length and with every bit flipped, are either imported in part or refused.
 
 use super::perf_file::{file, import_file, piped, records};
 use super::*;
@@ -41,7 +41,7 @@ fn pprof_has_events_numbers_and_inlined_functions() {
     assert_eq!((profile.known_duration_ns(), profile.meta.target.as_str()), (Some(5_000_000), "app"));
 }
 
-/// All files that are damaged below, and how each is imported.
+/// Imports the bytes of a file.
 type ImportOf = fn(&[u8]) -> Result<(Profile, Imported), ImportError>;
 fn files() -> Vec<(&'static str, Vec<u8>, ImportOf)> {
     let of_bytes: ImportOf = |bytes| import_bytes(bytes, &ImportOptions::default());
@@ -54,7 +54,7 @@ fn files() -> Vec<(&'static str, Vec<u8>, ImportOf)> {
     ]
 }
 
-/// Nothing else may come of it.
+/// Whether the result is one of the allowed ones.
 fn is_told(result: &Result<(Profile, Imported), ImportError>) -> bool {
     matches!(result, Ok(_) | Err(ImportError::Foreign(_) | ImportError::NoSamples(_) | ImportError::Read(_)))
 }
@@ -81,7 +81,7 @@ fn every_flipped_bit_is_told() {
     }
 }
 
-/// Lengths and numbers at their largest, at every place.
+/// Sets eight bytes at every offset to the largest values, for lengths and counts.
 #[test]
 fn the_largest_numbers_are_told() {
     for (name, bytes, import) in files() {

@@ -1,4 +1,4 @@
-//! Files of each format, whole, cut and damaged. Comparisons with the tools themselves are in `tests/imports`.
+//! Files of each format: complete, truncated and damaged. Comparisons with the tools themselves are in `tests/imports`.
 
 mod damaged;
 mod perf_file;
@@ -8,7 +8,7 @@ use super::*;
 use crate::profile::{self, Profile};
 use std::io::Cursor;
 
-/// Folded stacks with everything that they may have.
+/// Folded stacks with all features of the format.
 const FOLDED: &str =
     "# comment\nworker (tid 7);main;work;inner_[i];read_[k] 3\nworker (tid 7);main;work 2\nother;main 1\n";
 
@@ -33,7 +33,7 @@ app 10/12 [000] 5.600000:   1000 off-cpu:
 
 ";
 
-/// Imports `bytes` as from a pipe.
+/// Imports `bytes` as if from a pipe.
 fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Result<(Profile, Imported), ImportError> {
     import_source(ImportSource::of_stream(Cursor::new(bytes.to_vec())), options)
 }
@@ -46,7 +46,7 @@ fn import_source(source: ImportSource, options: &ImportOptions) -> Result<(Profi
     Ok((profile, imported))
 }
 
-/// The sum of an event's weights, its rows counted as the samples that they are, and the texts of its stacks.
+/// Total weight of an event, its number of samples with merged rows expanded, and the texts of its stacks.
 fn event(profile: &Profile, name: &str) -> (u64, u64, Vec<String>) {
     let event = profile.events.iter().find(|event| event.kind().name == name).expect(name);
     let stacks = event.samples().map(|sample| {

@@ -1,11 +1,11 @@
-//! Small perf.data files, made here.
+//! Small perf.data files, generated here.
 
 use super::*;
 use crate::profile::{FrameSpace, counter};
 use std::fs::File;
 use std::io::Write;
 
-/// Bits of what samples hold: address, thread, time, CPU, period, chain.
+/// Sample fields: address, thread, time, CPU, period, callchain.
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 5;
 
 fn words(words: &[u64]) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn halves(pair: [u32; 2]) -> Vec<u8> {
     pair.iter().flat_map(|half| half.to_le_bytes()).collect()
 }
 
-/// A record: its header, then its parts, filled up to eight bytes.
+/// A record: its header and its parts, padded to eight bytes.
 pub(super) fn record(kind: u32, misc: u16, parts: &[&[u8]]) -> Vec<u8> {
     let mut body = parts.concat();
     body.resize(body.len().next_multiple_of(8), 0);
@@ -41,9 +41,9 @@ fn sample(time: u64, chain: &[u64]) -> Vec<u8> {
     record(9, 2, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// The records of a process of two threads; the last samples are out of order.
+/// The records of a process with two threads; the last samples are out of order.
 pub(super) fn records() -> Vec<u8> {
-    // Thread, time, CPU of records that are no samples.
+    // Thread, time and CPU at the end of records other than samples.
     let id = |time| [halves([10, 11]), words(&[time]), halves([1, 0])].concat();
     let text = |text: &str| {
         let mut bytes = text.as_bytes().to_vec();
@@ -90,20 +90,20 @@ pub(super) fn records() -> Vec<u8> {
 
 fn attribute() -> Vec<u8> {
     let mut bytes = halves([1, 112]);
-    // The CPU's clock, every 250 us, with thread and time in all records.
+    // A CPU clock event every 250 µs, with thread and time in all records.
     bytes.extend(words(&[0, 250_000, SAMPLE_TYPE, 0, 1 << 18, 0, 0]));
     bytes.resize(112, 0);
     bytes
 }
 
-/// A whole file around `records`.
+/// A complete file with these records.
 pub(super) fn file(records: &[u8]) -> Vec<u8> {
     const HEADER: u64 = 104;
     let attributes_at = HEADER;
     let data_at = attributes_at + 128;
     let mut bytes = b"PERFILE2".to_vec();
     bytes.extend(words(&[HEADER, 128, attributes_at, 128, data_at, records.len() as u64, 0, 0]));
-    // Release and version.
+    // Features: release and version.
     bytes.extend(words(&[1 << 4 | 1 << 5, 0, 0, 0]));
     bytes.extend(attribute());
     bytes.extend(words(&[0, 0]));
@@ -120,7 +120,7 @@ pub(super) fn file(records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What perf writes to a pipe.
+/// The stream that perf writes to a pipe.
 pub(super) fn piped(records: &[u8]) -> Vec<u8> {
     [b"PERFILE2".to_vec(), words(&[16]), record(64, 0, &[&attribute()]), records.to_vec()].concat()
 }
@@ -135,7 +135,7 @@ pub(super) fn import_file(bytes: &[u8]) -> Result<(Profile, Imported), ImportErr
     )
 }
 
-/// What the records come to.
+/// Checks the imported records.
 fn check(profile: &Profile) {
     let on_cpu =
         profile.events.iter().find(|event| event.kind().name == "on-cpu").expect("the clock is time");
@@ -178,7 +178,7 @@ fn packed_records_are_the_same() {
     let halves: Vec<u8> = packed
         .chunks(packed.len().div_ceil(2))
         .flat_map(|part| {
-            // Without padding, which would be taken for what is packed.
+            // Without padding, which would be taken for compressed data.
             let mut record = 81u32.to_le_bytes().to_vec();
             record.extend(0u16.to_le_bytes());
             record.extend((part.len() as u16 + 8).to_le_bytes());
