@@ -1,18 +1,18 @@
-//! Raw names to names for people.
+//! Turning raw symbol names into readable ones.
 
 use std::borrow::Cow;
 
-/// Longer raw names are shown as they are, bytes.
+/// Length in bytes above which raw names are shown as they are.
 const MAX_RAW_BYTES: usize = 4 << 10;
-/// Names that would become longer than this are shown raw, bytes.
+/// Length in bytes above which a demangled name is shown raw instead.
 const MAX_NAME_BYTES: usize = 8 << 10;
 
-/// The readable form of a symbol: C++ and Rust (legacy and v0) names demangled, Rust hashes, symbol
-/// versions (`@@GLIBC_2.2.5`) and ThinLTO marks (`.llvm.123`) left out.
+/// The readable form of a symbol: C++ and Rust (legacy and v0) names are demangled, and Rust hashes, symbol versions
+/// (`@@GLIBC_2.2.5`) and ThinLTO marks (`.llvm.123`) left out.
 ///
-/// Only names that begin as mangled names do (`_Z`, `__Z`, `_R`) are demangled, so that C functions called
-/// `f`, `i` or `v` keep their names. What a compiler split off a function (`.cold`, `.part.0`,
-/// `.constprop.0`) stays visible. A name that cannot be demangled is returned as it is.
+/// Only names that begin as mangled names do (`_Z`, `__Z`, `_R`) are demangled, so that C functions called `f`, `i` or
+/// `v` keep their names. Suffixes for parts that a compiler split off a function (`.cold`, `.part.0`, `.constprop.0`)
+/// stay visible. A name that cannot be demangled is returned as it is.
 pub(crate) fn demangle(raw: &str) -> Cow<'_, str> {
     if raw.len() > MAX_RAW_BYTES {
         return Cow::Borrowed(raw);
@@ -33,7 +33,7 @@ fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R")
 }
 
-/// The name without symbol version, and what to show after it: `@plt` is kept.
+/// The name without symbol version, and the suffix to show after it: `@plt` is kept.
 fn split_version(raw: &str) -> (&str, &str) {
     match raw.find('@') {
         None | Some(0) => (raw, ""),
@@ -67,7 +67,7 @@ fn demangle_mangled(name: &str) -> Option<String> {
         _ => None,
     };
     demangled(name).or_else(|| {
-        // Some suffixes of compilers are not part of the mangling grammar.
+        // Some compiler suffixes are not part of the mangling grammar.
         let (base, clone) = name.split_at(name.find('.')?);
         demangled(base).map(|readable| format!("{readable} [clone {clone}]"))
     })

@@ -1,13 +1,13 @@
-//! Why nothing at all could be said about a module.
+//! Errors that leave a module or symbol list without any names.
 
 use crate::base::memory_budget::Refused;
 use crate::elf::ElfError;
 
-/// Why a file or list could not be used as a source of names.
+/// Why a file or list cannot be used as a source of names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SymbolError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The ELF file, or a table of it, cannot be used.
@@ -16,22 +16,22 @@ pub enum SymbolError {
     /// A list is larger than [`super::limits::NamingLimits`] allow.
     #[error("{what} of {size} bytes or entries is over the limit of {limit}")]
     TooBig {
-        /// The list.
+        /// Name of the list.
         what: &'static str,
-        /// Its size.
+        /// Size of the list.
         size: u64,
-        /// The limit.
+        /// Limit for that size.
         limit: u64,
     },
-    /// A file of split DWARF is of another build.
+    /// A split DWARF file is from another build.
     #[error("it holds unit {found:016x}, not {wanted:016x}")]
     OtherUnit {
-        /// The DWO ID of its first unit.
+        /// DWO ID of the file's first unit.
         found: u64,
-        /// The one that the module names.
+        /// DWO ID that the module names.
         wanted: u64,
     },
-    /// There is no memory for it.
+    /// There is not enough memory.
     #[error(transparent)]
     NoMemory(#[from] Refused),
     /// Time ran out, or the work was asked to stop.

@@ -1,9 +1,9 @@
 //! Kernel symbols: the lines of `/proc/kallsyms`.
 //!
 //! A line is `ADDRESS TYPE NAME` with an optional `[MODULE]` after a tab; BPF programs have module `bpf`.
-//! There are no sizes. A function reaches to the next symbol of any kind, data too; before a border (the
-//! end of the kernel's text, another module) it reaches a few pages at most, because what
-//! lies after the last function of a module is not listed.
+//! There are no sizes. A function reaches to the next symbol of any kind, data too; before a border (the end of the
+//! kernel's text, another module) it reaches a few pages at most, because the list does not say what follows the last
+//! function of a module.
 
 use super::error::SymbolError;
 use super::limits::NamingLimits;
@@ -19,7 +19,7 @@ const MAX_LAST_FUNCTION_BYTES: u64 = 16 << 10;
 /// How far any function outside of the kernel proper may reach, bytes: trampolines without a symbol lie
 /// between modules and BPF programs.
 const MAX_MODULE_FUNCTION_BYTES: u64 = 256 << 10;
-/// Longest line that is looked at, bytes. The kernel's own names have up to 512.
+/// Length in bytes to which lines are cut. The kernel's own names have up to 512.
 const MAX_LINE_BYTES: usize = 1 << 10;
 /// Addresses below this are not kernel code but per-CPU offsets and absolute symbols.
 const LOWEST_KERNEL_ADDRESS: u64 = 1 << 63;
@@ -41,7 +41,7 @@ struct KernelRow {
     address: u64,
     /// First byte of the name in `names`.
     name: u32,
-    /// Length of the name, bytes; 0: data, only the end of what comes before.
+    /// Length of the name, bytes; 0 for data, which only ends the symbol before it.
     name_len: u16,
     /// Index in `modules`; 0 is the kernel itself.
     module: u16,
@@ -61,7 +61,7 @@ pub(crate) struct KernelSymbols {
     recent: Recent,
 }
 
-/// Where the addresses looked up last lie among the rows: a recording meets the same few hundred again and again.
+/// A cache of the last lookups: a recording meets the same few hundred addresses again and again.
 #[derive(Debug, Clone, Default)]
 struct Recent {
     /// Address, and the number of rows that begin at or below it.
@@ -75,7 +75,7 @@ impl Recent {
         Recent { slots: vec![Cell::new((0, 0)); Self::SLOTS] }
     }
 
-    /// What `find` finds for `address`, or found lately.
+    /// The cached result for `address`, else that of `find`.
     fn or_find(&self, address: u64, find: impl FnOnce() -> usize) -> usize {
         // 2^64 divided by the golden ratio spreads the upper bits; the top ten select the slot.
         let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
@@ -93,35 +93,35 @@ impl Recent {
 
 impl KernelSymbols {
     /// Reads `/proc/kallsyms`.
-    ///
     /// # Errors
-    /// [`SymbolError::KernelRestricted`] when addresses are hidden from this process, else as
+    /// Returns [`SymbolError::KernelRestricted`] when addresses are hidden from this process, else the same as
     /// [`KernelSymbols::parse`].
     pub(crate) fn load() -> Result<Self, SymbolError> {
         Self::load_from(Self::open()?)
     }
 
-    /// Opens `/proc/kallsyms`: what it shows depends on the rights of who opens it, not of who reads it.
+    /// Opens `/proc/kallsyms`: the addresses shown depend on the rights of the process that opens it, not of the one
+    /// that reads it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Fails when it cannot be opened.
     pub(crate) fn open() -> std::io::Result<File> {
         File::open("/proc/kallsyms")
     }
 
-    /// Reads `/proc/kallsyms`.
+    /// Reads the symbols from an opened `/proc/kallsyms`.
     ///
     /// # Errors
-    /// As [`KernelSymbols::load`].
+    /// The same as for [`KernelSymbols::load`].
     pub(crate) fn load_from(file: File) -> Result<Self, SymbolError> {
         Self::parse(BufReader::with_capacity(1 << 18, file), &NamingLimits::default())
     }
 
-    /// Reads lines of the form of `/proc/kallsyms`. Lines of another form are passed over.
+    /// Reads lines in the format of `/proc/kallsyms`. Malformed lines are skipped.
     ///
     /// # Errors
-    /// When reading fails, when no kernel address is listed, when all are zero, and when there are more
-    /// than [`NamingLimits::max_symbols`].
+    /// Fails when reading fails, when no kernel address is listed, when all are zero, and when there are more than
+    /// [`NamingLimits::max_symbols`].
     pub(crate) fn parse(mut reader: impl BufRead, limits: &NamingLimits) -> Result<Self, SymbolError> {
         let mut builder = KernelBuilder::default();
         let mut line = Vec::new();
@@ -138,18 +138,18 @@ impl KernelSymbols {
         builder.finish()
     }
 
-    /// Where the functions lie that every wait goes through (`__sched`): stacks of waiting threads leave them out, as
-    /// the kernel's own do.
+    /// The address range of the functions that every wait goes through (`__sched`): stacks of waiting threads leave
+    /// them out, as the kernel's own stacks do.
     pub(crate) fn scheduler_text(&self) -> Option<std::ops::Range<u64>> {
         self.scheduler_text.clone()
     }
 
-    /// Address of the first byte of the kernel's text, by which recordings of one boot can be related.
+    /// Address of the first byte of the kernel's text, by which recordings from the same boot can be matched.
     pub(crate) fn stext(&self) -> Option<u64> {
         self.stext
     }
 
-    /// The lowest known address of a module, named with its brackets, by which addresses in it can be related.
+    /// The lowest known address of a module, named with its brackets, by which addresses in it can be matched.
     pub(crate) fn module_start(&self, name: &str) -> Option<u64> {
         let module = self.modules.iter().skip(1).position(|known| known == name)? + 1;
         self.rows.iter().find(|row| usize::from(row.module) == module).map(|row| row.address)
@@ -160,7 +160,7 @@ impl KernelSymbols {
         self.rows.iter().filter(|row| row.name_len > 0).count()
     }
 
-    /// The function that `address` lies in; `None` where no listed function can be.
+    /// The function around `address`; `None` where no listed function can be.
     pub(crate) fn lookup(&self, address: u64) -> Option<KernelSymbol<'_>> {
         let find = || self.rows.partition_point(|row| row.address <= address);
         let after = self.recent.or_find(address, find);
@@ -197,7 +197,7 @@ struct KernelLine<'a> {
     address: u64,
     kind: u8,
     name: &'a str,
-    /// Without brackets.
+    /// Module name without brackets.
     module: Option<&'a str>,
 }
 
@@ -213,11 +213,11 @@ impl<'a> KernelLine<'a> {
     }
 }
 
-/// A row before the best of each address is chosen.
+/// A row, before the best symbol of each address is chosen.
 #[derive(Debug, Clone, Copy)]
 struct FoundSymbol {
     row: KernelRow,
-    /// Lower is better: function before data, then global, weak, local.
+    /// Preference, lower is better: function before data, then global, weak, local.
     rank: u8,
 }
 
@@ -260,7 +260,7 @@ impl KernelBuilder {
             .push(FoundSymbol { row: KernelRow { address: line.address, name, name_len, module }, rank });
     }
 
-    /// Index of a module, from 1.
+    /// Index of a module, counted from 1.
     fn module(&mut self, module: &str) -> u16 {
         if let Some(&id) = self.module_ids.get(module) {
             return id;
@@ -268,7 +268,7 @@ impl KernelBuilder {
         if self.modules.is_empty() {
             self.modules.push("[kernel]".to_owned());
         }
-        // A kernel has hundreds of modules. A forged list with more puts the rest into the last one.
+        // A kernel has hundreds of modules. If a forged list has more, the rest are counted as the last one.
         let Ok(id) = u16::try_from(self.modules.len()) else { return u16::MAX };
         self.modules.push(format!("[{module}]"));
         self.module_ids.insert(module.to_owned(), id);
@@ -362,7 +362,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
             (0xffffffff8100003f, Some(("__do_one_alias", None))),
             (0xffffffff81000040, Some(("do_two", None))),
             (0xffffffff8100008f, Some(("do_last", None))),
-            // After the text, however near.
+            // Just past the end of the text.
             (0xffffffff81000090, None),
             (0xffffffff81000091, None),
             (0xffffffff81200004, None),
@@ -371,7 +371,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
             (0xffffffffbfffffff, None),
             (0xffffffffc0000000, Some(("nft_open", Some("[nf_tables]")))),
             (0xffffffffc00002ff, Some(("nft_walk", Some("[nf_tables]")))),
-            // Data of the module, and what lies after it.
+            // Data of the module, and what follows it.
             (0xffffffffc0000300, None),
             (0xffffffffc000ffff, None),
             (0xffffffffc0010fff, Some(("ext4_read", Some("[ext4]")))),

@@ -1,15 +1,15 @@
-//! Limits on what is read, unpacked and followed in a foreign file.
+//! Limits for reading, unpacking and following references in foreign files.
 
 use crate::elf::ElfLimits;
 use std::time::Duration;
 
 /// Limits for one module (one ELF file with its debug file) or one symbol list.
 ///
-/// The defaults let every program pass that a distribution ships; what lies beyond is skipped and
+/// The defaults are large enough for any program that a distribution ships; anything beyond them is skipped and
 /// reported (see [`super::elf_names::resolve::ModuleNames::problem`]), never read half-way.
 #[derive(Debug, Clone)]
 pub struct NamingLimits {
-    /// For reading the file.
+    /// Limits for reading the ELF file.
     pub elf: ElfLimits,
     /// Entries of one symbol table, and symbols of the kernel.
     pub max_symbols: u64,
@@ -17,15 +17,15 @@ pub struct NamingLimits {
     pub(crate) max_name_bytes: usize,
     /// Functions at one address, inlined ones included; the outermost is always kept.
     pub(crate) max_inline_depth: usize,
-    /// How many times the bytes read of each debug section may be read again for one unit. Honest files need two or
+    /// How many times the bytes read of each debug section may be read again for one unit. Real files need two or
     /// three; a file whose entries all refer to the same long list would need thousands.
     pub(crate) max_rereads: u64,
     /// Bytes of a perf map.
     pub(crate) max_perf_map_bytes: u64,
     /// Entries of a perf map.
     pub(crate) max_perf_map_entries: usize,
-    /// Wall time for the DWARF of one module, if the deadline is not sooner. Addresses not reached by then get
-    /// symbol-table names.
+    /// Wall time for the DWARF of one module, if the deadline is not sooner. Addresses not reached by then get names
+    /// from the symbol table.
     pub(crate) max_time: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Default for NamingLimits {
     }
 }
 
-/// At most `max` bytes of `text`, whole characters.
+/// At most `max` bytes of `text`, cut between characters.
 pub(crate) fn cut_text(text: &str, max: usize) -> &str {
     match text.char_indices().map(|(at, letter)| at + letter.len_utf8()).take_while(|&end| end <= max).last()
     {

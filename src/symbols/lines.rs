@@ -1,8 +1,8 @@
-//! Lines of text of bounded length, whatever the reader holds.
+//! Reading lines of bounded length, whatever the reader holds.
 
 use std::io::BufRead;
 
-/// Reads one line without its newline into `line`, cut to `max` bytes. False at the end.
+/// Reads one line without its newline into `line`, cut to `max` bytes. Returns false at the end.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, max: usize) -> std::io::Result<bool> {
     line.clear();
     let mut any = false;

@@ -3,9 +3,9 @@
 //! Pure functions over opened files and buffers: ELF symbol tables, DWARF lines and inline chains, the
 //! kernel's symbol list, JIT maps and dumps, and demangling. Knows nothing of samples or profiles.
 //!
-//! Everything read here was written by a stranger. Sizes are checked before they are trusted, work is
-//! bounded by [`NamingLimits`], a deadline and a memory budget, and what cannot be named for sure is left unnamed: an address never gets
-//! the name of the function next to it.
+//! Everything read here is untrusted. Sizes are checked before they are used, work is bounded by [`NamingLimits`], a
+//! deadline and a memory budget, and an address that cannot be named for sure is left unnamed: it never gets the name
+//! of the function next to it.
 
 mod debug_files;
 mod demangle;

@@ -1,10 +1,10 @@
 //! Sorting that can be stopped: a file of sixteen million symbols takes seconds.
 
-/// Elements that are sorted or merged between two questions whether to go on.
+/// Elements sorted or merged between two calls of `may_go_on`.
 const STEP: usize = 1 << 16;
 
-/// Sorts by `key`. `None`, and the elements in any order, as soon as `may_go_on` says no. More than [`STEP`] elements are
-/// copied once.
+/// Sorts by `key`. Returns `None`, with the elements in any order, as soon as `may_go_on` returns false. More than
+/// [`STEP`] elements are copied once.
 pub(super) fn sort_by_key<T: Copy, K: Ord>(
     list: &mut Vec<T>,
     key: impl Fn(&T) -> K,

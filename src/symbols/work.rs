@@ -1,24 +1,24 @@
-//! What looking names up in one module may take: time, memory, reads and stack.
+//! Limits on the resources for name lookups in one module: time, memory, reads and stack.
 //!
-//! addr2line walks entries with recursion and follows references without counting. Neither can be
-//! bounded from outside, but all of it reads: so the reader of sections itself refuses to go on when a section was
-//! read too many times over, the time is up, memory is refused, or the stack has grown too deep. The refusal
-//! is an ordinary "unexpected end", which ends the walk.
+//! addr2line walks entries recursively and follows references without counting. Neither can be bounded from outside,
+//! but both need to read: so the reader of sections itself fails when a section was read too many times over, the time
+//! is up, memory is refused, or the stack has grown too deep. The failure looks like an ordinary "unexpected end",
+//! which ends the walk.
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reads between two looks at the clock.
+/// Reads between two checks of the clock.
 const READS_PER_TICK: u32 = 1 << 14;
-/// Bytes of stack that a walk may use; the thread that walks must have [`THREAD_STACK_BYTES`].
+/// Bytes of stack that a walk may use; the thread of the walk must have [`THREAD_STACK_BYTES`].
 const MAX_STACK_BYTES: usize = 6 << 20;
-/// Stack of a thread that walks DWARF.
+/// Stack size of a thread that walks DWARF.
 pub(super) const THREAD_STACK_BYTES: usize = 8 << 20;
 /// Memory is reserved in steps of this many bytes.
 const RESERVE_STEP: u64 = 1 << 20;
-/// Bytes of strings that may be copied for one unit: names of files, mostly.
+/// Bytes of strings that may be copied for one unit: mostly names of files.
 const MAX_COPIED_BYTES: u64 = 32 << 20;
 
 /// The limits of one module, shared by all of its sections. Only one thread works on a module at a time.
@@ -26,7 +26,7 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 pub(super) struct Work {
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
-    /// Address of a local variable near the start of the stack of the thread that works; 0: not counted.
+    /// Address of a local variable near the start of the working thread's stack; 0: not checked.
     stack_base: AtomicUsize,
     until_tick: AtomicU32,
     copied: AtomicU64,
@@ -49,14 +49,14 @@ pub(super) enum WorkRefusal {
     Late,
     /// Too many reads, too many copies, or too deep a recursion.
     Spent,
-    /// No memory.
+    /// There was no memory.
     Memory(Refused),
-    /// The file could not be read, or not be unpacked.
+    /// The file could not be read or unpacked.
     Damaged,
 }
 
 impl Work {
-    /// Work that draws on `budget`. Waits until the deadline for its first reservation of memory.
+    /// Makes limits that draw on `budget`. Waits until the deadline for the first reservation of memory.
     pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
         Ok(Arc::new(Work {
@@ -78,7 +78,7 @@ impl Work {
         self.begin_unit();
     }
 
-    /// Begins with another unit of DWARF: forgets that something was refused to the one before, unless it was time.
+    /// Begins another unit of DWARF: clears any refusal of the unit before, except for the time limit.
     pub(super) fn begin_unit(&self) {
         self.is_spent.store(false, Ordering::Relaxed);
         self.is_damaged.store(false, Ordering::Relaxed);
@@ -92,12 +92,12 @@ impl Work {
         self.stack_base.store(std::ptr::from_ref(&here).addr(), Ordering::Relaxed);
     }
 
-    /// Does not count the stack any more.
+    /// Stops counting the stack.
     pub(super) fn end_stack(&self) {
         self.stack_base.store(0, Ordering::Relaxed);
     }
 
-    /// Why something was refused since the last start, if it was.
+    /// Why a read was refused since the last start, if one was.
     pub(super) fn refusal(&self) -> Option<WorkRefusal> {
         if self.is_late.load(Ordering::Relaxed) {
             return Some(WorkRefusal::Late);
@@ -121,7 +121,7 @@ impl Work {
         late.load(Ordering::Relaxed)
     }
 
-    /// Looks at the clock once in a while; true while reading may go on.
+    /// Checks the clock once in a while; returns true while reading may go on.
     #[inline]
     pub(super) fn may_read(&self) -> bool {
         // A load and a store, not one operation: only one thread works at a time.
@@ -167,7 +167,7 @@ impl Work {
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, WorkMemory> {
-        // The numbers are never left half changed.
+        // The numbers are never left half changed by a panic.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl Work {
         let mut memory = self.memory();
         let used = memory.used.saturating_add(bytes);
         if let Some(more) = used.checked_sub(memory.reservation.bytes()).filter(|more| *more > 0) {
-            // Whole steps if there is room for them.
+            // Reserve whole steps if there is room for them.
             let result = (memory.reservation.grow(more.next_multiple_of(RESERVE_STEP)))
                 .or_else(|_| memory.reservation.grow(more));
             if let Err(refused) = result {
@@ -195,7 +195,7 @@ impl Work {
     }
 }
 
-/// Memory of one thing, which is given back when that is dropped.
+/// Memory taken for one thing, given back on drop.
 #[derive(Debug)]
 pub(super) struct Charge {
     work: Arc<Work>,
@@ -209,7 +209,7 @@ impl Charge {
         Ok(Charge { work: Arc::clone(work), bytes: AtomicU64::new(bytes) })
     }
 
-    /// Nothing yet.
+    /// A charge of no bytes.
     pub(super) fn none(work: &Arc<Work>) -> Self {
         Charge { work: Arc::clone(work), bytes: AtomicU64::new(0) }
     }
@@ -221,7 +221,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Gives back what is above `bytes`.
+    /// Gives back all above `bytes`.
     pub(super) fn shrink_to(&mut self, bytes: u64) {
         let held = self.bytes.get_mut();
         let back = held.saturating_sub(bytes);
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(budget.used_bytes(), RESERVE_STEP);
         charge.add(10).unwrap();
         assert_eq!((budget.used_bytes(), work.used_bytes()), (2 * RESERVE_STEP, RESERVE_STEP + 10));
-        // What is left is less than a step.
+        // Less than a step is left.
         charge.add(2 * RESERVE_STEP + 80).unwrap();
         assert_eq!(work.refusal(), None);
         let refused = charge.add(11).unwrap_err();

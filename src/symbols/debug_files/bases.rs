@@ -1,4 +1,4 @@
-//! The folders that debug files are looked for in, and how a file is opened in them: never out of the root of a process, and
+//! The folders where debug files are looked for, and opening a file in them: never outside the root of a process, and
 //! never anything but a regular file.
 
 use crate::base::{failure, privilege};
@@ -9,28 +9,28 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Roots of file systems, and folders that the user has named.
+/// Roots of file systems, and folders named by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bases {
-    /// What the process of the module sees as `/`, then what we do.
+    /// Root directory of the module's process, then our own.
     pub(super) roots: Vec<PathBuf>,
-    /// What the user has named.
+    /// Folders named by the user.
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// What came of opening a file.
+/// Result of opening a file.
 #[derive(Debug)]
 pub(super) enum OpenedPath {
     /// A regular file.
     File(Arc<File>),
-    /// Nothing is there.
+    /// There is no such file.
     Nothing,
-    /// Something is there that cannot be used.
+    /// There is something at the path that cannot be used.
     Unusable(String),
 }
 
 impl Bases {
-    /// For a process that sees `root` as `/`.
+    /// Makes the list of folders for a process whose root directory is `root`.
     pub(crate) fn new(root: &Path, folders: &[PathBuf]) -> Self {
         let mut roots = vec![root.to_owned()];
         if root != Path::new("/") {
@@ -40,7 +40,7 @@ impl Bases {
     }
 }
 
-/// Opens `path` below `root`; links are followed, but never out of it.
+/// Opens `path` below `root`; links are followed, but never out of `root`.
 pub(super) fn open_inside(root: &Path, path: &Path) -> OpenedPath {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(root) = rustix::fs::open(root, flags, Mode::empty()) else { return OpenedPath::Nothing };
@@ -48,16 +48,16 @@ pub(super) fn open_inside(root: &Path, path: &Path) -> OpenedPath {
     regular(openat2(root, path, PLACE, Mode::empty(), resolve))
 }
 
-/// Opens a file in a folder that the user has named, with the user's own rights. Links may lead anywhere: what they lead to
-/// is used only if it is the debug file that is wanted.
+/// Opens a file in a folder named by the user, with the user's own rights. Links may lead anywhere: their target is
+/// used only if it is the debug file looked for.
 pub(super) fn open_named(path: &Path) -> OpenedPath {
     privilege::as_user(|| regular(openat2(CWD, path, PLACE, Mode::empty(), ResolveFlags::NO_MAGICLINKS)))
 }
 
-/// Finds a file without opening it: to open a device may do something, and a stranger has named it.
+/// Finds a file without opening it: opening a device may have side effects, and the path comes from an untrusted file.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Opens what was found, if that is a regular file.
+/// Opens what was found if it is a regular file.
 fn regular(found: Result<OwnedFd, Errno>) -> OpenedPath {
     let opened = found.and_then(|place| {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);

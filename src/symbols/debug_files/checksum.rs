@@ -6,11 +6,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Larger files are not read through for their checksum, bytes. Those of distributions are found by their build ID.
+/// Size in bytes above which the checksum of a file is not computed. Debug files of distributions are found by build
+/// ID.
 const MAX_CHECKSUM_BYTES: u64 = 256 << 20;
 
-/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: no one's debug
-/// file is so large, or holes for the most part.
+/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: no real
+/// debug file is that large, or mostly holes.
 pub(super) fn file_crc32(file: &Arc<File>, len: u64, deadline: &Deadline) -> Option<u32> {
     if len > MAX_CHECKSUM_BYTES || Source::of_file(file).ok()?.is_hole(0, len) {
         return None;
@@ -29,7 +30,7 @@ pub(super) fn file_crc32(file: &Arc<File>, len: u64, deadline: &Deadline) -> Opt
     Some(!crc)
 }
 
-/// `CRC_TABLES[k][b]`: what byte `b` followed by `k` zero bytes adds to the checksum.
+/// `CRC_TABLES[k][b]`: the contribution of byte `b` followed by `k` zero bytes to the checksum.
 static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
 
 const fn crc_tables() -> [[u32; 256]; 8] {

@@ -12,16 +12,16 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(crate) struct FoundFile {
     pub(crate) file: Arc<File>,
-    /// Where it is, as the process of the module sees it. Foreign text.
+    /// Path of the file as the module's process sees it. Foreign text.
     pub(crate) path: PathBuf,
 }
 
 impl FoundFile {
-    /// A file from elsewhere, if it is of the build that was asked for.
+    /// Accepts a file from elsewhere if its build ID is `build_id`.
     ///
     /// # Errors
     ///
-    /// Why it is not, with both build IDs.
+    /// Fails when it has another build ID; the message has both.
     pub(crate) fn checked(file: File, path: PathBuf, build_id: &[u8]) -> Result<Self, String> {
         let file = Arc::new(file);
         let image = Source::of_file(&file).and_then(|source| ElfFile::parse(source, &ElfLimits::default()));
@@ -33,19 +33,19 @@ impl FoundFile {
     }
 }
 
-/// All files that debug information of a module is in, besides the module.
+/// All files besides the module itself that hold its debug information.
 #[derive(Debug, Default)]
 pub(crate) struct DebugFiles {
-    /// Its own debug file.
+    /// The separate debug file of the module.
     pub(crate) debug: Option<FoundFile>,
-    /// The file that it shares with other modules, made by dwz.
+    /// The file that the module shares with other modules, made by dwz.
     pub(crate) shared: Option<FoundFile>,
-    /// The build ID and the name of the shared file, if it needs one and none was found.
+    /// Build ID and name of the shared file, if the module needs one and none was found.
     pub(crate) missing_shared: Option<(Vec<u8>, String)>,
-    /// The units of split DWARF, all in one file.
+    /// The package (`.dwp`) of all split DWARF units.
     pub(crate) package: Option<FoundFile>,
-    /// How files of single units of split DWARF are found.
+    /// Search for `.dwo` files of single units.
     pub(crate) split: SplitSearch,
-    /// What is there and is not used.
+    /// Files that are there but were not used.
     pub(crate) refused: UnusedFiles,
 }

@@ -1,11 +1,11 @@
-//! What a module says of the files that hold its debug information: `.gnu_debuglink` (GDB's manual, "Debugging Information in
-//! Separate Files"), and of the file that it shares with others: `.gnu_debugaltlink` (dwz) and `.debug_sup` (DWARF 5, section
-//! 7.3.6). Names in them are data of a stranger.
+//! The links in a module to the files with its debug information: `.gnu_debuglink` (GDB's manual, "Debugging
+//! Information in Separate Files"), and to the file that it shares with others: `.gnu_debugaltlink` (dwz) and
+//! `.debug_sup` (DWARF 5, section 7.3.6). Names in them are untrusted.
 
 use crate::elf::ElfFile;
 use crate::elf::fields::{Fields, c_string};
 
-/// Bytes of such a section that are read.
+/// Bytes read of a link section.
 const MAX_LINK_BYTES: u64 = 8192;
 
 /// Contents of `.gnu_debuglink`: a file name, padding, a checksum of the whole file.
@@ -32,7 +32,7 @@ impl DebugLink {
 /// The file that a debug file shares with others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedLink {
-    /// Its path, absolute or as seen from the folder of the file that refers to it.
+    /// Path of the shared file, absolute or relative to the folder of the file that refers to it.
     pub(super) path: Vec<u8>,
     pub(super) build_id: Vec<u8>,
 }
@@ -46,7 +46,7 @@ impl SharedLink {
         Self::parse_standard(&section(image, b".debug_sup")?)
     }
 
-    /// A path, then the build ID.
+    /// Parses `.gnu_debugaltlink`: a path, then the build ID.
     fn parse(section: &[u8]) -> Option<Self> {
         let path = c_string(section, 0)?;
         let build_id = section.get(path.len() + 1..)?;
@@ -54,8 +54,8 @@ impl SharedLink {
         is_sound.then(|| SharedLink { path: path.to_vec(), build_id: build_id.to_vec() })
     }
 
-    /// A version, whether this is the shared file, a path, and the length of the checksum, which is the build ID in what dwz
-    /// writes.
+    /// Parses `.debug_sup`: a version, whether this is the shared file, a path, the length of the checksum, and the
+    /// checksum, which is the build ID in files written by dwz.
     fn parse_standard(section: &[u8]) -> Option<Self> {
         if section.get(2) != Some(&0) {
             return None;

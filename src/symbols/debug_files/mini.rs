@@ -10,14 +10,15 @@ use lzma_rust2::XzReader;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Bytes of the packed file, the unpacked one, and the dictionary. The largest seen is 3 MB packed, of an 8 MB dictionary.
+/// Most bytes of the packed file, the unpacked file, and the dictionary. The largest seen is 3 MB packed, with an 8 MB
+/// dictionary.
 const MAX_PACKED_BYTES: u64 = 32 << 20;
 const MAX_UNPACKED_BYTES: u64 = 96 << 20;
 const MAX_DICTIONARY_BYTES: u64 = 32 << 20;
-/// Bytes that are unpacked at a time.
+/// Bytes unpacked at a time.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// The small symbol table inside of a module.
+/// The small symbol table inside a module.
 #[derive(Debug)]
 pub(crate) struct MiniDebug {
     pub(crate) image: ElfFile,
@@ -25,7 +26,7 @@ pub(crate) struct MiniDebug {
 }
 
 impl MiniDebug {
-    /// Unpacks the one in `image`; `None` if it has none.
+    /// Unpacks the table in `image`; `None` if it has none.
     pub(crate) fn open(
         image: &ElfFile,
         limits: &NamingLimits,

@@ -1,5 +1,5 @@
-//! Where the debug information of a module is: files of their own, and files that these refer to. Finds, checks and opens
-//! them; what is in them is read in `elf_names`.
+//! Finds, checks and opens the debug information of a module: separate files, and files that these refer to. The
+//! contents are read in `elf_names`.
 
 pub(crate) mod bases;
 mod checksum;

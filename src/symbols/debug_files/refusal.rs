@@ -1,8 +1,8 @@
-//! What is there under the right name and is not used, with the reason.
+//! Files that have the right name but are not used, with the reason.
 
 use std::path::Path;
 
-/// Reasons that are kept of one module.
+/// Reasons kept per module.
 const MAX_REASONS: usize = 8;
 
 /// Files that are not used, one line each: `path: why`.
@@ -12,7 +12,7 @@ pub(crate) struct UnusedFiles {
 }
 
 impl UnusedFiles {
-    /// Adds a file, unless it or many others are there already.
+    /// Adds a file, unless it is listed already or the list is full.
     pub(crate) fn add(&mut self, path: &Path, why: &str) {
         let line = format!("{}: {why}", path.display());
         if self.lines.len() < MAX_REASONS && !self.lines.contains(&line) {
@@ -26,7 +26,7 @@ impl UnusedFiles {
     }
 }
 
-/// Two build IDs that should be one.
+/// The message for a file whose build ID is not the one looked for.
 pub(crate) fn other_build(found: &[u8], wanted: &[u8]) -> String {
     let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match found {

@@ -1,8 +1,8 @@
 //! Finding the files that hold the debug information of a module.
 //!
-//! In this order: by build ID, `/usr/lib/debug/.build-id/ab/cdef….debug`; by the name in `.gnu_debuglink` next to the module, in
-//! `.debug/` next to it, or under `/usr/lib/debug` and the module's folder; in folders that the user has named. A file counts
-//! only if its build ID or checksum is the one asked for. Files are opened inside of the given root only.
+//! In this order: by build ID, `/usr/lib/debug/.build-id/ab/cdef….debug`; by the name in `.gnu_debuglink` next to the
+//! module, in `.debug/` next to it, or under `/usr/lib/debug` and the module's folder; in folders named by the user. A
+//! file counts only if it has the build ID or checksum looked for. Files are opened inside the given root only.
 
 use super::bases::{Bases, OpenedPath, open_inside, open_named};
 use super::checksum::file_crc32;
@@ -45,16 +45,16 @@ pub fn find_debug_file(
 /// A module whose debug information is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Searched<'a> {
-    /// Its path as its process sees it.
+    /// Path of the module as its process sees it.
     pub(crate) path: &'a Path,
-    /// The file, if it is there.
+    /// The module's file, if it is there.
     pub(crate) file: Option<&'a Arc<File>>,
-    /// Its build ID, where the file does not tell it; may be empty.
+    /// Build ID of the module, for when there is no file to read it from; may be empty.
     pub(crate) build_id: &'a [u8],
 }
 
 impl DebugFiles {
-    /// Looks for all files of debug information of `module`.
+    /// Looks for all files with debug information of `module`.
     pub(crate) fn find(bases: &Bases, module: &Searched<'_>, deadline: &Deadline) -> Self {
         let mut files = DebugFiles { split: SplitSearch::new(bases, module.path), ..DebugFiles::default() };
         let search = DebugSearch::new(bases, deadline);
@@ -63,13 +63,13 @@ impl DebugFiles {
         files
     }
 
-    /// Whether a module has debug information in itself.
+    /// Whether a module contains debug information itself.
     pub(crate) fn has_own(module: &Arc<File>) -> bool {
         let image = Source::of_file(module).and_then(|it| ElfFile::parse(it, &NamingLimits::default().elf));
         image.is_ok_and(|image| has_debug_info(&image))
     }
 
-    /// Takes a debug file from elsewhere.
+    /// Sets a debug file that came from elsewhere.
     pub(crate) fn set_debug(
         &mut self,
         found: FoundFile,
@@ -81,7 +81,7 @@ impl DebugFiles {
         self.find_more(&DebugSearch::new(bases, deadline), module);
     }
 
-    /// Looks for what the file with debug information refers to.
+    /// Looks for the files that the file with debug information refers to.
     fn find_more(&mut self, search: &DebugSearch<'_>, module: &Searched<'_>) {
         let debug = self.debug.as_ref().map(|found| (&found.file, found.path.as_path()));
         let own = module.file.map(|file| (file, module.path));
@@ -98,7 +98,7 @@ impl DebugFiles {
     }
 }
 
-/// A file that may be the one: in one of the roots, or in a folder that the user has named.
+/// Path of a file to try: in one of the roots, or in a folder named by the user.
 enum CandidatePath {
     Inside(PathBuf),
     Named(PathBuf),
@@ -120,7 +120,7 @@ impl<'a> DebugSearch<'a> {
         ElfFile::parse(Source::of_file(file).ok()?, &self.limits.elf).ok()
     }
 
-    /// The debug file of a module that has no debug information in itself.
+    /// The separate debug file of a module that contains no debug information itself.
     fn debug_file(&self, module: &Searched<'_>, refused: &mut UnusedFiles) -> Option<FoundFile> {
         let image = match module.file {
             Some(file) => Some(self.parse(file)?),
@@ -137,7 +137,7 @@ impl<'a> DebugSearch<'a> {
         self.first(&candidates, refused, |file| wanted.check(file, self))
     }
 
-    /// The first of the candidates that is accepted.
+    /// The first candidate that `check` accepts.
     fn first(
         &self,
         candidates: &[CandidatePath],
@@ -164,7 +164,7 @@ impl<'a> DebugSearch<'a> {
                 };
                 match checked {
                     Ok(file) => return Some(FoundFile { file, path: path.clone() }),
-                    // What is not said is the module itself.
+                    // A candidate that is the module itself needs no message.
                     Err(why) if why.is_empty() => {}
                     Err(why) => refused.add(path, &why),
                 }
@@ -189,7 +189,7 @@ impl<'a> DebugSearch<'a> {
                 candidates.extend(by_id.into_iter().map(CandidatePath::Named));
             }
         }
-        // A debug file from a folder of the user's has what it refers to there.
+        // A debug file from a folder named by the user has the files that it refers to in the same folder.
         if self.bases.folders.iter().any(|named| folder.starts_with(named)) {
             candidates.push(CandidatePath::Named(folder.join(path)));
         }
@@ -220,7 +220,7 @@ impl<'a> DebugSearch<'a> {
             let name = with_ending(Path::new(name));
             candidates.extend(self.bases.folders.iter().map(|dir| CandidatePath::Named(dir.join(&name))));
         }
-        // Which units it holds is known by their numbers.
+        // Any package will do: its units are checked by their IDs.
         self.first(&candidates, refused, |file| match has_split_units(&self.image(file)?) {
             true => Ok(()),
             false => Err("it holds no split debug information".to_owned()),
@@ -233,7 +233,7 @@ impl<'a> DebugSearch<'a> {
     }
 }
 
-/// What identifies the debug file looked for.
+/// The identity of the debug file looked for.
 #[derive(Debug)]
 struct WantedFile {
     build_id: Option<Vec<u8>>,
@@ -252,7 +252,7 @@ impl WantedFile {
         (link.is_some() || build_id.is_some()).then_some(WantedFile { build_id, link, module })
     }
 
-    /// Where to look, best first; paths as seen from a root.
+    /// Paths to try, best first, as seen from a root.
     fn paths_inside(&self, module_path: &Path) -> Vec<CandidatePath> {
         let mut paths: Vec<PathBuf> = self.build_id.as_deref().and_then(build_id_path).into_iter().collect();
         if let Some(link) = &self.link
@@ -268,8 +268,8 @@ impl WantedFile {
         paths.into_iter().map(CandidatePath::Inside).collect()
     }
 
-    /// Where to look in a folder that the user has named: it may be laid out as `/usr/lib/debug`, as a copy of a whole root or
-    /// as the cache of debuginfod, or hold files under their own names.
+    /// Paths to try in a folder named by the user: it may be laid out as `/usr/lib/debug`, as a copy of a whole root or
+    /// as the cache of debuginfod, or just hold the files under their own names.
     fn paths_in(&self, folder: &Path, module_path: &Path) -> Vec<PathBuf> {
         let mut paths = self.build_id.as_deref().map_or(Vec::new(), |id| by_build_id(folder, id));
         let below = module_path.strip_prefix("/").unwrap_or(module_path);
@@ -289,7 +289,8 @@ impl WantedFile {
         paths
     }
 
-    /// Whether `candidate` is the file looked for; else why not, or nothing if it is the module itself.
+    /// Checks that `candidate` is the file looked for. Else returns the reason, which is empty if it is the module
+    /// itself.
     fn check(&self, candidate: &Arc<File>, search: &DebugSearch<'_>) -> Result<(), String> {
         let facts = candidate.metadata().map_err(|error| error.to_string())?;
         if Some((facts.dev(), facts.ino())) == self.module {
@@ -323,13 +324,13 @@ fn hex_parts(build_id: &[u8]) -> Option<(String, String)> {
     (!hex.is_empty()).then(|| (format!("{first:02x}"), hex))
 }
 
-/// The path of the debug file of a build where distributions put it.
+/// The path where distributions put the debug file of a build.
 fn build_id_path(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = hex_parts(build_id)?;
     Some(PathBuf::from(format!("{DEBUG_DIR}/.build-id/{first}/{rest}.debug")))
 }
 
-/// Paths of the debug file of a build in a folder that the user has named.
+/// Possible paths of the debug file of a build in a folder named by the user.
 fn by_build_id(folder: &Path, build_id: &[u8]) -> Vec<PathBuf> {
     let Some((first, rest)) = hex_parts(build_id) else { return Vec::new() };
     let file = format!("{first}/{rest}.debug");

@@ -1,5 +1,4 @@
-//! Where the `.dwo` file of a unit is: where its compiler has put it, next to the module, or in a folder that the user has
-//! named.
+//! Finding the `.dwo` file of a unit: where the compiler put it, next to the module, or in a folder named by the user.
 
 use super::bases::{Bases, OpenedPath, open_inside, open_named};
 use super::refusal::UnusedFiles;
@@ -10,22 +9,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the `.dwo` files of one module are found.
+/// Search for the `.dwo` files of one module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SplitSearch {
     bases: Bases,
-    /// The folder of the module, as its process sees it.
+    /// The folder of the module, as the module's process sees it.
     folder: PathBuf,
 }
 
 impl SplitSearch {
-    /// For a module at `module_path`.
+    /// Prepares the search for the module at `module_path`.
     pub(super) fn new(bases: &Bases, module_path: &Path) -> Self {
         let folder = module_path.parent().unwrap_or(Path::new("/"));
         SplitSearch { bases: bases.clone(), folder: folder.to_owned() }
     }
 
-    /// The first of the files that may be `name`, which the compiler wrote when it ran in `comp_dir`, that `check` accepts.
+    /// Opens the first candidate that `check` accepts for the file that the compiler, run in `comp_dir`, wrote as
+    /// `name`.
     pub(crate) fn open<T>(
         &self,
         comp_dir: &[u8],
@@ -35,7 +35,7 @@ impl SplitSearch {
     ) -> Option<T> {
         let (comp_dir, name) = (Path::new(OsStr::from_bytes(comp_dir)), Path::new(OsStr::from_bytes(name)));
         let base_name = Path::new(name.file_name()?);
-        // What is absolute replaces what it is joined to.
+        // Joining an absolute path replaces the base.
         let mut paths = vec![comp_dir.join(name), self.folder.join(base_name)];
         if name.is_relative() {
             paths.push(self.folder.join(name));

@@ -19,22 +19,22 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Memory of units and pages that is kept for the next addresses, bytes; with more all of it is dropped.
+/// Memory in bytes of units and pages kept for the next addresses; above that all of it is dropped.
 const KEPT_BYTES: u64 = 96 << 20;
-/// Units that may know of one address and are asked. Two in all that was seen.
+/// Most units asked about one address. The most seen in practice is two.
 const MAX_UNITS_PER_ADDRESS: usize = 16;
 
 /// A function at an address, before names are made readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DwarfFrame {
-    /// Linkage name if there is one, else plain name.
+    /// Linkage name if there is one, else the plain name.
     pub(crate) name: Option<String>,
     pub(crate) file: Option<String>,
-    /// 0: unknown.
+    /// Line in the source file; 0 if unknown.
     pub(crate) line: u32,
 }
 
-/// What DWARF says, one entry for each address: innermost function first; empty when it says nothing.
+/// Frames from DWARF, one entry for each address: innermost function first; empty where DWARF has none.
 pub(crate) type DwarfFrames = Vec<Vec<DwarfFrame>>;
 
 /// The DWARF of one file.
@@ -52,7 +52,7 @@ impl DwarfFile {
         Ok(DwarfFile { stores, sections, index: None, known: KnownAbbreviations::default() })
     }
 
-    /// The list of its units, which is made the first time.
+    /// The list of the file's units, built on first use.
     fn index(&mut self, work: &Arc<Work>) -> Result<Arc<UnitIndex>, SymbolError> {
         let index = match self.index.take() {
             Some(index) => index,
@@ -61,7 +61,7 @@ impl DwarfFile {
         Ok(Arc::clone(self.index.insert(index)))
     }
 
-    /// Drops what is kept for the next addresses.
+    /// Drops what was kept for the next addresses.
     fn trim(&mut self, work: &Arc<Work>) {
         self.known.clear();
         if let Ok(sections) = self.stores.open(work) {
@@ -73,28 +73,28 @@ impl DwarfFile {
 /// The DWARF of a module.
 pub(crate) struct DwarfNames {
     main: DwarfFile,
-    /// What it shares with other modules (dwz).
+    /// The file that the module shares with other modules (dwz).
     shared: Option<DwarfFile>,
     pub(super) split: SplitFiles,
     units: FxHashMap<u32, OpenUnit>,
-    /// Memory in use without units, bytes.
+    /// Memory in use not counting units, bytes.
     base_bytes: u64,
     max_name_bytes: usize,
     max_inline_depth: usize,
     work: Arc<Work>,
 }
 
-/// A unit that was asked for addresses.
+/// A unit whose addresses have been looked up.
 struct OpenUnit {
     context: UnitContext,
     survey: Survey,
-    /// Addresses that it was asked for.
+    /// Number of addresses looked up in the unit.
     asked: u64,
     charge: Charge,
 }
 
 impl OpenUnit {
-    /// Takes the memory for `more` addresses.
+    /// Reserves the memory for `more` addresses.
     fn ask(&mut self, more: u64) -> Result<(), SymbolError> {
         let before = self.survey.memory_bytes(self.asked);
         self.asked = self.asked.saturating_add(more);
@@ -109,7 +109,7 @@ impl std::fmt::Debug for DwarfNames {
 }
 
 impl DwarfNames {
-    /// Finds the debug sections of `image`, and of the file that it `shared`s with other modules; nothing of them is read yet.
+    /// Finds the debug sections of `image`, and of the file `shared` with other modules; nothing of them is read yet.
     pub(crate) fn open(
         image: &ElfFile,
         shared: Option<&ElfFile>,
@@ -129,10 +129,10 @@ impl DwarfNames {
         })
     }
 
-    /// Looks every address up. Addresses ascend.
+    /// Looks up all addresses, which must ascend.
     pub(crate) fn frames(&mut self, addresses: &[u64]) -> (DwarfFrames, Option<DebugProblem>) {
         let mut frames = vec![Vec::new(); addresses.len()];
-        // A thread of our own: the walk needs to know how much stack it has.
+        // A separate thread: the walk needs a stack of known size.
         let problem = std::thread::scope(|scope| {
             let worker = std::thread::Builder::new()
                 .name("prof-dwarf".to_owned())
@@ -143,7 +143,7 @@ impl DwarfNames {
                 });
             match worker.map(|worker| worker.join()) {
                 Ok(Ok(problem)) => problem,
-                // A bug in a parser costs the names of a module, not the recording; tests must see it.
+                // A bug in a parser may cost the names of a module but not the recording; tests must see it.
                 Ok(Err(panic)) if cfg!(test) => std::panic::resume_unwind(panic),
                 _ => Some(DebugProblem::Damaged),
             }
@@ -168,7 +168,7 @@ impl DwarfNames {
     ) -> Option<DebugProblem> {
         let mut problem = None;
         for round in 0..MAX_UNITS_PER_ADDRESS {
-            // Unit by unit, as they lie in the file: what is packed is unpacked once then.
+            // Unit by unit, in file order, so that compressed sections are unpacked only once.
             let mut wanted: Vec<(u32, usize)> = (addresses.iter().enumerate())
                 .filter(|(place, address)| frames[*place].is_empty() && **address != u64::MAX)
                 .filter_map(|(place, address)| Some((index.covering(*address).nth(round)?, place)))
@@ -188,7 +188,7 @@ impl DwarfNames {
         problem
     }
 
-    /// Looks addresses up in one unit: `places` has it and their places.
+    /// Looks up addresses in one unit; `places` has the unit and the indices of its addresses.
     fn frames_of_unit(
         &mut self,
         index: &UnitIndex,
@@ -229,7 +229,7 @@ impl DwarfNames {
             }
         });
         let refusal = self.refusal();
-        // addr2line remembers that it was refused: the next look begins again.
+        // addr2line remembers a failed read, so the next lookup starts over.
         if refusal.is_none() {
             self.units.insert(unit, open);
         }
@@ -253,7 +253,7 @@ impl DwarfNames {
         if !matches!(opened, Err(SymbolError::NoMemory(_))) || self.units.is_empty() {
             return opened;
         }
-        // There may be room for it without the others.
+        // There may be room for this unit without the others.
         self.trim();
         self.work.begin_unit();
         self.try_open_unit(index, unit, asked)
@@ -292,7 +292,7 @@ impl DwarfNames {
         Ok(OpenUnit { context, survey, asked, charge })
     }
 
-    /// Drops what is kept for the next addresses.
+    /// Drops what was kept for the next addresses.
     fn trim(&mut self) {
         self.units.clear();
         self.main.trim(&self.work);
@@ -340,7 +340,7 @@ impl DwarfNames {
                     .map(|file| cut_text(file, self.max_name_bytes).to_owned()),
                 line: location.and_then(|location| location.line).unwrap_or(0),
             };
-            // The outermost function comes last: it replaces what is past the limit.
+            // The outermost function comes last: it replaces those past the limit.
             frames.truncate(self.max_inline_depth.max(1) - 1);
             frames.push(frame);
         }
@@ -348,7 +348,7 @@ impl DwarfNames {
     }
 }
 
-/// What an error means for names.
+/// The problem to report for an error.
 pub(super) fn problem_of(error: &SymbolError) -> DebugProblem {
     match error {
         SymbolError::Elf(ElfError::TooLarge { .. }) => DebugProblem::TooBig,

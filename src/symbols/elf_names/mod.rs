@@ -1,5 +1,5 @@
-//! Names of the addresses in one module: its symbol table, DWARF one unit at a time, and linkage stubs. Bytes come
-//! from `sections`.
+//! Names of addresses in one module: its symbol table, DWARF one unit at a time, and linkage stubs. The bytes come from
+//! `sections`.
 
 pub(crate) mod dwarf;
 pub(crate) mod plt;

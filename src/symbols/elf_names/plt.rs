@@ -19,17 +19,17 @@ const RELA_BYTES: u64 = 24;
 const SYM_BYTES: usize = 24;
 /// Relocations read at a time.
 const CHUNK_ROWS: u64 = 1 << 14;
-/// Stubs are 16 bytes, or 8 in `.plt.got` without endbr64.
+/// Size of a stub: 16 bytes, or 8 in `.plt.got` without endbr64.
 const STUB_BYTES: u64 = 16;
-/// Bytes that are read of one table of relocations: more than any real file has.
+/// Most bytes read of one table of relocations: more than any real file has.
 const MAX_TABLE_BYTES: u64 = 256 << 20;
-/// Memory of a slot and its symbol in the map of them, bytes.
+/// Memory in bytes of one entry of the map from slots to symbols.
 const SLOT_BYTES: u64 = 32;
 
-/// The stubs of one module; what names them is read when the first one is asked for.
+/// The stubs of one module; the relocations that name them are read when the first one is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Stubs {
-    /// `None` inside: it cannot be read.
+    /// The relocations, once read. `None` inside: they cannot be read.
     relocations: Option<Option<Relocations>>,
 }
 
@@ -51,7 +51,7 @@ impl Stubs {
         if self.relocations.is_none() {
             let relocations = Relocations::read(image, limits, work);
             if matches!(relocations, Err(SymbolError::Stopped)) {
-                // Another time.
+                // Try again on the next call.
                 return None;
             }
             self.relocations = Some(relocations.ok());
@@ -87,7 +87,7 @@ fn stub_name(
     relocations.name(symbol).map(|name| format!("{name}@plt"))
 }
 
-/// Relocations that fill GOT slots, and what is needed to name their symbols.
+/// Relocations that fill GOT slots, and the tables that name their symbols.
 #[derive(Debug)]
 struct Relocations {
     /// Address of a slot to index of a dynamic symbol.
@@ -146,7 +146,7 @@ impl Relocations {
             let rows = image.part(section, what, first * RELA_BYTES, size, u64::MAX)?;
             let rows = rows.chunks_exact(RELA_BYTES as usize);
             let rows = rows.filter_map(|row| Some((Fields(row).u64(0)?, (Fields(row).u64(8)? >> 32) as u32)));
-            // Most relocations of a library are of no symbol.
+            // Most relocations of a library have no symbol.
             let wanted: Vec<(u64, u32)> = rows.filter(|(_, symbol)| is_plt || *symbol != 0).collect();
             self.charge.add(wanted.len() as u64 * SLOT_BYTES)?;
             for (slot, symbol) in wanted {

@@ -1,11 +1,11 @@
-//! Where a name is from, and why debug information gives none.
+//! The source of a name, and why debug information gives none.
 
 use crate::base::memory_budget::Refused;
 
 /// The best source of names that a module has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) enum NameSource {
-    /// None: stripped of everything.
+    /// No source: everything was stripped.
     #[default]
     None,
     /// `.dynsym`: exported functions only.
@@ -18,20 +18,20 @@ pub(crate) enum NameSource {
     Dwarf,
 }
 
-/// Why DWARF that is there was not, or not fully, used.
+/// Why existing DWARF was not, or not fully, used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum DebugProblem {
-    /// It contradicts itself.
+    /// The DWARF contradicts itself.
     Damaged,
-    /// It is larger, or refers to itself more often, than [`NamingLimits`](crate::symbols::NamingLimits) allow.
+    /// The DWARF is larger, or refers to itself more often, than [`NamingLimits`](crate::symbols::NamingLimits) allow.
     TooBig,
-    /// There was no memory for it.
+    /// There was no memory for the DWARF.
     NoMemory(Refused),
     /// Time ran out, or naming was asked to stop.
     TimeLimit,
-    /// Function entries are in `.dwo` or `.dwp` files, some of which are not to be had.
+    /// Function entries are in `.dwo` or `.dwp` files, some of which were not found.
     SplitDwarf,
-    /// Names are in a file that several modules share (made by `dwz`), which is not to be had.
+    /// Names are in a file that several modules share (made by `dwz`), which was not found.
     SharedFile,
 }
 

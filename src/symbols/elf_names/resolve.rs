@@ -1,4 +1,4 @@
-//! The names of addresses in one module: DWARF where there is any, the symbol table for the rest.
+//! The names of addresses in one module: from DWARF where there is any, from the symbol table for the rest.
 
 use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
 use super::plt::Stubs;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// One function at an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResolvedLocation {
-    /// Name for people, demangled.
+    /// Readable name, demangled.
     pub(crate) name: String,
     /// Name as the symbol table or DWARF has it; the linkage name where DWARF has both.
     pub(crate) raw_name: String,
@@ -37,10 +37,11 @@ pub struct ResolvedLocation {
     pub(crate) is_inlined: bool,
 }
 
-/// What names the addresses of one module. Kept, it names more of them in little time.
+/// Looks up names of the addresses in one module. While it is kept, later lookups take little time.
 ///
-/// Its memory follows what was asked: of every function of a symbol table 32 bytes, of DWARF the list of units and those
-/// units that hold wanted addresses. It draws from a [`MemoryBudget`] and gives all back when it is dropped.
+/// Its memory grows with the addresses looked up: 32 bytes for every function of the symbol table, and of DWARF the
+/// list of units and those units that hold addresses looked up. It draws from a [`MemoryBudget`] and gives all of it
+/// back when it is dropped.
 #[derive(Debug)]
 pub struct ModuleNames {
     image: ElfFile,
@@ -51,25 +52,25 @@ pub struct ModuleNames {
     dwarf: Option<DwarfNames>,
     has_debug_info: bool,
     debug_problem: Option<DebugProblem>,
-    /// The file that it shares with others is not to be had.
+    /// Whether the file that the module shares with others is missing.
     lacks_shared: bool,
-    /// Debug files that are there and are not used.
+    /// Debug files that are there but were not used.
     refused: UnusedFiles,
-    /// What the names of its symbols are in, while they are.
+    /// The unpacked file that the symbol names are read from; kept alive for as long as `symbols` is.
     _mini: Option<MiniDebug>,
-    /// DWARF has ever named anything.
+    /// Whether DWARF has ever named anything.
     has_frames: bool,
     limits: NamingLimits,
     work: Arc<Work>,
 }
 
 impl ModuleNames {
-    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::find_debug_file`]. Files are
-    /// read at positions, never mapped.
+    /// Opens the module `file`. `debug_file` is its separate debug information, see
+    /// [`crate::symbols::find_debug_file`]. Files are read at positions, never mapped.
     ///
     /// # Errors
-    /// When `file` is no ELF file, its section table is damaged, or it cannot be read; when there is no memory or no time
-    /// even for its symbol table. A damaged symbol table, DWARF or debug file only costs names.
+    /// Fails when `file` is not an ELF file, its section table is damaged, or it cannot be read; when there is no
+    /// memory or no time even for its symbol table. A damaged symbol table, DWARF or debug file only costs names.
     pub fn open(
         file: &Arc<File>,
         debug_file: Option<&Arc<File>>,
@@ -83,10 +84,10 @@ impl ModuleNames {
         Self::open_with(file, files, limits, deadline, memory)
     }
 
-    /// As [`ModuleNames::open`], with all files that hold its debug information.
+    /// Opens the module `file` with all files that hold its debug information.
     ///
     /// # Errors
-    /// As [`ModuleNames::open`].
+    /// The same as for [`ModuleNames::open`].
     pub(crate) fn open_with(
         file: &Arc<File>,
         files: DebugFiles,
@@ -97,10 +98,10 @@ impl ModuleNames {
         Self::of_source(Source::of_file(file)?, files, limits, deadline, memory)
     }
 
-    /// As [`ModuleNames::open`], of a module that is in memory (the vdso).
+    /// Opens a module that is in memory (the vdso).
     ///
     /// # Errors
-    /// As [`ModuleNames::open`].
+    /// The same as for [`ModuleNames::open`].
     pub(crate) fn of_bytes(
         elf: &Arc<Vec<u8>>,
         limits: &NamingLimits,
@@ -172,7 +173,7 @@ impl ModuleNames {
 
     /// Names addresses, in any order: one entry for each, the innermost (inlined) function first, the function that
     /// owns the code last; empty when the address has no name. Addresses are ELF virtual addresses inside the
-    /// instruction meant (for a return address: minus one). What is not reached by the deadline has the name of its
+    /// instruction meant (for a return address: minus one). Addresses not reached by the deadline get the name of their
     /// symbol, or none.
     pub fn resolve(&mut self, addresses: &[u64], deadline: &Deadline) -> Vec<Vec<ResolvedLocation>> {
         self.work.begin(&deadline.at_most(self.limits.max_time));
@@ -180,7 +181,7 @@ impl ModuleNames {
         sorted.sort_unstable();
         sorted.dedup();
         let mut frames = self.frames(&sorted);
-        // The time for DWARF does not count against symbols.
+        // The time limit for DWARF does not apply to symbols.
         self.work.begin(deadline);
         let (mut chosen, mut demangled) = (Chosen::default(), Demangled::default());
         let mut locations: FxHashMap<u64, Vec<ResolvedLocation>> = FxHashMap::default();
@@ -195,7 +196,7 @@ impl ModuleNames {
         addresses.iter().map(|address| locations.get(address).cloned().unwrap_or_default()).collect()
     }
 
-    /// From where to where the symbol around `address` reaches; `None` where there is none.
+    /// The address range of the symbol around `address`; `None` if there is none.
     pub(crate) fn function_range(&self, address: u64) -> Option<Range<u64>> {
         self.symbols.function_at(address, &mut Chosen::default()).map(|(_, range)| range)
     }
@@ -226,35 +227,35 @@ impl ModuleNames {
         self.symbol_source
     }
 
-    /// Why the last lookup could not use all of the DWARF, if so. The names it returned are correct.
+    /// Why the last lookup could not use all of the DWARF, if so. The names that it returned are correct.
     pub(crate) fn problem(&self) -> Option<DebugProblem> {
         self.debug_problem
     }
 
-    /// Files of debug information that are there and are not used, with the reason. Foreign text.
+    /// Files with debug information that are there but were not used, with the reason. Foreign text.
     pub(crate) fn refused(&self) -> Vec<String> {
         let split = self.dwarf.iter().flat_map(|dwarf| dwarf.split.refused.lines());
         self.refused.lines().iter().chain(split).cloned().collect()
     }
 
-    /// Units of split DWARF that were found so far, and the names of files that were not.
+    /// Number of split DWARF units found so far, and the names of the files that were not found.
     pub(crate) fn split_units(&self) -> (u64, Vec<String>) {
         self.dwarf.as_ref().map_or((0, Vec::new()), |dwarf| {
             (dwarf.split.found, dwarf.split.missing.iter().cloned().collect())
         })
     }
 
-    /// The best symbol table that it has.
+    /// The best symbol table that the module has.
     pub(crate) fn symbol_source(&self) -> NameSource {
         self.symbol_source
     }
 
-    /// Whether there is DWARF of it.
+    /// Whether the module has DWARF, its own or in another file.
     pub(crate) fn has_debug_info(&self) -> bool {
         self.has_debug_info
     }
 
-    /// Why a symbol table that is there is not used.
+    /// Why an existing symbol table is not used.
     pub(crate) fn symbol_problem(&self) -> Option<&SymbolError> {
         self.symbol_problem.as_ref()
     }
@@ -265,12 +266,12 @@ impl ModuleNames {
     }
 }
 
-/// Whether the file with DWARF refers to one that it shares with others, which is not there.
+/// Whether the file with DWARF refers to a file shared with other modules that was not found.
 fn lacks_shared(with_dwarf: Option<&ElfFile>, shared: &Option<ElfFile>) -> bool {
     shared.is_none() && with_dwarf.is_some_and(|image| image.section(b".gnu_debugaltlink").is_some())
 }
 
-/// Reads the symbol tables; returns the best of them, and what was wrong with another.
+/// Reads the symbol tables; returns the best of them, and the error of another.
 fn add_symbols(
     symbols: &mut SymbolTable,
     tables: [(Option<&ElfFile>, NameSource); 4],
@@ -291,10 +292,10 @@ fn add_symbols(
     Ok((best, problem))
 }
 
-/// Readable names by raw name, so that each is worked out once.
+/// Readable names by raw name, so that each is demangled once.
 type Demangled = FxHashMap<String, String>;
 
-/// Puts the inline chain and the symbol of one address together.
+/// Combines the inline chain and the symbol of one address.
 fn merge(
     mut frames: Vec<DwarfFrame>,
     symbol: Option<String>,
@@ -304,8 +305,8 @@ fn merge(
         frames.push(DwarfFrame { name: None, file: None, line: 0 });
     }
     if let (Some(outermost), Some(symbol)) = (frames.last_mut(), symbol) {
-        // A symbol says more than a plain name that lost its namespace (line tables only), and something
-        // where DWARF is silent (assembly).
+        // A symbol is better than a plain name that lost its namespace (line tables only), and better than nothing
+        // where DWARF has no entry (assembly).
         let is_better = |name: &String| is_mangled(&symbol) && !is_mangled(name);
         if outermost.name.as_ref().is_none_or(is_better) {
             outermost.name = Some(symbol);
@@ -326,7 +327,7 @@ fn merge(
         Some(ResolvedLocation { name, raw_name, file: frame.file, line: frame.line, is_inlined })
     });
     let mut locations: Vec<_> = named.collect();
-    // When the outermost function has no name, the chain would claim to be inlined into nothing.
+    // If the outermost function has no name, the last one in the chain would claim to be inlined into nothing.
     if locations.last().is_some_and(|location| location.is_inlined) {
         locations.clear();
     }

@@ -1,6 +1,6 @@
-//! Split DWARF: the functions of a unit are in a `.dwo` file of their own, or in a `.dwp` file that holds those of all units
-//! of a module. The module keeps what covers which addresses, and the line tables. DWARF 5, section 7.3, and the GNU
-//! extension to DWARF 4 before it.
+//! Split DWARF: the functions of a unit are in a separate `.dwo` file, or in a `.dwp` file with the functions of all
+//! units of a module. The module keeps the address ranges of units and the line tables. DWARF 5, section 7.3, and the
+//! GNU extension to DWARF 4 before it.
 
 use super::survey::split_unit_bytes;
 use crate::elf::source::Source;
@@ -17,9 +17,9 @@ use gimli::{Dwarf, DwarfPackage, DwoId, Reader, Section, SectionId, UnitType};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Units of a file that are looked at to find the one that is wanted; type units come before it.
+/// Most units of a file searched for the one wanted; type units come before it.
 const MAX_UNITS: usize = 10_000;
-/// Names of missing files that are kept.
+/// Most names of missing files kept.
 const MAX_MISSING: usize = 1000;
 
 /// A unit of split DWARF.
@@ -31,9 +31,9 @@ pub(crate) struct SplitUnit {
 
 #[derive(Debug, Clone)]
 enum SplitFile {
-    /// A file of one unit.
+    /// A file with one unit.
     Single(Arc<Sections>),
-    /// A file of the units of a module.
+    /// A file with all units of a module.
     Package(Arc<Sections>),
 }
 
@@ -44,7 +44,7 @@ impl SplitFile {
         }
     }
 
-    /// The sections of the unit `id`, which is the first one in them; `None` if it is not there.
+    /// The sections of the unit `id`, which is the first one in them; `None` if the file does not have it.
     fn dwarf<'s>(
         &'s self,
         id: DwoId,
@@ -84,7 +84,7 @@ impl SplitFile {
         Ok(None)
     }
 
-    /// That it does not hold the unit `wanted`, and which one it holds.
+    /// The error that the file does not hold the unit `wanted`, with the ID of the unit that it holds.
     fn other_unit(&self, wanted: DwoId, parent: &Dwarf<SectionReader<'_>>) -> SymbolError {
         let mut dwarf = self.sections().dwarf();
         dwarf.make_dwo(parent);
@@ -98,12 +98,12 @@ impl SplitFile {
 }
 
 impl SplitUnit {
-    /// The sections that it is in.
+    /// The sections that the unit is in.
     pub(super) fn sections(&self) -> &Sections {
         self.file.sections()
     }
 
-    /// The unit, as addr2line takes it.
+    /// The unit in the form that addr2line takes.
     pub(super) fn dwarf<'s>(
         &'s self,
         id: DwoId,
@@ -113,24 +113,24 @@ impl SplitUnit {
     }
 }
 
-/// The files of split DWARF of one module.
+/// The split DWARF files of one module.
 #[derive(Debug)]
 pub(crate) struct SplitFiles {
     search: SplitSearch,
     package_file: Option<FoundFile>,
-    /// Read when it is first needed. `None` inside: it cannot be.
+    /// The package, read on first use. `None` inside: it cannot be read.
     package: Option<Option<Arc<Sections>>>,
     limits: NamingLimits,
-    /// Units that were found.
+    /// Number of units found.
     pub(super) found: u64,
-    /// Names of files that were not.
+    /// Names of files not found.
     pub(super) missing: BTreeSet<String>,
-    /// Why some that are there are not used.
+    /// Files that are there but were not used, with the reason.
     pub(super) refused: UnusedFiles,
 }
 
 impl SplitFiles {
-    /// Files that are looked for by `search`, but for those in `package`.
+    /// Looks for files with `search`, except for the units in `package`.
     pub(crate) fn new(search: SplitSearch, package: Option<FoundFile>, limits: &NamingLimits) -> Self {
         SplitFiles {
             search,
@@ -195,7 +195,7 @@ impl SplitFiles {
         sections.begin();
         match charged(SplitFile::Package(Arc::clone(sections)), load, work) {
             Ok(unit) => Some(unit),
-            // That has a file of its own.
+            // The unit has its own file then.
             Err(SymbolError::OtherUnit { .. }) => None,
             Err(error) => {
                 self.refused.add(&found.path, &error.to_string());
@@ -205,7 +205,7 @@ impl SplitFiles {
     }
 }
 
-/// The unit that `load` asks for out of `file`, with the memory that its functions may take.
+/// The unit that `load` asks for, from `file`, with the memory charged that its functions may take.
 fn charged(
     file: SplitFile,
     load: &addr2line::SplitDwarfLoad<SectionReader<'_>>,

@@ -1,8 +1,9 @@
-//! A look through the entries of a unit before addr2line reads them: how much memory that will take, and which other
-//! units it will look into.
+//! A pass over the entries of a unit before addr2line reads them: how much memory that will take, and which other units
+//! addr2line will read.
 //!
-//! A name may stand in another unit: link-time optimisation inlines across units, and dwz moves what several units have in
-//! common to one that they share, in the same file or in one that several modules share. Without those units addr2line fails; with all units it is slow and large.
+//! The name of a function may be in another unit: link-time optimisation inlines across units, and dwz moves what
+//! several units have in common to a shared unit, in the same file or in one that several modules share. Without those
+//! units addr2line fails; with all units it is slow and large.
 
 use super::units::UnitIndex;
 use crate::elf::ElfError;
@@ -18,53 +19,54 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// References that are followed from entry to entry for a name; addr2line follows 16.
+/// Most references followed from entry to entry for a name; addr2line follows 16.
 const MAX_CHAIN: usize = 16;
-/// References to entries of other units that are followed. The units of those beyond are not there, and nor are the names.
+/// Most references to entries of other units that are followed. The units beyond that are left out of the view, and so
+/// are the names in them.
 const MAX_TARGETS: usize = 1 << 20;
-/// Reads of one table of abbreviations: the largest seen takes 200,000. A read makes 32 bytes in memory at most.
+/// Most reads of one table of abbreviations: the largest seen takes 200,000. A read makes 32 bytes in memory at most.
 const MAX_ABBREVIATION_READS: u64 = 2 << 20;
 const ABBREVIATION_READ_BYTES: u64 = 32;
-/// Memory that addr2line takes for a function, or for an inlined one of a function that it was asked for, bytes.
+/// Memory that addr2line takes for a function, or for an inlined function within a function that was looked up, bytes.
 const FUNCTION_BYTES: u64 = 176;
-/// Memory for a byte of the header of a line table: names of files.
+/// Memory for each byte of the header of a line table: names of files.
 const LINE_HEADER_FACTOR: u64 = 48;
 /// Memory for a row of a line table, which was copied when its list grew.
 const ROW_BYTES: u64 = 48;
-/// Memory for a byte of a line program. A row takes at least one byte, and four in what compilers write.
+/// Memory for each byte of a line program. A row takes at least one byte, and four in what compilers write.
 const LINE_FACTOR: u64 = 12;
-/// The rows of longer line programs are counted.
+/// Length in bytes above which the rows of a line program are counted.
 const MAX_UNCOUNTED_LINES: u64 = 256 << 10;
-/// Memory for a unit that is there for its names, bytes.
+/// Memory for a unit that is in the view only for its names, bytes.
 const MEMBER_BYTES: u64 = 1024;
 
-/// Tables of abbreviations that were read, by their place.
+/// Tables of abbreviations already read, by offset.
 pub(crate) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charge)>;
 
-/// What a unit takes.
+/// What addr2line will read of a unit, and the memory that takes.
 #[derive(Debug)]
 pub(crate) struct Survey {
     /// The unit and those that it refers to, by number.
     pub(crate) members: BTreeSet<u32>,
-    /// Units of the shared file that it refers to, by number.
+    /// Units of the shared file that the unit refers to, by number.
     pub(crate) shared_members: BTreeSet<u32>,
     counts: Counts,
     /// Memory of the line tables, bytes.
     line_bytes: u64,
 }
 
-/// How many functions there are in a unit.
+/// Numbers of functions in a unit.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     functions: u64,
     inlined: u64,
-    /// Inlined ones in the function that has most.
+    /// Number of inlined functions in the function that has the most.
     most_inlined: u64,
 }
 
 impl Survey {
-    /// Memory that addr2line's tables take at most once it was asked for this many addresses, bytes: it reads the inlined
-    /// functions of those functions that it is asked for.
+    /// Upper limit of the memory in bytes of addr2line's tables after lookups of this many addresses: addr2line reads
+    /// the inlined functions only of functions that were looked up.
     pub(crate) fn memory_bytes(&self, asked: u64) -> u64 {
         let Counts { functions, inlined, most_inlined } = self.counts;
         let inlined = most_inlined.saturating_mul(asked).min(inlined);
@@ -72,17 +74,17 @@ impl Survey {
     }
 }
 
-/// One file of units.
+/// One file with units.
 pub(crate) struct SurveyedFile<'a> {
     pub(crate) sections: &'a Sections,
     pub(crate) index: &'a UnitIndex,
     pub(crate) known: &'a mut KnownAbbreviations,
 }
 
-/// Looks through units.
+/// Surveys units.
 pub(crate) struct Surveyor<'a> {
     pub(crate) main: SurveyedFile<'a>,
-    /// The file of units that several modules share, made by dwz.
+    /// The file with units that several modules share, made by dwz.
     pub(crate) shared: Option<SurveyedFile<'a>>,
     pub(crate) work: &'a Arc<Work>,
 }
@@ -109,7 +111,7 @@ impl EntryPlace {
                 Some(EntryPlace { is_shared, offset: start.checked_add(offset.0)? })
             }
             AttributeValue::DebugInfoRef(offset) => Some(EntryPlace { is_shared, offset: offset.0 }),
-            // A shared file refers to no other.
+            // A shared file does not refer to another one.
             AttributeValue::DebugInfoRefSup(offset) if !is_shared => {
                 Some(EntryPlace { is_shared: true, offset: offset.0 })
             }
@@ -123,7 +125,7 @@ fn damaged<E>(_: E) -> SymbolError {
 }
 
 impl<'a> Surveyor<'a> {
-    /// Looks through a unit.
+    /// Surveys a unit.
     pub(super) fn survey(&mut self, unit: u32) -> Result<Survey, SymbolError> {
         let mut members = BTreeSet::from([unit]);
         let mut shared_members = BTreeSet::new();
@@ -173,7 +175,7 @@ impl<'a> Surveyor<'a> {
         Ok((offset, abbreviations))
     }
 
-    /// Numbers of functions and inlined functions, and the entries of other units that these refer to.
+    /// The numbers of functions and inlined functions, and the entries of other units that these refer to.
     fn entries(&mut self, unit: u32) -> Result<(Counts, FxHashSet<EntryPlace>), SymbolError> {
         let place = UnitPlace { is_shared: false, number: unit };
         let header = self.header(place)?;
@@ -191,7 +193,7 @@ impl<'a> Surveyor<'a> {
         Ok((counts, targets))
     }
 
-    /// Adds the units in which the names of `targets` are.
+    /// Adds the units that have the names of `targets`.
     fn follow(
         &mut self,
         mut targets: FxHashSet<EntryPlace>,
@@ -217,7 +219,7 @@ impl<'a> Surveyor<'a> {
         Ok(())
     }
 
-    /// The entry that has the name of the one at `target`, if that has none of its own.
+    /// The entry that the one at `target` takes its name from, if that has no name of its own.
     fn next_in_chain(&mut self, number: u32, target: EntryPlace) -> Result<Option<EntryPlace>, SymbolError> {
         let unit = UnitPlace { is_shared: target.is_shared, number };
         let header = self.header(unit)?;
@@ -245,7 +247,7 @@ impl<'a> Surveyor<'a> {
         Ok(next)
     }
 
-    /// Memory for the line table of a unit; its rows are read of one unit only.
+    /// Memory for the line table of a unit; rows are read only for the unit looked up.
     fn lines(&self, unit: UnitPlace, with_rows: bool) -> Result<u64, SymbolError> {
         let file = self.file(unit.is_shared)?;
         let Some(lines) = file.index.unit(unit.number).and_then(|span| span.lines()) else {
@@ -261,9 +263,9 @@ impl<'a> Surveyor<'a> {
             }
             Ok::<_, gimli::Error>((length as u64, reader.read_length(format)? as u64))
         };
-        // addr2line leaves a unit out whose line table is damaged.
+        // addr2line leaves out a unit with a damaged line table.
         let Ok((length, header)) = sizes() else { return Ok(MEMBER_BYTES) };
-        // As much as the head may take while it is counted.
+        // The most that the header may take while it is counted.
         let _charge = Charge::new(self.work, header.min(length).saturating_mul(LINE_HEADER_FACTOR))?;
         let Some(program) = self.line_program(unit, lines) else { return Ok(MEMBER_BYTES) };
         let header = MEMBER_BYTES + head_bytes(program.header(), with_rows);
@@ -283,7 +285,7 @@ impl<'a> Surveyor<'a> {
     }
 }
 
-/// Memory that the functions of a unit of split DWARF may take, bytes.
+/// Memory that the functions of a split DWARF unit may take, bytes.
 pub(super) fn split_unit_bytes(
     header: &UnitHeader<SectionReader<'_>>,
     abbreviations: &Abbreviations,
@@ -292,7 +294,7 @@ pub(super) fn split_unit_bytes(
     Ok((counts.functions + counts.inlined).saturating_mul(FUNCTION_BYTES))
 }
 
-/// Counts the functions of a unit; `found` is given references to entries that may be in other units.
+/// Counts the functions of a unit; `found` is called with references to entries that may be in other units.
 fn count_functions<'s>(
     header: &UnitHeader<SectionReader<'s>>,
     abbreviations: &Abbreviations,
@@ -311,7 +313,7 @@ fn count_functions<'s>(
             counts.most_inlined = counts.most_inlined.max(in_function);
         } else if is_function {
             counts.functions += 1;
-            // What is inlined after a function inside another one counts for the outer.
+            // An inlined function that follows a nested function counts for the outer function.
             if depth <= function_depth {
                 (function_depth, in_function) = (depth, 0);
             }
@@ -332,13 +334,13 @@ fn count_functions<'s>(
 
 type LineProgram<'a> = gimli::IncompleteLineProgram<SectionReader<'a>>;
 
-/// Memory of the head of a line table: names of files and folders, as they are read and, with rows, as text.
+/// Memory of a line table's header: names of files and folders, as they are read and, with rows, as text.
 fn head_bytes(header: &gimli::LineProgramHeader<SectionReader<'_>>, with_rows: bool) -> u64 {
-    /// A path as text is longer than what is in the table by its folder.
+    /// A path as text is longer than its entry in the table, because it has the folder too.
     const PATH_BYTES: usize = 128;
     let path = if with_rows { PATH_BYTES } else { 0 };
     let file = size_of::<gimli::FileEntry<SectionReader<'_>>>() + path;
-    // Lists that grew have twice the room that they need, at most.
+    // Lists that grew have at most twice the room that they need.
     (2 * (header.file_names().len() * file + size_of_val(header.include_directories()))) as u64
 }
 
@@ -351,7 +353,7 @@ fn count_rows(program: LineProgram<'_>) -> u64 {
     count
 }
 
-/// Whether this is a function or an inlined one.
+/// Whether this is a function or an inlined function.
 fn is_function(abbreviation: &Abbreviation) -> bool {
     abbreviation.tag() == constants::DW_TAG_subprogram || is_inlined(abbreviation)
 }
@@ -360,7 +362,7 @@ fn is_inlined(abbreviation: &Abbreviation) -> bool {
     abbreviation.tag() == constants::DW_TAG_inlined_subroutine
 }
 
-/// Whether this attribute is the name of a function in another unit.
+/// Whether this attribute refers to the name of a function in another unit.
 fn is_foreign_name(spec: &gimli::AttributeSpecification) -> bool {
     matches!(spec.name(), constants::DW_AT_abstract_origin | constants::DW_AT_specification)
         && matches!(

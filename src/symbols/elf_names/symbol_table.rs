@@ -4,7 +4,7 @@
 //! assembly) reach to the next symbol or the end of their section, whichever comes first. An address
 //! that no symbol covers has no name: it never gets the neighbour's.
 //!
-//! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
+//! Each function takes 32 bytes; names stay in the file and are read when they are asked for.
 
 use super::problem::NameSource;
 use crate::elf::ElfError;
@@ -33,46 +33,47 @@ const STB_GNU_UNIQUE: u8 = 10;
 
 /// Symbols read at a time.
 const CHUNK_SYMBOLS: u64 = 1 << 14;
-/// Symbols around one address that are looked at, one inside the other. Real ones are three deep.
+/// Most symbols nested around one address that are looked at. Real ones are three deep.
 const MAX_NESTING: usize = 1000;
-/// Names of one start that are compared. Linkers that fold equal functions make thousands.
+/// Most names with the same start that are compared. Linkers that fold equal functions make thousands.
 const MAX_ALIASES: usize = 1 << 16;
-/// There is no symbol around this one.
+/// Value of `parent` if no symbol is around this one.
 const NO_PARENT: u32 = u32::MAX;
 
 /// A symbol of code.
 #[derive(Debug, Clone, Copy)]
 struct SymbolEntry {
     start: u64,
-    /// `start` for a symbol without size.
+    /// End address; `start` for a symbol without size.
     end: u64,
     /// Offset in the string table of `table`.
     name: u32,
-    /// The entry of the greatest smaller start that reaches beyond the start of this one.
+    /// Index of the entry with the greatest smaller start that reaches beyond the start of this one.
     parent: u32,
     table: u8,
-    /// Lower is better: binding, then type.
+    /// Preference, lower is better: binding, then type.
     rank: u8,
 }
 
 /// The functions in one module's symbol tables.
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
-    /// By start, then by end.
+    /// Symbols of functions, sorted by start, then by end.
     entries: Vec<SymbolEntry>,
     /// Sections that hold code, sorted.
     code: Vec<Range<u64>>,
-    /// String tables, of the preferred symbol table first.
+    /// String tables; the one of the preferred symbol table comes first.
     strings: Vec<SectionData>,
     max_name_bytes: usize,
     charge: Charge,
 }
 
-/// The best of the entries that begin together, by the first of them that counts: found once for each call.
+/// The best name among entries with the same start, by the index of the first of them that counts: a cache for the
+/// lookups of one call.
 pub(crate) type Chosen = FxHashMap<usize, Option<String>>;
 
 impl SymbolTable {
-    /// No symbols, for code in the sections `code` (sorted).
+    /// An empty table for code in the sections `code` (sorted).
     pub(crate) fn new(code: Vec<Range<u64>>, limits: &NamingLimits, work: &Arc<Work>) -> Self {
         let max_name_bytes = limits.max_name_bytes;
         SymbolTable {
@@ -84,8 +85,8 @@ impl SymbolTable {
         }
     }
 
-    /// Adds the `.symtab` or `.dynsym` of `image`; tables added first are preferred. Returns whether the
-    /// table exists and holds any symbol.
+    /// Adds the `.symtab` or `.dynsym` of `image`; tables added first are preferred. Returns whether the table exists
+    /// and holds any symbol.
     pub(crate) fn add(
         &mut self,
         image: &ElfFile,
@@ -110,7 +111,7 @@ impl SymbolTable {
         let known = self.entries.len();
         let result = self.read_table(image, section, table, limits, work);
         if result.is_err() {
-            // Half a table would give names to the neighbours of what is missing.
+            // Half a table would give names to the neighbours of missing symbols.
             self.entries.truncate(known);
         }
         result.map(|()| section.size > section.entry_size)
@@ -144,8 +145,8 @@ impl SymbolTable {
             let rows = image.part(section, "symbol table", first * entry, size, u64::MAX)?;
             self.make_room(CHUNK_SYMBOLS.min(count - first) as usize)?;
             for row in rows.chunks_exact(entry as usize) {
-                // Dynamic tables leave most functions out, so that the next symbol is no border: there, a
-                // symbol without size would take its unlisted neighbours in.
+                // Dynamic tables leave most functions out, so the next symbol is no border: a symbol without size would
+                // swallow its unlisted neighbours.
                 if let Some(symbol) = TableSymbol::parse(row, image.is_64())
                     && (symbol.size > 0 || section.kind == SHT_SYMTAB)
                 {
@@ -156,7 +157,7 @@ impl SymbolTable {
         Ok(())
     }
 
-    /// Makes room for `more` entries; while the old and the new ones are copied both are there.
+    /// Makes room for `more` entries; both the old and the new list exist while they are copied.
     fn make_room(&mut self, more: usize) -> Result<(), SymbolError> {
         let wanted = self.entries.len() + more;
         if wanted > self.entries.capacity() {
@@ -188,7 +189,7 @@ impl SymbolTable {
         });
     }
 
-    /// The end of the code that `address` is in.
+    /// The end of the code section around `address`.
     fn section_end(&self, address: u64) -> Option<u64> {
         let after = self.code.partition_point(|range| range.start <= address);
         let section = self.code.get(after.checked_sub(1)?)?;
@@ -207,9 +208,9 @@ impl SymbolTable {
             .unwrap_or_default()
     }
 
-    /// Sorts what was added; then names can be looked up.
+    /// Sorts the symbols, after which names can be looked up.
     pub(crate) fn finish(&mut self, work: &Work) -> Result<(), SymbolError> {
-        // To sort many takes another copy of them.
+        // Sorting many symbols takes another copy of them.
         let bytes = (self.entries.capacity() * size_of::<SymbolEntry>()) as u64;
         self.charge.add(bytes)?;
         sort_by_key(&mut self.entries, |entry| (entry.start, entry.end), || !work.is_late())
@@ -220,7 +221,7 @@ impl SymbolTable {
         for index in 0..self.entries.len() {
             let start = self.entries[index].start;
             while open.pop_if(|open| self.entries[*open as usize].end <= start).is_some() {}
-            // Those that begin together have the same parent: the first of them is on top already.
+            // Entries with the same start have the same parent, and the first of them is on top already.
             self.entries[index].parent = match open.last() {
                 Some(&top) if self.entries[top as usize].start == start => self.entries[top as usize].parent,
                 Some(&top) => top,
@@ -236,7 +237,7 @@ impl SymbolTable {
         self.function_at(address, chosen).map(|(name, _)| name)
     }
 
-    /// The name of the code at `address`, and from where to where it reaches.
+    /// The name of the code at `address`, and the range of addresses that it covers.
     pub(crate) fn function_at(&self, address: u64, chosen: &mut Chosen) -> Option<(String, Range<u64>)> {
         let last = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
         let mut at = last;
@@ -252,7 +253,7 @@ impl SymbolTable {
             }
             at = entry.parent as usize;
         }
-        // Hand-written code: a symbol without size is the last before the address.
+        // Hand-written code: use a symbol without size if it is the last before the address.
         let start = self.entries[last].start;
         let section_end = self.section_end(start).filter(|&end| address < end)?;
         let first = self.entries[..last].partition_point(|entry| entry.start < start);
@@ -263,7 +264,7 @@ impl SymbolTable {
         Some((name, start..next))
     }
 
-    /// The best name of those entries that begin where entry `last` does and count; `last` is the last of them.
+    /// The best name of the entries that count and begin where entry `last` does; `last` is the last of them.
     fn best_of(
         &self,
         last: usize,
@@ -273,7 +274,7 @@ impl SymbolTable {
         let start = self.entries[last].start;
         let aliases = self.entries[..=last].iter().rev().take(MAX_ALIASES);
         let many = aliases.take_while(|entry| entry.start == start && counts(entry)).count();
-        // The first and the last decide which ones count: they are sorted by end.
+        // The entries are sorted by end, so the first and the last tell which of them count.
         let first = last + 1 - many;
         if let Some(known) = chosen.get(&(first << 1 | usize::from(self.entries[last].end == start))) {
             return known.clone();
@@ -288,7 +289,8 @@ impl SymbolTable {
     }
 }
 
-/// Not the mark of a compiler or assembler: local labels, annobin notes, mapping symbols of ARM and RISC-V.
+/// Whether this is not a mark of a compiler or assembler: local labels, annobin notes, mapping symbols of ARM and
+/// RISC-V.
 fn is_function_name(name: &[u8]) -> bool {
     match name {
         [] | [b'.', b'L', ..] => false,
@@ -297,10 +299,10 @@ fn is_function_name(name: &[u8]) -> bool {
     }
 }
 
-/// What makes one alias worse than another, most important first.
+/// Sort key that puts the best alias first; the most important part comes first.
 fn badness(symbol: &SymbolEntry, name: Vec<u8>) -> impl Ord + use<> {
     let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
-    // `_Z` and `_R` begin every mangled name: that underscore says nothing.
+    // `_Z` and `_R` begin every mangled name: that underscore does not count.
     let underscores = underscores - usize::from(name.starts_with(b"_Z") || name.starts_with(b"_R"));
     let is_notype = symbol.rank & 1;
     (symbol.table, symbol.rank >> 1, underscores, is_notype, name.len(), name, Reverse(symbol.end))
@@ -337,7 +339,8 @@ impl TableSymbol {
         })
     }
 
-    /// `None` if this cannot be a function. Else twice the binding (global, weak, local), plus one if it has no type.
+    /// Preference of the symbol; `None` if it cannot be a function. Else twice the binding (global, weak, local), plus
+    /// one if it has no type.
     fn rank(&self) -> Option<u8> {
         let is_function = match self.info & 15 {
             STT_FUNC | STT_GNU_IFUNC => true,
@@ -422,7 +425,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition, by trying every symbol for every address.
+        /// Compares with the definition, by trying every symbol for every address.
         #[test]
         fn names_follow_the_definition(
             symbols in proptest::collection::vec((95_u64..205, prop_oneof![Just(0), 1_u64..40], 0_u8..3), 0..24),

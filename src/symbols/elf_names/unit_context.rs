@@ -1,8 +1,8 @@
-//! addr2line's tables of one unit, over a view of the debug sections in which no other unit is.
+//! addr2line's tables of one unit, over a view of the debug sections that hides all other units.
 //!
-//! addr2line reads the first entry, the abbreviations and the head of the line table of every unit that there is before it
-//! answers anything. In a view, all units but those wanted are covered by headers whose abbreviations do not exist:
-//! addr2line passes over such units. Offsets stay what they are.
+//! addr2line reads the first entry, the abbreviations and the header of the line table of every unit before it answers
+//! anything. In a view, all units but those wanted are covered by unit headers whose abbreviations do not exist:
+//! addr2line skips such units. Offsets stay the same.
 
 use super::split::SplitUnit;
 use super::units::UnitSpan;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 type UnitTables<'a> = Context<SectionReader<'a>>;
 
 self_cell::self_cell!(
-    /// A unit's tables, with the bytes that they are read from as they are needed.
+    /// A unit's tables, with the bytes that they are read from on demand.
     pub(crate) struct UnitContext {
         owner: UnitView,
         #[not_covariant]
@@ -27,20 +27,20 @@ self_cell::self_cell!(
     }
 );
 
-/// What addr2line sees of a module.
+/// The sections of a module as addr2line sees them.
 #[derive(Debug)]
 pub(crate) struct UnitView {
     info: SectionData,
     aranges: SectionData,
     rest: Arc<Sections>,
-    /// Its `.debug_info`, and everything else, of the file that several modules share.
+    /// `.debug_info` and all other sections of the file that several modules share.
     shared: Option<(SectionData, Arc<Sections>)>,
-    /// Where the functions of the unit are, if that is another file; `None` inside: it is not to be had.
+    /// The unit with the functions, if they are in another file; `None` inside: it was not found.
     pub(super) split: OnceLock<Option<SplitUnit>>,
 }
 
 impl UnitView {
-    /// Begins to count reads of what belongs to this unit alone.
+    /// Restarts the counts of reads of the parts that belong to this unit alone.
     pub(super) fn begin(&self) {
         if let Some(Some(split)) = self.split.get() {
             split.sections().begin();
@@ -60,12 +60,12 @@ pub(crate) struct Members<'a> {
 pub(crate) struct Member {
     pub(crate) span: UnitSpan,
     pub(crate) abbreviations: (usize, Arc<Abbreviations>),
-    /// It is the one that is asked for addresses; else it is there for its names.
+    /// Whether this unit is the one looked up; other units are there for their names.
     pub(crate) is_asked: bool,
 }
 
 impl UnitContext {
-    /// The tables of the unit that is asked among the units of `main`.
+    /// Opens the tables of the unit that is looked up among the units of `main`.
     pub(crate) fn open(
         main: Members<'_>,
         shared: Option<Members<'_>>,
@@ -109,7 +109,7 @@ fn keep_abbreviations(dwarf: &mut gimli::Dwarf<SectionReader<'_>>, members: &[Me
     }
 }
 
-/// `.debug_info` without all units but the members.
+/// `.debug_info` with only the members visible.
 fn info_of(members: Members<'_>, work: &Arc<Work>) -> Result<SectionData, SymbolError> {
     let base = members.sections.get(SectionId::DebugInfo);
     let (mut patches, mut covered) = (Vec::new(), 0);
@@ -122,7 +122,8 @@ fn info_of(members: Members<'_>, work: &Arc<Work>) -> Result<SectionData, Symbol
     SectionData::overlay(base, covered, &patches, work)
 }
 
-/// The header of a unit of `len` bytes whose abbreviations lie after the end of any section. Version 4: the shortest.
+/// The header of a unit of `len` bytes whose abbreviations lie after the end of any section. Version 4, as its header
+/// is the shortest.
 fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
     const VERSION: [u8; 2] = [4, 0];
     const ADDRESS_SIZE: u8 = 8;
@@ -149,8 +150,8 @@ fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
     }
 }
 
-/// `.debug_aranges` for a view: the unit that is asked has all addresses, the others a byte where nothing is. Without it
-/// addr2line would run the line tables of units that do not say what they cover.
+/// `.debug_aranges` for a view: the unit that is looked up has all addresses, the others an unused byte. Without it
+/// addr2line would run the line tables of units that do not list their addresses.
 fn address_sets(members: &[Member]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Member { span, is_asked, .. } in members {

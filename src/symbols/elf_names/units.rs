@@ -1,7 +1,7 @@
 //! Which unit of DWARF covers which addresses, found without reading more of a unit than its first entry.
 //!
-//! Where a unit says what it covers differs by compiler; the order of preference is addr2line's: `DW_AT_ranges`,
-//! `.debug_aranges`, `DW_AT_low_pc` with `DW_AT_high_pc`, and the line table for want of anything else.
+//! Compilers record the addresses of a unit in different places; the order of preference is addr2line's:
+//! `DW_AT_ranges`, `.debug_aranges`, `DW_AT_low_pc` with `DW_AT_high_pc`, and the line table as a last resort.
 
 use super::problem::DebugProblem;
 use crate::symbols::error::SymbolError;
@@ -19,24 +19,24 @@ use std::sync::Arc;
 
 /// Bytes in memory after which the sections are opened again while the units are listed.
 const MAX_LOADED_BYTES: u64 = 2 << 20;
-/// Abbreviations that are passed over to find the one of a unit's first entry. It is the first in all that was seen.
+/// Most abbreviations skipped to find that of a unit's first entry. In all files seen it is the first.
 const MAX_PASSED: usize = 1000;
-/// Elements that memory is charged for at a time.
+/// Number of elements that memory is charged for at a time.
 const CHARGE_STEP: usize = 1 << 12;
 
-/// Where a unit is.
+/// The place of a unit in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnitSpan {
-    /// Offset in `.debug_info` of its header.
+    /// Offset of the unit's header in `.debug_info`.
     pub(crate) start: usize,
-    /// One past its last byte.
+    /// One past the unit's last byte.
     pub(crate) end: usize,
-    /// Offset of its line table in `.debug_line`; `usize::MAX`: it has none.
+    /// Offset of the unit's line table in `.debug_line`; `usize::MAX` if it has none.
     lines: usize,
 }
 
 impl UnitSpan {
-    /// Offset of its line table.
+    /// Offset of the unit's line table.
     pub(crate) fn lines(&self) -> Option<usize> {
         Some(self.lines).filter(|lines| *lines != usize::MAX)
     }
@@ -46,7 +46,7 @@ impl UnitSpan {
 struct UnitRange {
     begin: u64,
     end: u64,
-    /// The least `begin` of this and all that follow.
+    /// The lowest `begin` of this range and all that follow.
     min_begin: u64,
     unit: u32,
 }
@@ -55,9 +55,9 @@ struct UnitRange {
 #[derive(Debug)]
 pub(crate) struct UnitIndex {
     units: Vec<UnitSpan>,
-    /// By end, then by unit.
+    /// Address ranges, sorted by end, then by unit.
     ranges: Vec<UnitRange>,
-    /// What was wrong with some units; all others are there.
+    /// The problem with some units; all others are listed.
     pub(crate) problem: Option<DebugProblem>,
     charge: Charge,
 }
@@ -97,7 +97,7 @@ impl UnitIndex {
         Ok(index)
     }
 
-    /// Tells an error of the file, which costs a unit, from a refusal, which costs all.
+    /// Distinguishes an error in the file, which costs one unit, from a refusal by the limits, which ends the listing.
     fn note_error(&mut self, work: &Work) -> Result<(), SymbolError> {
         use crate::symbols::work::WorkRefusal;
         let problem = match work.refusal() {
@@ -112,7 +112,7 @@ impl UnitIndex {
 
     fn make_room(&mut self) -> Result<(), SymbolError> {
         if self.units.len() == self.units.capacity() {
-            // Doubling copies; both are there for a while.
+            // Doubling copies the list, so both copies exist for a while.
             let more = self.units.len().max(CHARGE_STEP);
             self.charge.add((more * size_of::<UnitSpan>()) as u64)?;
             self.units.reserve_exact(more);
@@ -156,14 +156,14 @@ impl UnitIndex {
         self.units.get(number as usize).copied()
     }
 
-    /// The number of the unit around an offset in `.debug_info`.
+    /// The number of the unit that contains an offset in `.debug_info`.
     pub(super) fn unit_at(&self, offset: usize) -> Option<u32> {
         let after = self.units.partition_point(|unit| unit.start <= offset);
         let number = after.checked_sub(1)?;
         (offset < self.units[number].end).then_some(number as u32)
     }
 
-    /// The units that may know of `address`, in the order in which to ask them.
+    /// The units that may cover `address`, in the order in which to ask them.
     pub(super) fn covering(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
         let first = self.ranges.partition_point(|range| range.end <= address);
         (self.ranges[first..].iter())
@@ -176,7 +176,7 @@ impl UnitIndex {
 /// The sets of `.debug_aranges`, by unit.
 #[derive(Debug)]
 struct AddressSets {
-    /// Unit and place of its set, sorted.
+    /// Unit and offset of its set, sorted.
     sets: Vec<(usize, usize)>,
     _charge: Charge,
 }
@@ -187,7 +187,7 @@ impl AddressSets {
         let charge = Charge::none(work);
         let mut sets = Vec::new();
         let mut headers = sections.dwarf().debug_aranges.headers();
-        // A damaged set hides those after it: their units say themselves what they cover.
+        // A damaged set hides those after it: their units have address ranges of their own.
         while let Ok(Some(header)) = headers.next() {
             if sets.len().is_multiple_of(CHARGE_STEP) {
                 charge.add((CHARGE_STEP * size_of::<(usize, usize)>() * 2) as u64)?;
@@ -207,16 +207,16 @@ impl AddressSets {
     }
 }
 
-/// The abbreviation of a first entry, which the next unit may have in common.
+/// The abbreviation of a first entry, cached because the next unit often has the same one.
 #[derive(Debug, Default)]
 struct KnownRoot {
-    /// Its place in `.debug_abbrev` and its code.
+    /// Offset in `.debug_abbrev`, and the code of the abbreviation.
     key: Option<(usize, u64)>,
     abbreviations: Arc<Abbreviations>,
 }
 
 impl KnownRoot {
-    /// The table at `offset`, of which only the abbreviation `code` is read.
+    /// The table at `offset`, read only for the abbreviation `code`.
     fn find(&mut self, section: &SectionData, offset: usize, code: u64) -> gimli::Result<Arc<Abbreviations>> {
         if self.key != Some((offset, code)) {
             let mut reader = SectionReader::new(section);
@@ -230,7 +230,7 @@ impl KnownRoot {
     }
 }
 
-/// The bytes of the abbreviation `code`, and the end of a table.
+/// The bytes of the abbreviation `code`, followed by an end of table.
 fn abbreviation_bytes(mut reader: SectionReader<'_>, code: u64) -> gimli::Result<Vec<u8>> {
     for _ in 0..MAX_PASSED {
         let start = reader;
@@ -268,7 +268,7 @@ struct UnitListing<'a, 's> {
     number: u32,
 }
 
-/// What the first entry of a unit says of the code that it covers.
+/// The address ranges given in the first entry of a unit.
 #[derive(Default)]
 struct Root<'s> {
     ranges: Option<AttributeValue<SectionReader<'s>>>,
@@ -344,7 +344,7 @@ impl<'s> UnitListing<'_, 's> {
             let header = self.dwarf.debug_aranges.header(DebugArangesOffset(set))?;
             let mut entries = header.entries();
             while let Some(entry) = entries.next().transpose() {
-                // An address range that overflows, as rustc writes for a unit without code, is left out.
+                // A range that overflows, as rustc writes for a unit without code, is left out.
                 if let Ok(entry) = entry
                     && entry.length() != 0
                 {
@@ -377,7 +377,7 @@ impl<'s> UnitListing<'_, 's> {
     }
 }
 
-/// A unit without strings and line table, which take reading.
+/// A unit without its strings and line table, which would need more reads.
 fn bare_unit<'s>(
     header: UnitHeader<SectionReader<'s>>,
     abbreviations: Arc<Abbreviations>,

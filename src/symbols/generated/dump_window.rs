@@ -1,9 +1,9 @@
-//! The part of a dump that is in memory, and numbers in it.
+//! The part of a dump that is in memory, and reading numbers from it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// What is read at once at least.
+/// Least number of bytes read at once.
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// A part of the file.
@@ -14,7 +14,7 @@ pub(super) struct DumpWindow {
 }
 
 impl DumpWindow {
-    /// What was read may have changed since.
+    /// Discards the bytes read, because the file may have changed since.
     pub(super) fn forget(&mut self) {
         self.bytes.clear();
     }
@@ -39,7 +39,7 @@ impl DumpWindow {
     }
 }
 
-/// A number in bytes that are long enough.
+/// The number at offset `at`; `bytes` must be long enough.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }

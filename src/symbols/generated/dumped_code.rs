@@ -1,9 +1,9 @@
-//! Code that a dump describes: where it was and when, its name and lines.
+//! Code that a dump describes: its address range and time, its name and lines.
 
-/// A piece of text in the arena.
+/// A piece of text in the arena: offset and length.
 pub(super) type Text = (u32, u32);
 
-/// Where a line begins, from the start of its code.
+/// The start of a source line, as an offset from the start of its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) offset: u32,
@@ -11,32 +11,32 @@ pub(super) struct Line {
     pub(super) file: Text,
 }
 
-/// Code that was at one place for some time.
+/// Code that was at one address range for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DumpedCode {
     pub(super) start: u64,
     pub(super) end: u64,
     /// CLOCK_MONOTONIC, ns.
     pub(super) since_ns: u64,
-    /// `u64::MAX` while it is there.
+    /// CLOCK_MONOTONIC, ns; `u64::MAX` while the code is there.
     pub(super) until_ns: u64,
     pub(super) name: Text,
     pub(super) lines: (u32, u32),
-    /// Where its bytes are in the file; 0 for what was cut.
+    /// Offset of the code bytes in the file; 0 if they were cut off.
     pub(super) bytes_at: u64,
-    /// 0 if no other code was at any of its addresses before, else a number that no other code has.
+    /// 0 if no other code was at any of its addresses before, else a number unique to this code.
     pub(super) reuse: u32,
 }
 
-/// What a place in generated code is called.
+/// Name of a place in generated code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JitName<'a> {
     /// The function.
     pub(crate) name: &'a str,
-    /// Its source file, if it is known.
+    /// Its source file, if known.
     pub(crate) file: Option<&'a str>,
-    /// The line; 0 if it is not known.
+    /// The line; 0 if unknown.
     pub(crate) line: u32,
-    /// 0 for the first code at its addresses, a number of its own for each that has followed.
+    /// 0 for the first code at its addresses, a unique number for any that followed.
     pub(crate) reuse: u32,
 }

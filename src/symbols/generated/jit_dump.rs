@@ -1,12 +1,12 @@
 //! `jit-PID.dump`: names, lines and times of generated code, as runtimes write them for perf.
 //!
-//! A header and a sequence of records: code was loaded, or has moved; lines of the code that is loaded next; unwind
-//! entries of that; the end. The format is that of the kernel's `tools/perf/Documentation/jitdump-specification.txt`. A
-//! runtime says that it writes one by mapping the file as code, so it is found among the mappings of the process, in
-//! whatever namespace that is.
+//! A header and a sequence of records: code was loaded or moved; the lines of the code loaded next; its unwind entries;
+//! the end. The format is described in the kernel's `tools/perf/Documentation/jitdump-specification.txt`. A runtime
+//! announces its dump by mapping the file as code, so the file is found among the mappings of the process, in whatever
+//! namespace that is.
 //!
-//! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
-//! records are whole; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
+//! The file grows while it is read, and is untrusted: it is read at positions and never mapped, only as far as records
+//! are complete; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
 
 use super::dump_window::{DumpWindow, u32_at, u64_at};
 use super::dumped_code::{DumpedCode, JitName, Line, Text};
@@ -22,34 +22,34 @@ use std::sync::Arc;
 const MAGIC: u32 = 0x4a69_5444;
 const VERSION: u32 = 1;
 const HEADER_BYTES: u64 = 40;
-/// The times are not of CLOCK_MONOTONIC, but the processor's own.
+/// Flag: times are not CLOCK_MONOTONIC, but the processor's own counter.
 const ARCHITECTURE_TIMES: u64 = 1;
 const RECORD_HEADER_BYTES: u64 = 16;
-/// The fixed parts of records, without their headers.
+/// Sizes of the fixed parts of records, without their headers.
 const LOAD_BYTES: u64 = 40;
 const MOVE_BYTES: u64 = 48;
 const DEBUG_BYTES: u64 = 16;
 const DEBUG_ENTRY_BYTES: usize = 16;
-/// A record of lines that is longer is skipped.
+/// Length above which a record with lines is skipped.
 const MAX_DEBUG_BYTES: u64 = 16 << 20;
-/// Lines that are kept, of all code together.
+/// Most lines kept, for all code together.
 const MAX_LINES: usize = 8 << 20;
 const ELF_HEADER_BYTES: u32 = 0x40;
-/// Means the same file name as before.
+/// A file name that means the same file as in the line before.
 const SAME_FILE: &[u8] = b"\xff";
-/// Code that overlaps an address and is gone: no more is looked at.
+/// Most pieces of former code around one address that are looked at.
 const MAX_CANDIDATES: usize = 256;
 
-/// What reading on has found.
+/// Result of reading more records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     /// Records read.
     pub(crate) records: usize,
-    /// There are more than were asked for.
+    /// Whether there are more records than were asked for.
     pub(crate) has_more: bool,
 }
 
-/// What a dump says, as far as it was read.
+/// The contents of a dump, as far as it was read.
 #[derive(Debug)]
 pub(crate) struct JitDump {
     file: Arc<File>,
@@ -62,14 +62,14 @@ pub(crate) struct JitDump {
     /// The time of the last record.
     known_until_ns: u64,
     codes: Vec<DumpedCode>,
-    /// What is there now, by start, without overlaps.
+    /// Code that is there now, by start, without overlaps.
     present: BTreeMap<u64, u32>,
-    /// What is gone, by start.
+    /// Code that is gone, by start.
     past: BTreeMap<u64, Vec<u32>>,
     longest_past: u64,
     text: String,
     lines: Vec<Line>,
-    /// Lines of the code that is loaded next: its address, and which.
+    /// Lines for the code that is loaded next: its address, and the range in `lines`.
     next_lines: Option<(u64, (u32, u32))>,
     last_file: Option<(Vec<u8>, Text)>,
     bad_records: u64,
@@ -78,11 +78,11 @@ pub(crate) struct JitDump {
 }
 
 impl JitDump {
-    /// The dump in an opened file of a process whose effective user is `uid`. Nothing is read yet.
+    /// Makes a reader of the dump in an opened file of a process whose effective user is `uid`. Nothing is read yet.
     ///
     /// # Errors
     ///
-    /// It is no regular file, or belongs to neither the user nor root.
+    /// Fails when `file` is not a regular file, or belongs to neither the user nor root.
     pub(crate) fn new(file: Arc<File>, uid: u32) -> io::Result<Self> {
         let facts = file.metadata()?;
         if !facts.is_file() {
@@ -112,39 +112,39 @@ impl JitDump {
         })
     }
 
-    /// Whether a file is called as dumps are: `jit-PID.dump`.
+    /// Whether a file is named as dumps are: `jit-PID.dump`.
     pub(crate) fn is_name(path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
         pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Process id of the writer, in its own namespace, as the file says it; 0 before anything was read.
+    /// Process id of the writer in its own namespace, as given in the file; 0 before anything was read.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// All that was written up to this time, CLOCK_MONOTONIC, ns, has been read.
+    /// Time (CLOCK_MONOTONIC, ns) up to which everything written has been read.
     pub(crate) fn known_until_ns(&self) -> u64 {
         if self.has_times { self.known_until_ns } else { 0 }
     }
 
-    /// Pieces of code that were loaded so far.
+    /// Number of pieces of code loaded so far.
     pub(crate) fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Records that were not of the form.
+    /// Number of malformed records.
     pub(crate) fn bad_records(&self) -> u64 {
         self.bad_records
     }
 
-    /// Whether the dump is longer than the limits allow, or cannot be read on.
+    /// Whether the dump is longer than the limits allow, or could not be read further.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Reads up to `max_records` records more, as far as they are whole.
+    /// Reads up to `max_records` more records, as far as they are complete.
     pub(crate) fn read_more(&mut self, max_records: usize, limits: &NamingLimits) -> Progress {
         let mut progress = Progress::default();
         let Ok(size) = self.file.metadata().map(|facts| facts.len()) else { return progress };
@@ -157,7 +157,7 @@ impl JitDump {
             let (kind, length) = (u32_at(header, 0), u64::from(u32_at(header, 4)));
             let time_ns = u64_at(header, 8);
             if length < RECORD_HEADER_BYTES {
-                // There is no next one.
+                // The start of the next record is not known.
                 self.bad_records += 1;
                 (self.is_over, self.is_cut) = (true, true);
                 return progress;
@@ -190,7 +190,7 @@ impl JitDump {
         true
     }
 
-    /// `None` for a record that is not of the form.
+    /// Reads one record; `None` if it is malformed.
     fn read_record(
         &mut self,
         kind: u32,
@@ -208,7 +208,7 @@ impl JitDump {
                 self.is_over = true;
                 Some(())
             }
-            // Unwind entries, and what later versions may add.
+            // Unwind entries, and records that later versions may add.
             _ => Some(()),
         }
     }
@@ -222,7 +222,7 @@ impl JitDump {
         limits: &NamingLimits,
     ) -> Option<()> {
         let lines = self.next_lines.take();
-        // The name is followed by the code; what is cut of a long name is not looked for.
+        // The name is followed by the code; the end of an overlong name is not searched for.
         let name_bytes = length.checked_sub(LOAD_BYTES)?.min(limits.max_name_bytes as u64 + 1);
         let bytes = self.bytes(body, LOAD_BYTES + name_bytes, size)?;
         let (start, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24));
@@ -281,7 +281,7 @@ impl JitDump {
         }
         let lines = &mut self.lines[first..];
         lines.sort_by_key(|line| line.offset);
-        // V8 adds the ELF header that perf puts before the code.
+        // V8 includes the ELF header that perf puts before the code.
         if lines.first().is_some_and(|line| line.offset == ELF_HEADER_BYTES) {
             lines.iter_mut().for_each(|line| line.offset -= ELF_HEADER_BYTES);
         }
@@ -289,7 +289,7 @@ impl JitDump {
         Some(())
     }
 
-    /// One line of the code at `start`, and what follows it. Erlang's has some that begin before the code: they are left out.
+    /// Splits off one line of the code at `start`. Erlang writes some that begin before the code: they are left out.
     fn read_line<'b>(
         &mut self,
         start: u64,
@@ -304,8 +304,8 @@ impl JitDump {
         Some((line, &rest[name_end + 1..]))
     }
 
-    /// A file of lines: many have the same one. `None` for what is no name: V8 of node 20 writes memory that it has freed,
-    /// of another length, for what its second compiler makes.
+    /// The text of a line's file name: many lines have the same one. `None` if it cannot be a name: V8 of node 20
+    /// writes freed memory, with another length, for code of its second compiler.
     fn file_text(&mut self, name: &[u8], limits: &NamingLimits) -> Option<Text> {
         if let Some((last, text)) = &self.last_file
             && (name == SAME_FILE || name == &last[..])
@@ -330,7 +330,7 @@ impl JitDump {
         Some(place)
     }
 
-    /// Adds code that is there from its time on; what it overlaps is gone then.
+    /// Adds code that is there from its time on; code that it overlaps ends then.
     fn add(&mut self, mut code: DumpedCode, limits: &NamingLimits) -> Option<()> {
         if self.codes.len() >= limits.max_perf_map_entries {
             (self.is_over, self.is_cut) = (true, true);
@@ -344,7 +344,7 @@ impl JitDump {
             is_again = true;
             self.end(number, code.since_ns);
         }
-        // At most `max_perf_map_entries`.
+        // There are at most `max_perf_map_entries` of them.
         let number = self.codes.len() as u32;
         code.reuse = if is_again { number.saturating_add(1) } else { 0 };
         self.present.insert(code.start, number);
@@ -352,7 +352,7 @@ impl JitDump {
         Some(())
     }
 
-    /// Code is gone from a time on.
+    /// Marks code as gone from a time on.
     fn end(&mut self, number: u32, time_ns: u64) {
         let code = &mut self.codes[number as usize];
         code.until_ns = time_ns;
@@ -361,7 +361,7 @@ impl JitDump {
         self.past.entry(code.start).or_default().push(number);
     }
 
-    /// Whether code that is gone was at some of these addresses, as far as is looked.
+    /// Whether former code was at some of these addresses. True as well if there are too many candidates to tell.
     fn was_something_at(&self, start: u64, end: u64) -> bool {
         let from = start.saturating_sub(self.longest_past);
         let numbers = self.past.range(from..end).rev().flat_map(|(_, numbers)| numbers.iter());
@@ -382,7 +382,7 @@ impl JitDump {
     /// The code that was at an address all the time from `first_ns` to `last_ns`.
     fn find(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<&DumpedCode> {
         let holds = |code: &&DumpedCode| {
-            // Some writers tell of code when it runs already: then nothing else was there before.
+            // Some writers announce code when it is already running: then no other code was there before.
             let is_early = code.since_ns <= first_ns || code.reuse == 0;
             is_early && last_ns < code.until_ns
         };
@@ -390,7 +390,7 @@ impl JitDump {
             self.present.range(..=address).next_back().map(|(_, &number)| &self.codes[number as usize]);
         let present = present.filter(|code| address < code.end);
         if !self.has_times {
-            // Only what was the first and is the last is certain.
+            // Without times, only code that was the first and is the last at its address is certain.
             return present.filter(|code| code.reuse == 0);
         }
         present
@@ -405,7 +405,7 @@ impl JitDump {
         self.name_in(code, address)
     }
 
-    /// What `code` is called at an address in it.
+    /// Name and line of an address in `code`.
     fn name_in(&self, code: &DumpedCode, address: u64) -> Option<JitName<'_>> {
         let text = |(at, len): Text| self.text.get(at as usize..(at + len) as usize);
         let lines = self.lines.get(code.lines.0 as usize..code.lines.1 as usize).unwrap_or(&[]);
@@ -416,7 +416,8 @@ impl JitDump {
         Some(JitName { name, file, line: file.and(line).map_or(0, |line| line.line), reuse: code.reuse })
     }
 
-    /// The code around an address: that with this number of reuse, 0 for the first that was there. At most `most` bytes of it.
+    /// The code around an address whose reuse number is `reuse`, 0 for the first that was there, with at most `most`
+    /// bytes of it.
     pub(crate) fn code_at(&self, address: u64, reuse: u32, most: u64) -> Option<DumpedBytes<'_>> {
         let number = match reuse.checked_sub(1) {
             Some(number) => number,
@@ -434,7 +435,7 @@ impl JitDump {
         Some(DumpedBytes { dump: self, code, start: code.start, size, bytes })
     }
 
-    /// Bytes of the file, all of which lie below `size`.
+    /// Bytes of the file, all of which must lie below `size`.
     fn bytes(&mut self, at: u64, len: u64, size: u64) -> Option<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= size)?;
         self.window.read(&self.file, at, (end - at) as usize, size)
@@ -446,16 +447,16 @@ impl JitDump {
 pub(crate) struct DumpedBytes<'d> {
     dump: &'d JitDump,
     code: DumpedCode,
-    /// Its address.
+    /// Start address of the code.
     pub(crate) start: u64,
-    /// Its length, bytes.
+    /// Length of the code, bytes.
     pub(crate) size: u64,
-    /// As many of its bytes as were asked for.
+    /// Bytes from the start of the code, as many as were asked for.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl<'d> DumpedBytes<'d> {
-    /// The name and line at an offset from its start, in bytes.
+    /// The name and line at an offset from the start of the code, in bytes.
     pub(crate) fn name_at(&self, offset: u64) -> Option<JitName<'d>> {
         self.dump.name_in(&self.code, self.start.saturating_add(offset))
     }

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::io::Write;
 
-/// A dump that is written piece by piece.
+/// A dump written piece by piece.
 struct DumpWriter {
     file: Arc<File>,
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ fn numbers(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Process and thread are one word.
+/// The bytes of a load record. Process and thread are one word.
 fn load(time_ns: u64, start: u64, size: u64, name: &str) -> Vec<u8> {
     let body = [&numbers(&[0x4d_0000_004d, start, start, size, 1])[..], name.as_bytes(), &[0; 5]].concat();
     record(0, time_ns, &body)
@@ -121,10 +121,10 @@ fn moved_code_keeps_its_name_and_lines() {
 #[test]
 fn what_v8_makes_of_lines() {
     let (mut writer, mut dump) = DumpWriter::new(0);
-    // It includes the header that perf writes before the code.
+    // The offset includes the header that perf writes before the code.
     writer.write(&lines(0x1000, &[(0x1040, 5, b"/a.js"), (0x1050, 9, b"/a.js")]));
     writer.write(&load(100, 0x1000, 0x40, "f"));
-    // And names may be memory that was freed.
+    // Names may be freed memory, too.
     writer.write(&lines(0x2000, &[(0x2040, 5, b"/a.js"), (0x2050, 9, b"\x8b\x04\x04")]));
     writer.write(&load(100, 0x2000, 0x40, "g"));
     assert_eq!(read(&mut dump).records, 4);
@@ -209,7 +209,7 @@ fn other_files_are_not_read() {
     assert!(JitDump::new(Arc::new(File::open(folder.path()).unwrap()), 0).is_err(), "a folder");
     let file = File::create(folder.path().join("file")).unwrap();
     let uid = file.metadata().unwrap().uid();
-    // Root's are believed, others' are not.
+    // Files of root are trusted, those of other users are not.
     assert_eq!(JitDump::new(Arc::new(file), uid.wrapping_add(1)).is_ok(), uid == 0);
 }
 
@@ -261,7 +261,7 @@ proptest! {
         read(&mut dump);
         for address in (0..0x6000).step_by(0x40) {
             let _ = dump.lookup(address, 7, 20);
-            // What is there now never overlaps.
+            // Code that is there now never overlaps.
             let here = dump.present.range(..=address).next_back().map(|(_, &number)| dump.codes[number as usize]);
             let next = dump.present.range(address + 1..).next().map(|(start, _)| *start);
             prop_assert!(here.is_none_or(|code| next.is_none_or(|next| code.end <= next)));

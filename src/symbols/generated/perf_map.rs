@@ -4,8 +4,8 @@
 //! and is replaced, so later lines override earlier ones where they overlap. The format is
 //! described in the kernel's `tools/perf/Documentation/jit-interface.txt`.
 //!
-//! The file lies where anyone can write: it is opened without following links, only inside the
-//! target's own file system, and no byte of a line that is not of this form is ever shown.
+//! The file is in a directory where anyone can write: it is opened without following links, only inside the target's
+//! own file system, and a malformed line is never shown.
 
 use crate::base::deadline::Deadline;
 use crate::symbols::limits::NamingLimits;
@@ -18,10 +18,10 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-/// Longest line that is looked at, bytes. The rest of a longer one is dropped with the line.
+/// Longest line accepted, bytes. Longer ones are dropped as a whole.
 const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// Lines between two looks at the clock.
+/// Lines read between two checks of the clock.
 const LINES_PER_LOOK: u64 = 1 << 12;
 
 /// A range of code with one name.
@@ -48,7 +48,7 @@ impl PerfMap {
     /// [`NamingLimits::max_perf_map_bytes`], at [`NamingLimits::max_perf_map_entries`], at the deadline, or where reading fails.
     pub(crate) fn parse(reader: impl BufRead, limits: &NamingLimits, deadline: &Deadline) -> Self {
         let mut map = PerfMap::default();
-        // One byte more than allowed tells a full file from one that is cut.
+        // One byte more than allowed tells a map of exactly that size from one that was cut.
         let mut reader = reader.take(limits.max_perf_map_bytes.saturating_add(1));
         let mut ranges: BTreeMap<u64, (u64, (u32, u32))> = BTreeMap::new();
         let mut line = Vec::new();
@@ -103,7 +103,7 @@ impl PerfMap {
         self.ranges.len()
     }
 
-    /// Lines that were not of the form.
+    /// Number of malformed lines.
     pub(crate) fn bad_lines(&self) -> u64 {
         self.bad_lines
     }
@@ -143,7 +143,7 @@ fn hex(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Puts `start..end` over whatever was there.
+/// Puts `start..end` over whatever was there before.
 fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, name: (u32, u32)) {
     if let Some((_, before)) = ranges.range_mut(..start).next_back()
         && before.0 > start
@@ -163,7 +163,7 @@ fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, n
     ranges.insert(start, (end, name));
 }
 
-/// Whose map it is.
+/// The process and user that a map belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     /// Effective user id, as seen from here.
@@ -185,8 +185,8 @@ impl Owner {
     }
 }
 
-/// Where the map of a process is: `/tmp/perf-N.map` in its own mount namespace, `N` being its number in its
-/// own PID namespace. Made while the process lives, it can be read when the process is gone.
+/// The place of a process's map: `/tmp/perf-N.map` in its own mount namespace, `N` being its number in its own PID
+/// namespace. Made while the process lives, it can still be read when the process is gone.
 #[derive(Debug)]
 pub(crate) struct PerfMapSource {
     root: OwnedFd,
@@ -194,10 +194,10 @@ pub(crate) struct PerfMapSource {
 }
 
 impl PerfMapSource {
-    /// The place of the map of process `pid`, whether it has one or not.
+    /// Finds the place of the map of process `pid`, whether there is a map or not.
     ///
     /// # Errors
-    /// When the process is gone or may not be looked at.
+    /// Fails when the process is gone or we may not look at it.
     pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let owner = Owner::parse(&status).ok_or_else(|| {
@@ -211,12 +211,12 @@ impl PerfMapSource {
         Ok(PerfMapSource { root, owner })
     }
 
-    /// The process, and its user.
+    /// The owner of the map.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Path of the map as the process has it.
+    /// Path of the map as the process sees it.
     pub(crate) fn path(&self) -> String {
         format!("/{}", map_path(self.owner))
     }
@@ -224,8 +224,8 @@ impl PerfMapSource {
     /// Reads the map, if there is one.
     ///
     /// # Errors
-    /// When the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], or owned by
-    /// neither the process's user nor root. The error says so without the file's name.
+    /// Fails when the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], or owned by
+    /// neither the process's user nor root. The error does not have the file's name.
     pub(crate) fn read(&self, limits: &NamingLimits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
         open_map(&self.root, self.owner, limits, deadline)
     }
@@ -380,7 +380,7 @@ mod tests {
         std::fs::write(tmp.join("perf-6.map"), vec![b'x'; 1001]).unwrap();
         assert_eq!(open(owner(6)).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
 
-        // A file of root is trusted, of a third user not: only root can make one to test with.
+        // A file of root is trusted, that of a third user is not: only root can make one to test with.
         if uid == 0 {
             std::os::unix::fs::chown(tmp.join("perf-1.map"), Some(4711), None).unwrap();
             assert_eq!(open(owner(1)).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the obvious model: the last line that covers an address names it.
+        /// Compares with the obvious model: the last line that covers an address names it.
         #[test]
         fn lookup_equals_the_last_covering_line(lines in proptest::collection::vec((0_u64..60, 1_u64..20), 0..30)) {
             let text: String =

@@ -23,8 +23,8 @@ const SECTIONS: [SectionId; 10] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// The sections of a `.dwo` or `.dwp` file that lookups use, with the index of the latter, and those that the index has a
-/// part of for each unit.
+/// The sections of a `.dwo` or `.dwp` file that lookups use, with the indices of a `.dwp` and the sections that the
+/// index has a part of for each unit.
 const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugCuIndex,
@@ -40,12 +40,12 @@ const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Whether `image` holds DWARF of functions.
+/// Whether `image` has DWARF of functions.
 pub(crate) fn has_debug_info(image: &ElfFile) -> bool {
     debug_section(image, SectionId::DebugInfo).is_some_and(ElfSection::has_bytes)
 }
 
-/// Whether `image` holds units of split DWARF.
+/// Whether `image` has split DWARF units.
 pub(crate) fn has_split_units(image: &ElfFile) -> bool {
     split_section(image, SectionId::DebugInfo).is_some_and(ElfSection::has_bytes)
 }
@@ -63,7 +63,7 @@ fn section_called<'i>(image: &'i ElfFile, name: &str) -> Option<&'i ElfSection> 
     image.section(name.as_bytes()).or_else(|| image.section(old().as_bytes()))
 }
 
-/// Where the sections are.
+/// The places of the debug sections.
 #[derive(Debug)]
 pub(crate) struct DebugStores {
     stores: Vec<(SectionId, Store, u64)>,
@@ -71,7 +71,7 @@ pub(crate) struct DebugStores {
 }
 
 impl DebugStores {
-    /// Finds all that lookups need, or nothing: half of the sections would give wrong answers.
+    /// Finds all sections that lookups need, or none: half of the sections would give wrong answers.
     pub(crate) fn find(
         image: &ElfFile,
         limits: &NamingLimits,
@@ -80,7 +80,7 @@ impl DebugStores {
         Self::find_by(image, &SECTIONS, debug_section, limits, work)
     }
 
-    /// As [`DebugStores::find`], of a `.dwo` or `.dwp` file.
+    /// Finds the sections of a `.dwo` or `.dwp` file, as [`DebugStores::find`] does.
     pub(crate) fn find_split(
         image: &ElfFile,
         limits: &NamingLimits,
@@ -107,7 +107,7 @@ impl DebugStores {
         Ok(DebugStores { stores, max_rereads: limits.max_rereads })
     }
 
-    /// The sections, none of which is in memory yet.
+    /// Opens the sections, none of which is in memory yet.
     pub(crate) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
         let open = |(id, store, len): &(SectionId, Store, u64)| {
             let section = SectionData::new(store.clone(), *len, self.max_rereads, work)?;
@@ -118,7 +118,7 @@ impl DebugStores {
     }
 }
 
-/// The sections as far as they are in memory.
+/// The debug sections, of which only the pages read are in memory.
 #[derive(Debug)]
 pub(crate) struct Sections {
     sections: Vec<(SectionId, Arc<SectionData>)>,
@@ -126,7 +126,7 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// A section; one without bytes if the module has none of that kind.
+    /// A section; an empty one if the module has none of that kind.
     pub(crate) fn get(&self, id: SectionId) -> &Arc<SectionData> {
         self.sections.iter().find(|(other, _)| *other == id).map_or(&self.empty, |(_, section)| section)
     }
@@ -136,7 +136,7 @@ impl Sections {
         self.sections.iter().map(|(_, section)| section.loaded_bytes()).sum()
     }
 
-    /// Begins to count reads again: another unit has its own.
+    /// Restarts the counts of reads, because they are per unit.
     pub(crate) fn begin(&self) {
         /// Each range of an entry takes two reads, and 40 bytes in addr2line's tables.
         const MAX_RANGE_READS: u64 = 2 << 20;

@@ -1,5 +1,5 @@
-//! Sections of an ELF file, packed or not, of which only what is read is in memory.
-//! Positions and bytes; no name and no address is understood here.
+//! Sections of an ELF file, packed or not, of which only the parts that are read are in memory. Knows positions and
+//! bytes, but neither names nor addresses.
 
 pub(crate) mod dwarf;
 pub(crate) mod packed;

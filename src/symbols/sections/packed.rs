@@ -1,8 +1,8 @@
-//! A zlib stream that is read at any place without being unpacked whole.
+//! A zlib stream that can be read at any position without unpacking all of it.
 //!
-//! Every so often on the way through, the state of the decompressor is kept: its tables and the last 32 KiB that it wrote.
-//! To read at a place, it goes on from where it is or from the last such state before the place. This is how zran.c, an
-//! example of zlib, does it.
+//! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
+//! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
+//! example of zlib, does the same.
 
 use crate::elf::ElfError;
 use crate::elf::source::Source;
@@ -13,13 +13,13 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What deflate may refer back to, and so what is kept of what was written, bytes.
+/// Bytes that deflate may refer back to, and so the size of the window kept.
 pub(crate) const WINDOW_BYTES: usize = 32 << 10;
-/// Packed bytes that are read at a time.
+/// Packed bytes read at a time.
 const INPUT_BYTES: usize = 64 << 10;
-/// States that are kept at most: of a long stream they are farther apart.
+/// Most states kept: in a long stream they are farther apart.
 const MAX_STATES: u64 = 128;
-/// Unpacked bytes between two kept states, at least.
+/// Least number of unpacked bytes between two kept states.
 const MIN_INTERVAL: u64 = 128 << 10;
 /// Memory of one state, bytes.
 const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
@@ -28,7 +28,7 @@ const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 #[derive(Debug)]
 pub(crate) struct PackedStream {
     source: Source,
-    /// Where the packed bytes lie.
+    /// Range of the packed bytes in the source.
     packed: Range<u64>,
     /// Unpacked length, bytes.
     len: u64,
@@ -39,17 +39,17 @@ pub(crate) struct PackedStream {
 #[derive(Debug)]
 struct Inner {
     cursor: Option<PackedCursor>,
-    /// By place, ascending.
+    /// Kept states, by position, ascending.
     states: Vec<PackedState>,
     charge: Charge,
 }
 
-/// The decompressor at one place of the stream.
+/// The decompressor at one position of the stream.
 #[derive(Clone)]
 struct PackedState {
     decompressor: Box<DecompressorOxide>,
     window: Box<[u8; WINDOW_BYTES]>,
-    /// Place in the file of the next packed byte.
+    /// Position of the next packed byte in the file.
     packed_at: u64,
     /// Unpacked bytes written so far.
     unpacked: u64,
@@ -65,18 +65,18 @@ impl std::fmt::Debug for PackedState {
 struct PackedCursor {
     state: PackedState,
     input: Vec<u8>,
-    /// Bytes of `input` that were consumed.
+    /// Bytes of `input` consumed.
     consumed: usize,
 }
 
 impl PackedStream {
-    /// The stream at `packed` of `source`, which unpacks to `len` bytes.
+    /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
         let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
         PackedStream { source, packed, len, work: Arc::clone(work), inner: Mutex::new(inner) }
     }
 
-    /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window: a page does.
+    /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;
         let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,13 +95,13 @@ impl PackedStream {
         Ok(())
     }
 
-    /// The decompressor at or before `at`, as near as there is one, or just after it with `at` still in its window.
+    /// The nearest decompressor at or before `at`, or one just after `at` that still has it in its window.
     fn cursor_for(&self, at: u64, inner: &mut Inner) -> PackedCursor {
         let known = inner.states.partition_point(|state| state.unpacked <= at).checked_sub(1);
         let known = known.map(|index| &inner.states[index]);
         let usable = inner.cursor.take().filter(|cursor| {
             let written = cursor.state.unpacked;
-            // `at` is in the window, or it is still to come and no kept state is nearer.
+            // `at` is in the window, or is yet to come with no kept state nearer to it.
             let start = written.saturating_sub(1) / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
             at >= start && (at < written || known.is_none_or(|state| state.unpacked <= written))
         });
@@ -116,12 +116,12 @@ impl PackedStream {
         })
     }
 
-    /// Keeps the state if it is at the start of a window and far enough from the one before.
+    /// Keeps the state if it is at the start of a window and far enough from the last one kept.
     fn keep_state(&self, state: &PackedState, inner: &mut Inner) {
         let interval = (self.len / MAX_STATES).max(MIN_INTERVAL);
         let last = inner.states.last().map_or(0, |state| state.unpacked);
         let is_due = state.unpacked.is_multiple_of(WINDOW_BYTES as u64) && state.unpacked >= last + interval;
-        // Without memory for it reading takes longer.
+        // Without memory for the state, reading only takes longer.
         if is_due && inner.charge.add(STATE_BYTES).is_ok() {
             inner.states.push(state.clone());
         }
@@ -206,7 +206,7 @@ mod tests {
         let (short, _) = stream(&bytes, 200_000, &Deadline::default());
         short.read(0, &mut out).unwrap();
         assert!(short.read(150 * 1024 / 4096 * 4096, &mut out).is_err());
-        // It can be read again after an error.
+        // The stream can be read again after an error.
         short.read(4096, &mut out).unwrap();
         assert_eq!(out[..], bytes[4096..8192]);
         let (mut other, _) = stream(&bytes, 100_000, &Deadline::default());

@@ -1,4 +1,4 @@
-//! gimli's way into a [`SectionData`].
+//! gimli's interface to a [`SectionData`].
 
 use super::section::SectionData;
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId, Result};
@@ -15,7 +15,7 @@ pub(crate) struct SectionReader<'a> {
 }
 
 impl<'a> SectionReader<'a> {
-    /// A reader of the whole section.
+    /// Makes a reader of the whole section.
     pub(crate) fn new(section: &'a SectionData) -> Self {
         SectionReader { section, at: 0, end: section.len(), known: &[] }
     }
@@ -41,7 +41,7 @@ impl<'a> SectionReader<'a> {
         Ok(self.known)
     }
 
-    /// Bytes from `place` on, at least one, none beyond the end.
+    /// Bytes from `place` on: at least one, none beyond the end.
     #[cold]
     fn bytes_at(&self, place: usize) -> Result<&'a [u8]> {
         if place >= self.end {
@@ -164,7 +164,7 @@ impl Reader for SectionReader<'_> {
         }
     }
 
-    /// Names of files come this way, and addr2line copies each: they are counted even where they lie together.
+    /// addr2line copies the file names that it reads here, so they are counted even where the bytes are contiguous.
     fn to_string_lossy(&self) -> Result<Cow<'_, str>> {
         if !self.section.work().may_copy(self.len()) {
             return Err(self.eof());
@@ -219,7 +219,7 @@ mod tests {
     use std::sync::Arc;
 
     proptest! {
-        /// Against gimli's own reader of bytes that lie together.
+        /// Compares with gimli's own reader of contiguous bytes.
         #[test]
         fn reads_as_a_slice_does(steps in proptest::collection::vec((0_u8..9, 0_usize..6000), 1..60)) {
             let bytes: Vec<u8> = (0..3 * PAGE_BYTES + 100).map(|n| ((n * 7) % 256) as u8 & !(n % 3) as u8).collect();

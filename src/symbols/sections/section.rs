@@ -1,7 +1,8 @@
-//! The bytes of a section, of which only those pages are in memory that were read.
+//! The bytes of a section, of which only the pages that were read are in memory.
 //!
-//! DWARF of a large program is gigabytes, and what lookups need of it is spread thinly: an entry here, its name there. So
-//! the reader that addr2line and gimli are given brings in pages as it comes to them, and memory follows what is asked.
+//! DWARF of a large program is gigabytes, and a lookup needs only small parts of it: an entry here, its name there. So
+//! the reader given to addr2line and gimli loads pages as it comes to them, and memory grows with the addresses looked
+//! up.
 
 use super::packed::PackedStream;
 use crate::elf::ElfError;
@@ -13,7 +14,7 @@ use object::read::CompressionFormat;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Pages under one entry of the first level.
 const BLOCK_PAGES: usize = 256;
@@ -23,18 +24,18 @@ const FREE_READS: u64 = 1 << 16;
 type Page = Box<[u8; PAGE_BYTES]>;
 type Block = Box<[OnceLock<Page>; BLOCK_PAGES]>;
 
-/// Where the pages of a section come from.
+/// The source of a section's pages.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
-    /// At a place of the file.
+    /// The bytes at an offset of the file.
     File(Source, u64),
-    /// Out of a zlib stream.
+    /// The bytes of a zlib stream.
     Packed(Arc<PackedStream>),
-    /// They are all in memory.
+    /// The bytes are all in memory.
     Memory(Arc<Unpacked>),
 }
 
-/// Bytes of a section that is in memory whole.
+/// Bytes of a section that is in memory as a whole.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     bytes: Vec<u8>,
@@ -42,7 +43,8 @@ pub(crate) struct Unpacked {
 }
 
 impl Store {
-    /// The store of `contents` in `source`. What is packed with zstd is unpacked whole: its state cannot be kept.
+    /// The store of `contents` in `source`. A section packed with zstd is unpacked as a whole: the state of its
+    /// decompressor cannot be kept.
     pub(crate) fn open(source: &Source, contents: Contents, work: &Arc<Work>) -> Result<Self, SymbolError> {
         let Contents { format, range, len } = contents;
         match format {
@@ -101,7 +103,7 @@ pub(crate) struct SectionData {
 enum Backing {
     Pages(Store, Box<[OnceLock<Block>]>),
     Memory(Arc<Unpacked>),
-    /// Another section, some pages of which are replaced: sorted by number.
+    /// Another section with some pages replaced: page number and page, sorted by number.
     Overlay(Arc<SectionData>, Vec<(usize, Page)>),
 }
 
@@ -125,7 +127,7 @@ impl SectionData {
         Ok(SectionData::with(backing, len, max_rereads, Charge::new(work, blocks as u64)?, work))
     }
 
-    /// No bytes.
+    /// A section without bytes.
     pub(crate) fn empty(work: &Arc<Work>) -> Self {
         SectionData::of_bytes(Vec::new(), work)
     }
@@ -137,7 +139,7 @@ impl SectionData {
         SectionData::with(Backing::Memory(Arc::new(unpacked)), len, u64::MAX, Charge::none(work), work)
     }
 
-    /// The first `len` bytes of `base`, with other bytes in some places.
+    /// A section with the first `len` bytes of `base`, but with other bytes in some places.
     pub(crate) fn overlay(
         base: &Arc<SectionData>,
         len: usize,
@@ -193,23 +195,23 @@ impl SectionData {
         }
     }
 
-    /// Begins to count reads again, of which there may be `max_reads` in any case.
+    /// Restarts the count of reads; at least `max_reads` are allowed.
     pub(crate) fn begin(&self, max_reads: u64) {
         self.reads.store(0, Ordering::Relaxed);
         self.max_reads.store(max_reads, Ordering::Relaxed);
     }
 
-    /// Reads since the last beginning.
+    /// Reads since [`SectionData::begin`].
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Counts reads; false when there were too many.
+    /// Counts reads; returns false when there were too many.
     #[inline]
     pub(crate) fn spend(&self, reads: usize) -> bool {
         let spent = self.reads.load(Ordering::Relaxed).saturating_add(reads as u64);
         self.reads.store(spent, Ordering::Relaxed);
-        // Nearly always the first comparison decides.
+        // The first comparison nearly always decides.
         if spent > FREE_READS && spent > self.allowed_reads() {
             self.work.spend_all();
             return false;
@@ -222,12 +224,12 @@ impl SectionData {
         by_length.min(self.max_reads.load(Ordering::Relaxed))
     }
 
-    /// What this section shares with all of its module.
+    /// The limits shared by all sections of the module.
     pub(crate) fn work(&self) -> &Work {
         &self.work
     }
 
-    /// Some bytes from `at` on: as many as lie together. `None` at the end, and when they cannot be had.
+    /// Some bytes from `at` on: as many as are contiguous in memory. `None` at the end, and when they cannot be read.
     pub(crate) fn slice_at(&self, at: usize) -> Option<&[u8]> {
         if at >= self.len {
             return None;
@@ -283,7 +285,7 @@ impl SectionData {
         Some(&slot.get_or_init(|| page)[..])
     }
 
-    /// The bytes from `at` up to (without) the next NUL, at most `max` of them; `None` past the end.
+    /// The bytes from `at` up to the next NUL (exclusive), at most `max` of them; `None` past the end.
     pub(crate) fn c_string(&self, at: usize, max: usize) -> Option<Vec<u8>> {
         let mut string = Vec::new();
         let mut part = self.slice_at(at)?;

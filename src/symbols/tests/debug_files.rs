@@ -1,4 +1,4 @@
-//! Debug information outside of the module, made by the tools that make it: objcopy, dwz, the compilers' split DWARF, dwp and
+//! Debug information outside the module, made by the usual tools: objcopy, dwz, the compilers' split DWARF, dwp and
 //! llvm-dwp, and the packed symbol table as Fedora's find-debuginfo makes it.
 
 use super::llvm::probes;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is found for a module at `path` below `root`, and the names by it.
+/// The names found for a module at `path` below `root`, and the files they came from.
 fn names_of(root: &Path, path: &str, folders: &[PathBuf], addresses: &[u64]) -> (ElfNames, Found) {
     let file = Arc::new(File::open(root.join(path.trim_start_matches('/'))).unwrap());
     let searched = Searched { path: Path::new(path), file: Some(&file), build_id: &[] };
@@ -31,7 +31,7 @@ fn names_of(root: &Path, path: &str, folders: &[PathBuf], addresses: &[u64]) -> 
     (names, found)
 }
 
-/// Where files were found, and what was not used or found.
+/// Where files were found, and which were not used or not found.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     debug: Option<String>,
@@ -60,7 +60,7 @@ fn build_id(path: &Path) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Two programs whose common debug information dwz has put into a third file.
+/// Makes two programs whose common debug information dwz has moved into a third file.
 fn shared_by_dwz(shop: &Workshop, flags: &str) -> Option<(Vec<u64>, ElfNames)> {
     shop.write("one.cc", CPP_SOURCE);
     shop.write("two.cc", &CPP_SOURCE.replace("counts[key]++", "counts[key]--"));
@@ -69,7 +69,7 @@ fn shared_by_dwz(shop: &Workshop, flags: &str) -> Option<(Vec<u64>, ElfNames)> {
     shop.build("g++", "two.cc", "two", &flags)?;
     let addresses = probes(&sized(shop, &one)?, 1);
     let expected = whole(&one, &addresses);
-    // As debhelper does: separate debug files, then what they have in common.
+    // As debhelper does: first the separate debug files, then the file with their common parts.
     std::fs::create_dir_all(shop.path().join("usr/lib/debug/.dwz")).unwrap();
     std::fs::create_dir_all(shop.path().join("usr/bin")).unwrap();
     for name in ["one", "two"] {
@@ -100,7 +100,7 @@ fn what_modules_share_by_dwz_is_found_and_read() {
         assert_eq!(found.shared.as_deref(), Some("/usr/lib/debug/.dwz/common.debug"));
         assert_same(&names, &expected, &addresses, flags);
 
-        // By its build ID, and in a folder that is named.
+        // Found by its build ID, and in a folder named by the user.
         let by_id = format!("usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
         move_to(&common, &shop.path().join(&by_id));
         let (names, found) = names_of(shop.path(), "/usr/bin/one", &[], &addresses);
@@ -110,12 +110,12 @@ fn what_modules_share_by_dwz_is_found_and_read() {
         let (names, found) = names_of(shop.path(), "/usr/bin/one", std::slice::from_ref(&folder), &addresses);
         assert!(names == expected && found.shared.unwrap().ends_with("elsewhere/common.debug"));
 
-        // Without it some names are missing, and that is said.
+        // Without the file some names are missing, and the problem is reported.
         let (names, found) = names_of(shop.path(), "/usr/bin/one", &[], &addresses);
         assert_eq!((names.problem, found.shared), (Some(DebugProblem::SharedFile), None));
         assert!(names.locations.iter().filter(|locations| !locations.is_empty()).count() > 100);
 
-        // That of another build is refused, with both IDs.
+        // A file from another build is refused, with both IDs in the message.
         let mut bytes = std::fs::read(folder.join("common.debug")).unwrap();
         let raw: Vec<u8> =
             (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect();
@@ -138,7 +138,7 @@ fn assert_same(names: &ElfNames, expected: &ElfNames, addresses: &[u64], what: &
     assert!(difference.is_none(), "{what}: {difference:#x?}");
 }
 
-/// A program of two files whose functions are in `.dwo` files, and the names found without those.
+/// Builds a program of two files whose functions are in `.dwo` files; returns the names found without those.
 fn split(shop: &Workshop, compiler: &str, flags: &str) -> Option<(Vec<u64>, ElfNames)> {
     shop.write("main.c", C_SOURCE);
     shop.write(
@@ -174,7 +174,7 @@ fn functions_in_files_of_split_dwarf_are_found_and_read() {
         let Some((addresses, expected)) = split(&shop, compiler, flags) else { continue };
         let program = shop.path().join("prog");
         let path = program.to_str().unwrap();
-        // Where the compiler has put them.
+        // Where the compiler put them.
         let (names, found) = names_of(Path::new("/"), path, &[], &addresses);
         assert_eq!((names.problem, found.missing.len()), (None, 0), "{what} {found:?}");
         assert_same(&names, &expected, &addresses, &what);
@@ -189,7 +189,7 @@ fn functions_in_files_of_split_dwarf_are_found_and_read() {
         let (names, _) = names_of(Path::new("/"), path, &[], &addresses);
         assert_same(&names, &expected, &addresses, &what);
 
-        // In a folder that is named.
+        // In a folder named by the user.
         let folder = shop.path().join("dwo");
         for name in ["main.dwo", "more.dwo"] {
             move_to(&shop.path().join("bin").join(name), &folder.join(name));
@@ -198,7 +198,7 @@ fn functions_in_files_of_split_dwarf_are_found_and_read() {
         let (names, _) = names_of(Path::new("/"), path, folders, &addresses);
         assert_same(&names, &expected, &addresses, &what);
 
-        // Without them there are symbols and lines, and it is said.
+        // Without them there are symbols and lines, and the problem is reported.
         let (names, found) = names_of(Path::new("/"), path, &[], &addresses);
         assert_eq!(names.problem, Some(DebugProblem::SplitDwarf), "{what}");
         assert_eq!(found.missing.len(), 2, "{what} {found:?}");
@@ -207,7 +207,7 @@ fn functions_in_files_of_split_dwarf_are_found_and_read() {
         };
         assert_eq!(outermost(&names), outermost(&expected), "{what}");
 
-        // One of another build is refused, with both IDs.
+        // A file from another build is refused, with both IDs in the message.
         std::fs::copy(folder.join("more.dwo"), folder.join("main.dwo")).unwrap();
         let (names, found) = names_of(Path::new("/"), path, folders, &addresses);
         assert_eq!(names.problem, Some(DebugProblem::SplitDwarf), "{what}");
@@ -245,13 +245,13 @@ fn packages_of_split_dwarf_are_found_and_read() {
     }
 }
 
-/// Strips a program as Fedora does, but for what of its symbol table is packed into `.gnu_debugdata` by `pack`.
+/// Strips a program as Fedora does, except for the part of its symbol table that `pack` puts into `.gnu_debugdata`.
 fn with_mini_debuginfo(shop: &Workshop, pack: &str) -> Option<(PathBuf, Vec<NmFunction>)> {
     shop.write("prog.c", C_SOURCE);
     let program = shop.build("gcc", "prog.c", "prog", "-O2 -g -rdynamic")?;
     let functions = sized(shop, &program)?;
     shop.run("xz", ["--version"])?;
-    // As find-debuginfo.sh of rpm has it.
+    // As in find-debuginfo.sh of rpm.
     let script = format!(
         "set -e
         nm -D prog --format=posix --defined-only | awk '{{ print $1 }}' | sort > dynsyms
@@ -307,7 +307,7 @@ fn packed_symbol_tables_that_swell_are_refused_and_exported_names_are_used() {
     }
 }
 
-/// A stripped program in `usr/bin`, its debug file, and what the whole program is called.
+/// Makes a stripped program in `usr/bin` and its debug file, with the names of the whole program.
 fn stripped(shop: &Workshop) -> Option<(Vec<u64>, ElfNames, PathBuf)> {
     shop.write("prog.c", C_SOURCE);
     let program = shop.build("gcc", "prog.c", "whole", "-O2 -g -Wl,--build-id=sha1")?;
@@ -344,7 +344,7 @@ fn debug_files_are_found_in_folders_that_are_named() {
         assert_same(&names, &expected, &addresses, &place);
         std::fs::remove_file(&path).unwrap();
     }
-    // A module that is not here: its debug file names its addresses alone.
+    // The module itself is missing: its debug file names the addresses alone.
     let path = folder.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
     std::fs::write(&path, &bytes).unwrap();
     let raw: Vec<u8> =
@@ -401,7 +401,8 @@ fn what_is_no_debug_file_of_this_build_is_refused_with_one_line() {
             std::fs::remove_file(path).unwrap();
         }
     }
-    // What is right is used, however long the hole after it; what is wrong in one place does not hide it in another.
+    // The right file is used, however long the hole after it; a wrong file in one place does not hide the right one in
+    // another.
     circle(&by_id);
     sparse_elf(&linked);
     let (names, found) = names_of(shop.path(), "/usr/bin/prog", &[], &addresses);
@@ -420,7 +421,7 @@ fn sections_that_linkers_pack_are_read() {
                 shop.run("sh", ["-c", &script]).filter(|said| !said.contains("refused"))
             };
             let packed = format!("-Wl,--compress-debug-sections={packing}");
-            // Not every linker knows every packing.
+            // Not every linker supports every compression.
             if link("plain", "").is_none() || link("packed", &packed).is_none() {
                 continue;
             }

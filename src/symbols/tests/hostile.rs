@@ -1,4 +1,4 @@
-//! Files made to hurt: every one must give names, nothing, or an error, soon and in little memory.
+//! Malicious files: each must give names, nothing, or an error, quickly and in little memory.
 
 use super::program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use crate::base::deadline::Deadline;
@@ -42,12 +42,12 @@ fn packed_victim() -> Option<&'static Victim> {
     VICTIM.get_or_init(|| victim("-O2 -g -gz=zlib")).as_ref()
 }
 
-/// Names the addresses, and checks what holds for any answer.
+/// Names the addresses, and checks what must hold for any answer.
 fn check(bytes: &[u8], addresses: &[u64]) -> Result<ElfNames, SymbolError> {
     check_within(bytes, addresses, &NamingLimits::default())
 }
 
-/// Time that this thread has had a processor for: on a busy machine the clock on the wall runs much faster.
+/// Processor time of this thread: on a busy machine wall-clock time runs much faster.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -124,7 +124,7 @@ fn lies_about_unpacked_sizes_are_refused() {
             put_u64(&mut bytes, offset + 8, size);
         }
         let names = check(&bytes, &victim.addresses).unwrap();
-        // A size too small cuts the section, which then says less.
+        // Too small a size cuts the section, which then gives fewer names.
         assert!(names.problem.is_some() || size < 2, "{size:x}");
         assert!(names.locations.iter().any(|locations| !locations.is_empty()));
     }
@@ -168,7 +168,7 @@ fn a_sparse_file_of_a_tebibyte_is_quick() {
     }
     file.write_all_at(&bytes, 0).unwrap();
     if file.set_len(1 << 40).is_err() {
-        return; // A file system without large files.
+        return; // The file system does not support large files.
     }
     let start = processor_time();
     let names = symbolize_elf(&file, None, &victim.addresses, &NamingLimits::default()).unwrap();
@@ -187,10 +187,10 @@ fn a_folder_or_a_device_is_no_module() {
     }
 }
 
-/// DWARF 4 with one function whose entry holds `body`, at the addresses 0x1000..0x2000 of a made ELF file.
+/// DWARF 4 with one function whose entry holds `body`, at the addresses 0x1000..0x2000 of a generated ELF file.
 ///
-/// Abbreviations: 1 compile unit, 2 subprogram, 3 inlined subroutine without attributes (with children),
-/// 4 inlined subroutine with a range list. All have children where it matters.
+/// Abbreviations: 1 compile unit, 2 subprogram, 3 inlined subroutine without attributes (with children), 4 inlined
+/// subroutine with a range list. All have children where it matters.
 pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
     let abbrev: &[u8] = &[
         1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0, // unit: low_pc addr, high_pc data8
@@ -220,7 +220,7 @@ pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8
     replace_section(&mut bytes, b".debug_info", &info, None);
     replace_section(&mut bytes, b".debug_abbrev", abbrev, None);
     replace_section(&mut bytes, b".debug_aranges", ranges, None);
-    // The list of ranges sits in a section of DWARF 4: rename one that is not needed.
+    // The list of ranges goes into a section of DWARF 4: rename one that is not needed.
     let header = header_of(&bytes, b".debug_aranges");
     let names = get_u64(&bytes, header_of(&bytes, b".shstrtab") + 24) as usize;
     let name = names + u32::from_le_bytes(bytes[header..header + 4].try_into().unwrap()) as usize;
@@ -236,7 +236,7 @@ fn honest_made_dwarf_is_understood() {
     assert_eq!((names.locations[0][0].raw_name.as_str(), names.problem), ("fn", None));
 }
 
-/// addr2line recurses once for each level of inlining: a level costs a stranger one byte.
+/// addr2line recurses once for each level of inlining, and an attacker pays one byte for a level.
 #[test]
 fn inlining_of_a_million_levels_does_not_overflow_the_stack() {
     let Some(victim) = plain_victim() else { return };
@@ -245,7 +245,7 @@ fn inlining_of_a_million_levels_does_not_overflow_the_stack() {
     assert_eq!(names.problem, Some(DebugProblem::TooBig));
 }
 
-/// A thousand honest levels are not refused.
+/// A thousand levels, as a real program may have, are not refused.
 #[test]
 fn inlining_of_a_thousand_levels_is_walked() {
     let Some(victim) = plain_victim() else { return };
@@ -266,7 +266,7 @@ fn entries_that_share_a_long_list_are_cut_off() {
         ranges.extend_from_slice(&(n * 2 + 1).to_le_bytes());
     }
     ranges.extend_from_slice(&[0; 16]);
-    // On a busy machine the usual time may be over before the list is.
+    // On a busy machine the usual time limit may pass before the end of the list.
     let limits = NamingLimits { max_time: Duration::from_secs(600), ..NamingLimits::default() };
     for tag in [4, 5] {
         let (bytes, text) = made_dwarf(victim, &[tag, 0, 0, 0, 0].repeat(500_000), &ranges);
@@ -302,7 +302,7 @@ proptest! {
         let _ = check(&bytes, &victim.addresses);
     }
 
-    /// The same, aimed: only at debug sections, symbols and section headers.
+    /// The same, but only at debug sections, symbols and section headers.
     #[test]
     fn changed_tables_never_panic_or_hang(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),

@@ -1,4 +1,4 @@
-//! Memory of looking names up, measured from outside: by what the kernel says of a process that does it.
+//! Memory of name lookups, measured from outside: by the kernel's figures for a process that does them.
 
 use super::hostile::{header_of, made_dwarf, plain_victim, put_u64, replace_section};
 use super::program::{Workshop, nm};
@@ -14,21 +14,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Tells the process that measures what to name: a file, then addresses.
+/// Environment variable with the task for the process that measures: a file, then addresses.
 const TASK: &str = "PROF_TEST_NAMES";
 /// The name of the test that measures.
 const CHILD: &str = "symbols::tests::memory::names_are_looked_up_in_a_process_of_their_own";
 
 const MB: u64 = 1 << 20;
 
-/// The most memory that this process has had, bytes.
+/// Peak memory of this process, bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Does nothing but in the process that [`measure`] starts.
+/// Does nothing except in the process that [`measure`] starts.
 #[test]
 #[allow(clippy::print_stdout)]
 fn names_are_looked_up_in_a_process_of_their_own() {
@@ -37,7 +37,7 @@ fn names_are_looked_up_in_a_process_of_their_own() {
     let file = Arc::new(File::open(words.next().unwrap()).unwrap());
     let addresses: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
     let (end, memory) = (Deadline::default(), MemoryBudget::shared());
-    // Twice: what the first one needs once (threads, code) is not counted.
+    // Name something first: memory that only the first lookup needs (threads, code) is not counted.
     let own = Arc::new(File::open("/proc/self/exe").unwrap());
     let mut names = ModuleNames::open(&own, None, &NamingLimits::default(), &end, memory).unwrap();
     names.resolve(&[1], &end);
@@ -51,11 +51,11 @@ fn names_are_looked_up_in_a_process_of_their_own() {
     println!("\nmeasured\t{}\t{named}\t{problem}", peak_bytes() - before);
 }
 
-/// Memory that naming takes, bytes, how many addresses have names, and what the problem is.
+/// Memory that naming takes in bytes, the number of addresses with names, and the problem.
 fn measure(file: &Path, addresses: &[u64]) -> (u64, usize, String) {
     let words = addresses.iter().map(u64::to_string);
     let task: Vec<String> = [file.display().to_string()].into_iter().chain(words).collect();
-    // The side crate of a developer may have another name in front.
+    // The test binary of a developer's side crate may have a prefix in the test name.
     let output = Command::new(std::env::current_exe().unwrap())
         .args([CHILD, "--exact", "--nocapture", "--test-threads=1"])
         .env(TASK, task.join(" "))
@@ -117,13 +117,13 @@ fn a_unit_of_many_entries_is_refused_before_it_takes_memory() {
     let (memory, named, problem) = measure(&written(&shop, &bytes), &[text]);
     assert!(memory < 64 * MB, "{memory}");
     assert_eq!((named, problem.starts_with("debug information is too big: needs ")), (1, true), "{problem}");
-    // Fewer are understood, within the budget.
+    // Fewer entries are read, within the budget.
     let (bytes, text) = made_dwarf(victim, &vec![6; 1 << 20], &[0; 16]);
     let (memory, _, problem) = measure(&written(&shop, &bytes), &[text]);
     assert!(memory < 256 * MB && problem == "none", "{memory} {problem}");
 }
 
-/// A row of one byte takes 24, and as much again while its list grows.
+/// A row of one byte takes 24 in memory, and as much again while its list grows.
 #[test]
 fn a_line_table_of_many_rows_is_refused_before_it_takes_memory() {
     let Some(victim) = plain_victim() else { return };
@@ -144,7 +144,7 @@ fn a_line_table_of_many_rows_is_refused_before_it_takes_memory() {
     assert!(named > 100 && problem.starts_with("debug information is too big: needs "), "{named} {problem}");
 }
 
-/// What is asked of a large program is a small part of it.
+/// Lookups in a large program need only a small part of it.
 #[test]
 fn memory_follows_what_is_asked() {
     let shop = Workshop::new();
@@ -160,7 +160,7 @@ fn memory_follows_what_is_asked() {
     assert!(memory < 48 * MB, "{memory}");
 }
 
-/// Without memory for DWARF there are the names of symbols, and the reason.
+/// Without memory for DWARF there are names from symbols, and the reason.
 #[test]
 fn names_of_symbols_are_there_when_memory_is_short() {
     let Some(victim) = plain_victim() else { return };
@@ -173,7 +173,7 @@ fn names_of_symbols_are_there_when_memory_is_short() {
     let locations = names.resolve(&victim.addresses, &end);
     assert!(matches!(names.problem(), Some(DebugProblem::NoMemory(_))), "{:?}", names.problem());
     assert!(locations.iter().flatten().any(|location| location.raw_name == "work"));
-    // With memory the same names have lines: nothing remembers the refusal.
+    // Once there is memory, the same names have lines: the refusal is not remembered.
     drop((held, names));
     let memory = Arc::<MemoryBudget>::default();
     let mut names = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &end, &memory).unwrap();
@@ -202,7 +202,7 @@ fn a_stop_flag_ends_every_step() {
     assert!(locations.iter().all(Vec::is_empty) && locations.len() == victim.addresses.len());
     let opened = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &deadline, &memory);
     assert!(matches!(opened, Err(SymbolError::Stopped)), "{opened:?}");
-    // And it works again with another deadline.
+    // Naming works again with another deadline.
     let locations = names.resolve(&victim.addresses, &Deadline::default());
     assert_eq!(names.problem(), None);
     assert!(locations.iter().flatten().any(|location| location.line > 0));
@@ -211,7 +211,7 @@ fn a_stop_flag_ends_every_step() {
     assert!(PerfMap::parse(map.as_bytes(), &NamingLimits::default(), &deadline).is_cut());
 }
 
-/// The checksum of a debug file is not read of a file that is holes, too large, or once the flag is set.
+/// The checksum of a debug file is not computed for a file full of holes, one too large, or once the flag is set.
 #[test]
 fn checksums_of_debug_files_are_bounded() {
     let shop = Workshop::new();
@@ -219,7 +219,7 @@ fn checksums_of_debug_files_are_bounded() {
     let flags = "-O2 -g -Wl,--build-id=none";
     let Some(_) = shop.build("gcc", "prog.c", "whole", flags) else { return };
     shop.run("objcopy", ["--only-keep-debug", "whole", "prog.debug"]).unwrap();
-    // A hole at its end, which the checksum counts.
+    // A hole at its end, which is part of the checksum.
     let debug = File::options().write(true).open(shop.path().join("prog.debug")).unwrap();
     for (size, is_found) in [(0, true), (1 << 19, true), (64 << 20, false), (4 << 30, false)] {
         let len = std::fs::metadata(shop.path().join("whole")).unwrap().len();

@@ -1,4 +1,4 @@
-//! Names against the tools of others, hostile files, and the memory that names take.
+//! Names compared with other tools, hostile files, and the memory that naming takes.
 
 #[cfg(test)]
 pub(crate) mod debug_files;

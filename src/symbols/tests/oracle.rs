@@ -1,4 +1,4 @@
-//! Names against tools that no one here wrote: nm, llvm-symbolizer, objdump.
+//! Names compared with independent tools: nm, llvm-symbolizer, objdump.
 
 use super::llvm::{assert_agrees, llvm_symbolizer, probes, reasons, symbolize};
 use super::program::{
@@ -73,7 +73,7 @@ fn rust_names_and_lines_equal_llvm_symbolizer() {
     }
 }
 
-/// Two files whose functions are inlined into each other when they are linked.
+/// Two files whose functions are inlined into each other at link time.
 const OTHER_SOURCE: &str = r#"
 #include <stdlib.h>
 static int shared(int x) { return abs(x) * 3 + rand(); }
@@ -100,7 +100,7 @@ fn names_in_other_units_equal_llvm_symbolizer() {
     }
 }
 
-/// dwz moves what units have in common to units of their own.
+/// dwz moves parts that units have in common to separate units.
 #[test]
 fn names_that_dwz_moved_equal_llvm_symbolizer() {
     let shop = Workshop::new();
@@ -157,7 +157,7 @@ fn every_way_to_pack_sections_gives_the_same_names() {
         let script = format!("objcopy --compress-debug-sections={way} prog {packed} || echo refused");
         let Some(said) = shop.run("sh", ["-c", &script]) else { return };
         if said.contains("refused") {
-            continue; // An objcopy that was built without zstd.
+            continue; // This objcopy was built without zstd.
         }
         let file = Arc::new(File::open(shop.path().join(&packed)).unwrap());
         let (memory, end) = (Arc::<MemoryBudget>::default(), Deadline::default());
@@ -170,7 +170,7 @@ fn every_way_to_pack_sections_gives_the_same_names() {
     }
 }
 
-/// Every byte of code, against the definition: the symbols of nm that contain it.
+/// Checks every byte of code against the definition: the symbols of nm that contain it.
 #[test]
 fn symbol_table_names_equal_nm_at_every_byte() {
     let shop = Workshop::new();
@@ -190,7 +190,7 @@ fn symbol_table_names_equal_nm_at_every_byte() {
                 [] => assert!(candidates.is_empty(), "{address:x} should be {candidates:?}"),
                 [one] if one.raw_name.ends_with("@plt") => assert!(candidates.is_empty()),
                 [one] if candidates.is_empty() => {
-                    // Only a symbol without size may reach here, and only the last one before.
+                    // Only a symbol without size may cover this byte, and only the last one before it.
                     let before = functions.iter().filter(|f| f.0 <= *address).map(|f| f.0).max();
                     let of_name = functions.iter().find(|f| f.3 == one.raw_name).unwrap();
                     assert_eq!((Some(of_name.0), of_name.1), (before, 0), "{address:x} {one:?}");
@@ -317,7 +317,7 @@ fn separate_debug_files_are_found_and_used() {
             let names = symbolize_elf(&module, Some(&found), &addresses, &limits).unwrap();
             assert_eq!(names, expected, "{}", place.display());
 
-            // The same name with other contents is refused.
+            // A file with the same name but other contents is refused.
             let mut wrong = bytes.clone();
             let at = id.as_ref().and_then(|id| bytes.windows(id.len()).position(|window| window == id));
             wrong[at.unwrap_or(bytes.len() / 2)] ^= 1;
@@ -325,7 +325,7 @@ fn separate_debug_files_are_found_and_used() {
             assert!(find(&module, "/usr/bin/prog").is_none());
             std::fs::remove_file(&place).unwrap();
         }
-        // Its own debug information makes any other unnecessary.
+        // A module with its own debug information needs no other file.
         std::fs::write(&next_to, &bytes).unwrap();
         assert!(find(&Arc::new(File::open(&whole).unwrap()), "/usr/bin/whole").is_none());
         std::fs::remove_file(&next_to).unwrap();
@@ -387,7 +387,7 @@ fn a_buffer_gives_the_same_names_as_a_file() {
     let bytes = std::fs::read(&program).unwrap();
     let from_bytes = symbolize_bytes(&bytes, &addresses, &NamingLimits::default()).unwrap();
     assert_eq!(from_bytes, symbolize(&program, &addresses));
-    // Any order will do, and any number of times.
+    // Addresses may come in any order, and repeatedly.
     let twice: Vec<u64> = addresses.iter().rev().chain(&addresses).copied().collect();
     let again = symbolize_bytes(&bytes, &twice, &NamingLimits::default()).unwrap();
     assert!(again.locations.iter().eq(from_bytes.locations.iter().rev().chain(&from_bytes.locations)));
@@ -397,7 +397,7 @@ fn a_buffer_gives_the_same_names_as_a_file() {
 fn programs_of_32_bit_are_named() {
     let shop = Workshop::new();
     shop.write("bare.c", "int work(int x) { return x * 3; }\nint _start(void) { return work(4); }\n");
-    // Needs no 32-bit C library.
+    // This needs no 32-bit C library.
     let flags = "-m32 -O1 -g -nostdlib -ffreestanding -fno-stack-protector -no-pie -fno-inline";
     let Some(program) = shop.build("gcc", "bare.c", "bare", flags) else { return };
     let Some(functions) = nm(&shop, &program, &[]) else { return };

@@ -1,4 +1,4 @@
-//! Programs that tests build, and the tools that say what is true of them.
+//! Programs that tests build, and tools that give the expected results for them.
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
@@ -31,7 +31,7 @@ impl ElfNames {
     }
 }
 
-/// Opens a module, names addresses, and forgets it.
+/// Opens a module, names addresses, and drops it.
 pub(super) fn symbolize_elf(
     file: &File,
     debug_file: Option<&File>,
@@ -46,8 +46,8 @@ pub(super) fn symbolize_elf(
     names
 }
 
-/// As [`symbolize_elf`], with all files of debug information. Returns the names, what was not used, and `.dwo` files that were
-/// not found, too.
+/// Like [`symbolize_elf`], with all files of debug information. Also returns the files that were not used, and the
+/// `.dwo` files that were not found.
 pub(super) fn symbolize_files(
     file: &Arc<File>,
     files: DebugFiles,
@@ -62,7 +62,7 @@ pub(super) fn symbolize_files(
     (found, refused, missing)
 }
 
-/// As [`symbolize_elf`], of a module that is in memory.
+/// Like [`symbolize_elf`], for a module that is in memory.
 pub(super) fn symbolize_bytes(
     elf: &[u8],
     addresses: &[u64],
@@ -75,14 +75,14 @@ pub(super) fn symbolize_bytes(
     names
 }
 
-/// A folder of files that a test makes.
+/// A folder for files that a test makes.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     dir: tempfile::TempDir,
 }
 
 impl Workshop {
-    /// An empty folder.
+    /// Makes an empty folder.
     pub(crate) fn new() -> Self {
         Workshop { dir: tempfile::tempdir().unwrap() }
     }
@@ -99,7 +99,7 @@ impl Workshop {
         path
     }
 
-    /// Runs a tool in the folder. `None`, with a line that says so, if there is no such tool.
+    /// Runs a tool in the folder. If there is no such tool, prints a line and returns `None`.
     #[allow(clippy::print_stderr)]
     pub(crate) fn run<I: AsRef<OsStr>>(
         &self,
