@@ -1,4 +1,5 @@
-//! Code bytes of the functions of one file that were sampled most, with the line of each instruction: as much as is worth its room.
+//! Code bytes of the most sampled functions of one file, with the line of each instruction, as far as they are worth
+//! the space.
 
 use super::code_weights::CodeShare;
 use super::file_names::FileNames;
@@ -10,38 +11,39 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// A function with this share of all samples is kept whatever room it takes.
+/// Share of all samples at which a function is kept however much space it takes.
 const HOT_SHARE: f64 = 0.05;
-/// A function that is worth less than this is left out.
+/// Worth below which a function is left out.
 const LEAST_WORTH: f64 = 0.003;
-/// A function in which fewer of the samples were taken is kept for its lines, if it has some.
+/// Share of the samples taken in a function itself below which it is kept only if it has lines.
 const LEAST_OWN_SHARE: f64 = 0.001;
-/// Code that is kept of one function, bytes; of a longer one the part that most samples were taken in.
+/// Most bytes of code kept of one function; of a longer one, the part with the most samples is kept.
 pub(super) const MOST_FUNCTION_BYTES: u64 = 64 << 10;
-/// Functions of one file.
+/// Most functions of one file.
 const MOST_FUNCTIONS: usize = 1 << 10;
-/// Functions called by one function that are named.
+/// Most called functions that are named per function.
 const MOST_TARGETS: usize = 512;
 
-/// What was found in one file.
+/// The code found in one file.
 #[derive(Debug, Default)]
 pub(crate) struct FoundCodes {
-    /// In order of their worth.
+    /// Functions in order of their worth.
     pub(crate) functions: Vec<FoundCode>,
-    /// Functions in which samples were taken and whose code is left out.
+    /// Number of functions that were sampled, but whose code is left out.
     pub(crate) left_out: u64,
 }
 
-/// A function that was sampled.
+/// A function with samples.
 #[derive(Debug)]
 struct SampledFunction {
     range: Range<u64>,
     share: CodeShare,
-    /// Addresses in it, and the share of samples taken at each.
+    /// Addresses in the function, each with its share of the samples.
     addresses: Vec<(u64, f64)>,
 }
 
-/// Finds the code of the functions around the addresses `sampled`, which ascend; in all about `room` bytes of the file.
+/// Finds the code of the functions around the addresses `sampled`, which must ascend; keeps about `room` bytes in
+/// total.
 pub(crate) fn find(
     names: &mut FileNames,
     file: &ModuleFile,
@@ -56,7 +58,7 @@ pub(crate) fn find(
         let is_wanted = is_hot || (function.share.worth >= LEAST_WORTH && spent < room);
         let has_room = found.functions.len() < MOST_FUNCTIONS && !deadline.has_passed();
         let code = if is_wanted && has_room { code_of(names, file, &function, deadline) } else { None };
-        // What only calls others says nothing without lines.
+        // A function that only calls others shows nothing without lines.
         let calls_by_line = |code: &FoundCode| code.has_lines() && !is_start(code.name());
         let code = code.filter(|code| function.share.own >= LEAST_OWN_SHARE || calls_by_line(code));
         match code {
@@ -76,13 +78,13 @@ pub(crate) fn find(
     found
 }
 
-/// Whether a function only begins programs and threads: it is on every stack, and no one asks which of its lines.
+/// Whether a function only starts programs and threads: it is on every stack, and its lines interest no one.
 fn is_start(name: &str) -> bool {
     name.starts_with("__libc_start")
         || matches!(name, "_start" | "start_thread" | "clone" | "clone3" | "__clone3")
 }
 
-/// The functions around the addresses, those of most worth first.
+/// The functions around the addresses, by worth in descending order.
 fn functions(
     names: &mut FileNames,
     file: &ModuleFile,
@@ -106,13 +108,13 @@ fn functions(
     functions
 }
 
-/// The part of a function that is kept.
+/// The part of a function to keep.
 fn part_of(function: &SampledFunction) -> Option<Range<u64>> {
     let Range { start, end } = function.range;
     if end - start <= MOST_FUNCTION_BYTES {
         return Some(start..end);
     }
-    // It has to begin where an instruction does: at the function's start, or where a sample was taken.
+    // The part must begin at the start of an instruction: at the function's start, or where a sample was taken.
     let begins =
         (function.addresses.iter()).filter(|(_, own)| *own > 0.0).map(|(address, _)| *address).chain([start]);
     let share = |from: u64| -> f64 {
@@ -132,7 +134,7 @@ fn code_of(
     deadline: &Deadline,
 ) -> Option<FoundCode> {
     let elf = file.elf.as_ref()?;
-    // A symbol may claim more than there is.
+    // A symbol may claim more bytes than there are.
     let segment = elf.segments().iter().find(|segment| {
         segment.is_executable && (segment.address..segment.end()).contains(&function.range.start)
     })?;
@@ -152,14 +154,14 @@ fn code_of(
     let mut code = FoundCode::new(start, end - start, part.start, bytes, owner);
     let chains = names.locations(file, &decoded.starts, deadline);
     for (address, chain) in decoded.starts.iter().zip(&chains) {
-        // At most 64 KiB.
+        // The part is at most 64 KiB.
         code.add_instruction((address - part.start) as u32, chain);
     }
     add_targets(names, file, decoded.targets, &mut code, deadline);
     Some(code)
 }
 
-/// Names what is called, where that is the start of a function.
+/// Names the targets of calls that are the start of a function.
 fn add_targets(
     names: &mut FileNames,
     file: &ModuleFile,
@@ -181,12 +183,12 @@ fn add_targets(
     }
 }
 
-/// Where the instructions of generated code begin: that of this machine.
+/// The starts of the instructions of generated code, which is code of this machine's architecture.
 pub(super) fn instruction_starts(bytes: &[u8], address: u64) -> Vec<u64> {
     decode(bytes, address, &(0..u64::MAX), Architecture::HOST).starts
 }
 
-/// Where instructions begin, and where those lead that leave the function.
+/// The starts of instructions, and the targets of calls and jumps out of the function.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct DecodedCode {
     starts: Vec<u64>,
@@ -228,7 +230,7 @@ mod tests {
     fn of_a_long_function_the_part_with_most_samples_is_kept() {
         let whole = sampled(0x1000..0x1100, &[(0x1010, 0.1)]);
         assert_eq!(part_of(&whole), Some(0x1000..0x1100));
-        // A symbol that claims 4 GiB, as in a file that lies.
+        // A symbol that claims 4 GiB, as in a malicious file.
         let huge = sampled(
             0x1000..0x1_0000_1000,
             &[(0x1010, 0.1), (0x50_0000, 0.3), (0x50_ffff, 0.2), (0x51_0000, 0.2)],

@@ -1,29 +1,30 @@
-//! How often each address of user code was sampled: what decides whose code is kept in the file.
+//! How often each address of user code was sampled, which decides whose code is kept in the recording.
 
 use crate::profile::{FrameId, FrameSpace, ModuleId, StackId, Tables};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
-/// Addresses that are remembered of rows that were forgotten; past twice as many only the heaviest stay.
+/// Number of addresses kept of rows that were dropped; when there are twice as many, only the heaviest stay.
 const MOST_ADDRESSES: usize = 1 << 15;
 
 /// How often an address was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CodeWeight {
-    /// Samples that were taken there.
+    /// Samples taken at the address.
     pub(crate) own: u64,
-    /// Samples that have it on their stack.
+    /// Samples with the address on their stack.
     pub(crate) total: u64,
-    /// Waits that have it on their stack.
+    /// Waits with the address on their stack.
     pub(crate) waits: u64,
 }
 
-/// Shares of all samples and waits that an address has.
+/// An address's share of all samples and waits.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct CodeShare {
-    /// Of the samples those that were taken there.
+    /// Share of the samples taken at the address.
     pub(crate) own: f64,
-    /// What it is worth: samples there, and a tenth of those and of the waits that have it on their stack.
+    /// Worth of the address: its share of samples taken there, plus a tenth of the shares of samples and of waits that
+    /// have it on their stack.
     pub(crate) worth: f64,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct CodeWeights {
 }
 
 impl CodeWeights {
-    /// Adds the stacks of `tables`: how often each was that of a sample, and of a wait.
+    /// Adds the stacks of `tables`, with the number of samples and waits of each.
     pub(crate) fn add(
         &mut self,
         tables: &Tables,
@@ -55,7 +56,7 @@ impl CodeWeights {
                 let all = if is_wait { &mut self.waits } else { &mut self.samples };
                 *all = all.saturating_add(count);
             }
-            // A parent comes before its children.
+            // Go from the last to the first: a parent comes before its children.
             for (at, stack) in tables.stacks().iter().enumerate().rev() {
                 let total = totals[at];
                 if total == 0 {

@@ -1,6 +1,6 @@
-//! Names for a recording that lacks some: its recorder was killed, naming was cut short, or debug information has come since.
-//! They are read from the files of this machine, if these are the ones that were recorded, and from debug files of the same
-//! builds, wherever these are from.
+//! Names for a recording that lacks some: its recorder was killed, naming was cut short, or debug information has
+//! become available since. Names are read from the files of this machine if they are the recorded ones, and from debug
+//! files of the same builds, wherever these come from.
 
 use super::file_names::FileNames;
 use super::save_code;
@@ -17,57 +17,57 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time to look for the debug files of one module.
+/// Time limit for finding the debug files of one module.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
-/// Time to read the code of all modules.
+/// Time limit for reading the code of all modules.
 const CODE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What adding names came to.
+/// The result of adding names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Completed {
-    /// Frames that have got a name.
+    /// Frames that had no name and got one.
     pub(crate) named: u64,
-    /// Frames that had the name of their symbol only, and have got inlined functions or lines.
+    /// Frames that only had the name of their symbol and got inlined functions or lines.
     pub(crate) improved: u64,
-    /// Frames of user code that still have none.
+    /// Frames of user code that still have no name.
     pub(crate) unnamed: u64,
-    /// Frames of user code in all.
+    /// All frames of user code.
     pub(crate) frames: u64,
-    /// Modules that names were added of, what these are from, and how many frames they name; most frames first.
+    /// Modules that names were added for, the file with the names, and the number of frames named; most frames first.
     pub(crate) added: Vec<(String, String, u64)>,
-    /// Modules of which nothing could be read, with the reason and their frames without a name; most frames first.
+    /// Modules with frames left without a name, the reason, and the number of those frames; most frames first.
     pub(crate) missing: Vec<(String, String, u64)>,
-    /// What is known of modules has changed.
+    /// Whether the notes on modules changed.
     pub(crate) has_new_notes: bool,
-    /// Functions whose code was added.
+    /// Number of functions whose code was added.
     pub(crate) code: u64,
 }
 
-/// Gets the debug file of a build from somewhere else, and where it is then; or why there is none. Is given the build ID and
-/// the name of the module.
+/// Gets the debug file of a build, given its build ID and the name of the module, from somewhere else. Returns the file
+/// and its path, or why there is none.
 pub(crate) type Fetch<'a> = &'a mut dyn FnMut(&[u8], &str) -> Result<(File, PathBuf), String>;
 
-/// Where debug files are looked for, besides the usual places.
+/// Sources of debug files besides the usual places.
 #[derive(Default)]
 pub(crate) struct DebugSources<'a> {
-    /// Folders that the user has named.
+    /// Folders named by the user.
     pub(crate) folders: &'a [PathBuf],
-    /// What is asked when no file is found.
+    /// Called when no file is found.
     pub(crate) fetch: Option<Fetch<'a>>,
 }
 
-/// Frames of one module whose names are wanted.
+/// Frames of one module that need names.
 #[derive(Debug, Default)]
 struct FramesToName {
-    /// All of them.
+    /// All of these frames.
     frames: Addresses,
-    /// How many have no name at all.
+    /// Number of frames without any name.
     unnamed: u64,
 }
 
-/// Names the frames of `profile` that have no name, or only that of their symbol, as far as the files that they are in are
-/// there.
+/// Names the frames of `profile` that have no name, or only that of their symbol, as far as the files of their modules
+/// are available.
 pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'_>) -> Completed {
     let mut completed = Completed::default();
     let mut wanted: BTreeMap<ModuleId, FramesToName> = BTreeMap::new();
@@ -96,8 +96,8 @@ pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'
     completed
 }
 
-/// Adds the code of what was sampled most to `profile`, of modules of which it has none and whose very files are here. Takes
-/// `patience` at most; returns of how many functions.
+/// Adds the code of the most sampled functions to `profile`, for modules that have none yet and whose recorded files
+/// are on this machine. Takes at most `patience`; returns the number of functions.
 pub(crate) fn add_code(profile: &mut Profile, sources: &mut DebugSources<'_>, patience: Duration) -> u64 {
     let mut open_own = |profile: &Profile, id: ModuleId| {
         let module = profile.tables.module(id);
@@ -110,7 +110,7 @@ pub(crate) fn add_code(profile: &mut Profile, sources: &mut DebugSources<'_>, pa
     save_code::add_missing(profile, &mut open_own, &deadline)
 }
 
-/// Whether a frame has a name and nothing else: debug information may say more.
+/// Whether a frame has a name and nothing else: debug information may add to it.
 fn has_symbol_only(profile: &Profile, frame: FrameId) -> bool {
     let locations = profile.symbols.locations(frame);
     locations.len() == 1 && locations[0].line == 0 && profile.tables.string(locations[0].file).is_empty()
@@ -154,16 +154,17 @@ fn complete_module(
     symbolize::store(profile, named);
 }
 
-/// Whether `locations` say more than what `frame` is called so far.
+/// Whether `locations` are better than what `frame` has so far.
 fn is_better(profile: &Profile, frame: FrameId, locations: &[ResolvedLocation]) -> bool {
     match profile.symbols.is_named(frame) {
-        // A place is what it has already.
+        // A place (`module+0xstart`) is no better than what the frame has already.
         false => locations.iter().any(|location| !location.raw_name.is_empty()),
         true => locations.len() > 1 || locations.iter().any(|location| location.line > 0),
     }
 }
 
-/// Keeps what is known of a module by now; what is known only where it was recorded stays. Returns whether that is new.
+/// Replaces the notes on a module, except for facts known only on the machine that recorded. Returns whether the notes
+/// changed.
 fn note(profile: &mut Profile, module: ModuleId, notes: ModuleNotes) -> bool {
     let known = profile.module_notes.get(&module).cloned().unwrap_or_default();
     let mut notes = notes;
@@ -175,7 +176,7 @@ fn note(profile: &mut Profile, module: ModuleId, notes: ModuleNotes) -> bool {
     is_new
 }
 
-/// What names the frames of a module, and what to say if there are some that it cannot.
+/// Opens the file that names the frames of a module. Also returns the reason to give for frames that it cannot name.
 fn open(
     profile: &Profile,
     id: ModuleId,
@@ -204,7 +205,7 @@ fn open(
             names.note_package(path);
             Ok((file, names, why))
         }
-        // A debug file has all names and the addresses of the module.
+        // A debug file has all names, and the same addresses as the module.
         (Err(_), Some(debug)) => {
             let own_pid = std::process::id();
             let file = ModuleFile::read(own_pid, path, Arc::clone(&debug.file), &Limits::default());
@@ -218,7 +219,7 @@ fn open(
     }
 }
 
-/// The debug files of a module, also from elsewhere, and why there are none there.
+/// Finds the debug files of a module, fetching them if needed. Also returns why fetching failed.
 fn find_files(module: &Searched<'_>, sources: &mut DebugSources<'_>) -> (DebugFiles, Option<String>) {
     let bases = Bases::new(Path::new("/"), sources.folders);
     let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
@@ -240,16 +241,16 @@ fn find_files(module: &Searched<'_>, sources: &mut DebugSources<'_>) -> (DebugFi
     (files, why)
 }
 
-/// Asks elsewhere for a debug file; `None`: there is no one to ask.
+/// Fetches a debug file from elsewhere; `None` if there is no source to ask.
 fn fetched(sources: &mut DebugSources<'_>, build_id: &[u8], path: &str) -> Option<Result<FoundFile, String>> {
     let fetch = sources.fetch.as_mut()?;
     let name = path.rsplit('/').next().unwrap_or(path);
     Some(fetch(build_id, name).and_then(|(file, path)| FoundFile::checked(file, path, build_id)))
 }
 
-/// The file of a module, if it is there and the one that was recorded.
+/// Opens the file of a module if it exists and is the one that was recorded.
 fn open_recorded(path: &str, build_id: &[u8]) -> Result<ModuleFile, String> {
-    // Looked at first: to open a device may do something, and a recording may name any.
+    // Checked before opening: opening a device may have side effects, and a recording may name any.
     if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("it is no regular file".to_owned());
     }
@@ -320,7 +321,7 @@ mod tests {
         });
         let completed = complete_names(&mut profile, &mut DebugSources::default());
         assert_eq!((completed.named, completed.unnamed, completed.missing.len()), (1, 4, 4));
-        // The code of the function that was sampled, as it is in memory.
+        // The code of the sampled function, as it is in memory.
         assert_eq!((completed.code, profile.code.len()), (1, 1));
         let code = &profile.code[0];
         let in_memory = (code.address.wrapping_add(bias)) as *const u8;
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!((again.named, again.code), (0, 0), "nothing is left to do");
     }
 
-    /// A profile of frames at all functions of a module that is not here.
+    /// A profile with frames at all functions of a module that is not on this machine.
     fn profile_of(build_id: &[u8], addresses: &[u64]) -> Profile {
         let mut profile = Profile::new(Meta::default());
         let path = profile.tables.intern_string("/gone/prog");
@@ -393,7 +394,7 @@ mod tests {
         symbolize::store(&mut profile, named);
         assert_eq!(complete_names(&mut profile, &mut DebugSources::default()).improved, 0);
 
-        // That of another build is refused, with both IDs.
+        // A file from another build is refused, with both IDs in the message.
         let asked = std::cell::RefCell::new(Vec::new());
         let mut other = |id: &[u8], name: &str| {
             asked.borrow_mut().push((id.to_vec(), name.to_owned()));

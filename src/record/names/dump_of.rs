@@ -1,4 +1,4 @@
-//! Which jitdump a process writes.
+//! The jitdump that a process writes.
 
 use crate::record::modules::FileId;
 
@@ -6,6 +6,7 @@ use crate::record::modules::FileId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DumpOf {
     pub(crate) file: FileId,
-    /// A child that was forked has its parent's code as it was then, ns; `u64::MAX` for the writer itself.
+    /// For a forked child, the time of the fork in ns, because it has its parent's code as of then; `u64::MAX` for the
+    /// writer itself.
     pub(crate) until_ns: u64,
 }

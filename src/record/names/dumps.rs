@@ -1,4 +1,4 @@
-//! The jitdumps of all processes, and the frames that they are to name.
+//! The jitdumps of all processes, and the frames to be named from them.
 
 use crate::profile::FrameId;
 use crate::record::modules::{FileId, ModuleFiles};
@@ -15,17 +15,17 @@ pub(super) struct PendingDump {
     pub(super) last_ns: u64,
 }
 
-/// All dumps, and the frames that they are to name.
+/// All dumps, and the frames to be named from them.
 #[derive(Debug, Default)]
 pub(crate) struct JitDumps {
-    /// `None` for files that are refused.
+    /// Dumps by file; `None` for files that were refused.
     pub(super) dumps: FxHashMap<FileId, Option<Dump>>,
     pub(super) pending: FxHashMap<FrameId, PendingDump>,
-    /// Names are shown before the end.
+    /// Whether names are shown while recording.
     pub(crate) is_watched: bool,
-    /// Frames that got their names, for who shows them.
+    /// Frames that got their names since they were last taken for display.
     pub(crate) named: Vec<FrameId>,
-    /// Why files are refused, for `-v`.
+    /// Why files were refused, for `-v`.
     pub(crate) problems: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Dump {
 }
 
 impl JitDumps {
-    /// Opens the dump in a file that a process has mapped, unless it is known.
+    /// Opens the dump in a file that a process has mapped, unless it is open already.
     pub(super) fn open(&mut self, id: FileId, files: &ModuleFiles, uid: u32) {
         if self.dumps.contains_key(&id) {
             return;
@@ -57,7 +57,7 @@ impl JitDumps {
         Some(&self.dumps.get(&id)?.as_ref()?.dump)
     }
 
-    /// Reads what was written since, up to `most` records of each.
+    /// Reads what was written since the last call, up to `most` records of each dump.
     pub(super) fn read(&mut self, most: usize) {
         let limits = NamingLimits::default();
         for Dump { dump, .. } in self.dumps.values_mut().flatten() {
@@ -65,13 +65,13 @@ impl JitDumps {
         }
     }
 
-    /// The rows of the profile are numbered again, and the names that are to come have no one left who wants them.
+    /// Forgets the frames, because the rows of the profile get new numbers.
     pub(crate) fn forget_rows(&mut self) {
         self.pending.clear();
         self.named.clear();
     }
 
-    /// What there is to say about dumps, for `-v`.
+    /// Lines about the dumps, for `-v`.
     pub(crate) fn describe(&self) -> Vec<String> {
         let dumps = self.dumps.values().flatten();
         let of_dump = |Dump { dump, path }: &Dump| {

@@ -1,4 +1,5 @@
-//! What names the frames of one module: its symbols and DWARF, Go's own table, and where functions start.
+//! Names for the frames of one module: from its symbols and DWARF, from Go's own table, and from the starts of
+//! functions.
 
 use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
@@ -19,30 +20,30 @@ use std::time::Duration;
 
 const REWRITTEN: &str = "no names: it was rewritten in place, and the code that ran is no longer in it";
 
-/// Time to look for a separate debug file, all candidates together.
+/// Time limit for finding a separate debug file, for all candidates together.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
 
-/// What names the frames of one module. Kept, it names more of them in little time.
+/// Looks up names for the frames of one module. While it is kept, later lookups take little time.
 #[derive(Debug)]
 pub(crate) struct FileNames {
     names: ModuleNames,
-    /// Read when it is first needed. `None` inside: there is none, or no memory for it.
+    /// Go's table, read on first use. `None` inside: there is none, or no memory for it.
     go: Option<Option<(GoTable, Reservation)>>,
     starts: Option<Option<FunctionStarts>>,
-    /// Where the names are from, as far as it is known when the files are opened.
+    /// Sources of the names, as far as they are known when the files are opened.
     found: ModuleNotes,
 }
 
-/// Where functions start and end, as unwind entries tell.
+/// Starts and ends of functions, from unwind entries.
 #[derive(Debug)]
 struct FunctionStarts {
-    /// By start.
+    /// Ranges sorted by start.
     ranges: Vec<(u64, u64)>,
     room: Reservation,
 }
 
 impl FileNames {
-    /// Opens what names the frames of `file`; debug files are looked for in `folders`, too.
+    /// Opens `file` and its debug files, which are looked for in `folders`, too.
     pub(crate) fn open(file: &ModuleFile, folders: &[PathBuf], deadline: &Deadline) -> Result<Self, String> {
         if !file.is_unchanged(&unwind::Limits::default()) {
             return Err(REWRITTEN.to_owned());
@@ -70,7 +71,7 @@ impl FileNames {
         }
     }
 
-    /// Opens what names the frames of the module `opened`, whose debug information is in `files`.
+    /// Opens the module `opened`, whose debug information is in `files`.
     pub(super) fn open_with(
         opened: &Arc<File>,
         files: DebugFiles,
@@ -91,7 +92,8 @@ impl FileNames {
         Ok(FileNames { names, go: None, starts: None, found })
     }
 
-    /// Opens what names the frames of a module that is not here, by its debug file alone; `files` has what that refers to.
+    /// Opens a module that is not on this machine by its debug file alone; `files` has the files that the debug file
+    /// refers to.
     pub(super) fn open_elsewhere(
         debug: &FoundFile,
         files: DebugFiles,
@@ -102,7 +104,7 @@ impl FileNames {
         Ok(names)
     }
 
-    /// Notes which package of this machine the module at `path` is from.
+    /// Notes the package of this machine that the module at `path` is from.
     pub(super) fn note_package(&mut self, path: &str) {
         if !self.names.has_debug_info() {
             self.found.package = packages::owner_of(Path::new(path));
@@ -110,7 +112,7 @@ impl FileNames {
         }
     }
 
-    /// What the names are read from, and what is missing there.
+    /// The sources of the names, and what is missing from them.
     pub(crate) fn notes(&self) -> ModuleNotes {
         let (split_found, missing) = self.names.split_units();
         let mut problems = self.names.refused();
@@ -136,7 +138,7 @@ impl FileNames {
         }
     }
 
-    /// What the frames are called; those without a name are left out.
+    /// Names the frames; frames without a name are left out.
     pub(crate) fn name(
         &mut self,
         file: &ModuleFile,
@@ -161,7 +163,8 @@ impl FileNames {
             .collect())
     }
 
-    /// The functions at each of the addresses, the innermost first; none where there is no name and no start of a function.
+    /// The functions at each of the addresses, the innermost first; empty where there is neither a name nor a start of
+    /// a function.
     pub(super) fn locations(
         &mut self,
         file: &ModuleFile,
@@ -176,7 +179,7 @@ impl FileNames {
         locations
     }
 
-    /// From where to where the function around `address` reaches, by its symbol, Go's table, or unwind entries.
+    /// The range of the function around `address`, from its symbol, Go's table, or unwind entries.
     pub(super) fn function_around(
         &mut self,
         file: &ModuleFile,
@@ -187,7 +190,7 @@ impl FileNames {
             return Some(range);
         }
         let elf = file.elf.as_ref()?;
-        // Stubs are many functions with one unwind entry.
+        // A PLT has many functions (stubs) but one unwind entry.
         let is_stub = [&b".plt"[..], b".plt.sec", b".plt.got"].iter().any(|name| {
             elf.section(name).is_some_and(|section| {
                 address.checked_sub(section.address).is_some_and(|offset| offset < section.size)
@@ -205,7 +208,7 @@ impl FileNames {
         self.starts.get_or_insert_with(|| FunctionStarts::load(elf, deadline)).as_ref()?.range_around(address)
     }
 
-    /// What could not be read the last time.
+    /// What could not be read at the last lookup.
     pub(crate) fn problems(&self) -> Vec<String> {
         let symbols = self.names.symbol_problem().map(|error| format!("symbol table not used: {error}"));
         symbols.into_iter().chain(self.names.problem().map(|problem| problem.to_string())).collect()
@@ -218,7 +221,7 @@ impl FileNames {
         self.names.memory_bytes() + go.chain(starts).sum::<u64>()
     }
 
-    /// Names the functions of a stripped Go program by Go's own table of them.
+    /// Names the functions of a stripped Go program from Go's own table.
     fn name_go(&mut self, file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
         let is_needed = |elf: &&Arc<ElfImage>| elf.is_go() && locations.iter().any(Vec::is_empty);
         let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
@@ -230,9 +233,9 @@ impl FileNames {
         }
     }
 
-    /// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries tell where
-    /// functions start: a function of a stripped module is one row of a report then, not one for each address. The raw
-    /// name stays empty: it is a place, not a name.
+    /// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries have the
+    /// starts of functions: that way a function of a stripped module is one row of a report rather than one per
+    /// address. The raw name stays empty because this is a place, not a name.
     fn place_unnamed(
         &mut self,
         file: &ModuleFile,
@@ -262,7 +265,7 @@ impl FileNames {
     }
 }
 
-/// What Go's table says of an address.
+/// Locations from the entries of Go's table for an address.
 fn go_locations(frames: &[GoFrame]) -> Vec<ResolvedLocation> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let located = frames.iter().enumerate().map(|(index, frame)| ResolvedLocation {
@@ -275,7 +278,7 @@ fn go_locations(frames: &[GoFrame]) -> Vec<ResolvedLocation> {
     located.collect()
 }
 
-/// What the process that `file` was seen in sees as `/`, while it lives; else what we do.
+/// Root directory of the process that `file` was seen in, while it lives; else our own.
 pub(super) fn root_of(file: &ModuleFile) -> PathBuf {
     let root = PathBuf::from(format!("/proc/{}/root", file.seen_in));
     if root.exists() { root } else { PathBuf::from("/") }
@@ -315,7 +318,7 @@ mod tests {
     use crate::symbols::tests::llvm::{Reason, llvm_symbolizer, reasons};
     use crate::symbols::tests::program::{GO_SOURCE, Workshop, nm};
 
-    /// The names of a stripped program of Go are those that DWARF gives the whole one.
+    /// Checks that the names of a stripped Go program are those that DWARF gives for the unstripped one.
     fn check_stripped_go(flags: &[&str]) -> Option<()> {
         let shop = Workshop::new();
         shop.write("prog.go", GO_SOURCE);

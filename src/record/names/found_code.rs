@@ -1,4 +1,4 @@
-//! Code of a function as it was found, before it has rows in the profile.
+//! Code of a function as it was found, before its names and files are in the tables of the profile.
 
 use super::symbolize::interned;
 use crate::profile::code::function_code::{CallTarget, CodeRun, FunctionCode, InlinedCall};
@@ -6,32 +6,33 @@ use crate::profile::{FunctionId, ModuleId, Profile, StringId};
 use crate::symbols::ResolvedLocation;
 use rustc_hash::FxHashMap;
 
-/// A function that is inlined, at the place of its call: what calls it, its name, file and line of the call.
+/// Identity of an inlined call: the calling function, the callee's name, and the file and line of the call.
 type CallKey = (u32, String, u32, u32);
 
 /// Code of a function with the lines of its instructions.
 #[derive(Debug, Default)]
 pub(crate) struct FoundCode {
-    /// Address and length of the function; address and bytes of what is kept of it.
+    /// Address and length of the function; address and bytes of the part that is kept.
     pub(super) code: FunctionCode,
-    /// The function.
+    /// The function itself.
     owner: Option<ResolvedLocation>,
-    /// What is called, with the places in `calls`; files of runs and calls are numbers of `files`.
+    /// Functions inlined at the calls of `code.inlined`, in the same order; the files of runs and calls are indices
+    /// into `files`.
     inlined: Vec<ResolvedLocation>,
     calls: FxHashMap<CallKey, u32>,
-    /// File 0 is none.
+    /// Names of files; file 0 means none.
     files: Vec<String>,
     targets: Vec<(u64, ResolvedLocation)>,
 }
 
 impl FoundCode {
-    /// Nothing of a function yet but its bytes.
+    /// Makes the code of a function, with its bytes but no instructions yet.
     pub(super) fn new(start: u64, size: u64, address: u64, bytes: Vec<u8>, owner: ResolvedLocation) -> Self {
         let code = FunctionCode { start, size, address, bytes, ..FunctionCode::default() };
         FoundCode { code, owner: Some(owner), files: vec![String::new()], ..FoundCode::default() }
     }
 
-    /// The instruction at `offset` is in these functions, the innermost first.
+    /// Adds the instruction at `offset`, which is in the functions of `chain`, the innermost first.
     pub(super) fn add_instruction(&mut self, offset: u32, chain: &[ResolvedLocation]) {
         let mut call = 0;
         for pair in chain.windows(2).rev() {
@@ -47,7 +48,7 @@ impl FoundCode {
         }
     }
 
-    /// A function that is called, or jumped to.
+    /// Adds a function that is the target of a call or jump.
     pub(super) fn add_target(&mut self, address: u64, function: ResolvedLocation) {
         self.targets.push((address, function));
     }
@@ -84,19 +85,19 @@ impl FoundCode {
         self.owner.as_ref().map_or("", |owner| &owner.raw_name)
     }
 
-    /// Whether some source line is known.
+    /// Whether any source line is known.
     pub(super) fn has_lines(&self) -> bool {
         self.code.runs.iter().any(|run| run.line > 0)
     }
 
-    /// About as many bytes as it takes in the file before it is packed.
+    /// Approximate size in the file before compression, bytes.
     pub(super) fn bytes(&self) -> u64 {
         let names = self.inlined.iter().chain(self.targets.iter().map(|(_, target)| target));
         let text: usize = names.map(|name| name.raw_name.len() + name.name.len()).sum();
         (self.code.bytes.len() + 3 * self.code.runs.len() + 6 * self.inlined.len() + text / 2) as u64
     }
 
-    /// Adds it to the profile.
+    /// Adds the code to the profile.
     pub(super) fn store(self, profile: &mut Profile, module: ModuleId) {
         let FoundCode { mut code, owner, inlined, files, targets, .. } = self;
         let mut function_of = |location: ResolvedLocation| {

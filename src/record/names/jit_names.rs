@@ -1,8 +1,9 @@
 //! Names of generated code from the jitdump of its process, by the time of each sample.
 //!
-//! Code is freed and its addresses are used again. Where the dump says so, each code has frames of its own: rows of the
-//! profile that differ in their module. What a dump says may come late, since runtimes buffer what they write: a frame is
-//! named once the dump is known beyond its last sample, or at the end, and only if all its samples were in one code.
+//! Code is freed and its addresses are reused. Where the dump shows that, each piece of code has frames of its own:
+//! rows of the profile that differ in their module. The dump may be late, since runtimes buffer their writes: a frame
+//! is named once the dump is known beyond the frame's last sample, or at the end, and only if all its samples were in
+//! one piece of code.
 
 use super::dumps::{JitDumps, PendingDump};
 use super::symbolize::{Named, store};
@@ -12,15 +13,14 @@ use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
 use crate::symbols::{JitDump, JitName, ResolvedLocation, demangle};
 
-/// Records that are read at once: this many take some milliseconds.
+/// Records read at once: this many take a few milliseconds.
 const RECORDS_AT_ONCE: usize = 20_000;
-/// Frames that wait for their names at most.
+/// Most frames that wait for their names.
 const MOST_FRAMES: usize = 200_000;
-/// A frame that is shown while it is recorded has its name this long after its first sample, if nothing speaks against
-/// it, ns.
+/// Time in ns after its first sample when a frame in a live view gets its name, if nothing contradicts it.
 const SHOWN_AFTER_NS: u64 = 500_000_000;
 
-/// What a frame is called after a dump.
+/// The location for a name from a dump.
 pub(super) fn location(name: &JitName<'_>) -> ResolvedLocation {
     let raw_name = name.name.to_owned();
     let readable = demangle(&raw_name).into_owned();
@@ -45,7 +45,7 @@ impl Process {
         dumps.open(file, files, owner.uid);
         dumps.read(RECORDS_AT_ONCE);
         let is_own = dumps.get(file)?.pid() == owner.pid;
-        // What a process that was forked before the recording has of its parent's is not known.
+        // For a process forked before the recording, the part of the parent's code that it has is unknown.
         let until_ns = if is_own { Some(u64::MAX) } else { self.forked_ns };
         self.jit_dump = until_ns.map(|until_ns| DumpOf { file, until_ns });
         self.jit_dump
@@ -53,8 +53,8 @@ impl Process {
 }
 
 impl JitDumps {
-    /// The frame of generated code whose process writes a dump: `frame`, if its address is always the same code. It is of
-    /// the instruction at the address and time `at`, ns.
+    /// The frame of generated code in a process that writes a dump, for the instruction at the address and time `at`,
+    /// ns: `frame` itself as long as its address has always been the same code.
     pub(crate) fn frame(
         &mut self,
         process: &mut Process,
@@ -93,7 +93,7 @@ impl JitDumps {
         Some(id)
     }
 
-    /// Reads what dumps say by now, and names frames by it.
+    /// Reads what was added to the dumps, and names frames from it.
     pub(crate) fn name_new(&mut self, profile: &mut Profile, now_ns: u64) {
         if self.dumps.is_empty() {
             return;
@@ -106,13 +106,13 @@ impl JitDumps {
         });
     }
 
-    /// Names all that can be named by what is known: the rows are about to be forgotten.
+    /// Names all frames that can be named by now, because the rows are about to be dropped.
     pub(crate) fn name_rows(&mut self, profile: &mut Profile) {
         self.name_new(profile, u64::MAX);
         self.name_pending(profile, |_, _| true);
     }
 
-    /// Names all that can be named: the recording is over.
+    /// Names all frames that can be named, because the recording is over.
     pub(super) fn finish(&mut self, profile: &mut Profile) {
         self.read(usize::MAX);
         self.name_pending(profile, |_, _| true);

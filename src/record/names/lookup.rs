@@ -1,8 +1,9 @@
-//! Names for frames while a recording runs: looked up on other threads, and not more often than it is worth it.
+//! Names for frames while a recording runs: looked up on other threads, and no more often than is worth it.
 //!
-//! Looking names up in a large file takes long, however few they are. New frames of a file therefore wait: at first twice
-//! as long as it took the last time, then twice that, since most frames of a program are new in its first seconds; at
-//! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
+//! A lookup in a large file takes long, however few the names. New frames of a file therefore wait: at first for twice
+//! as long as the last lookup took, then for four times as long, and so on, since most frames of a program are new in
+//! its first seconds; in the end for [`PATIENCE`] times as long. Frames of a file that has not been read yet do not
+//! wait at all.
 
 use super::file_names::FileNames;
 use super::symbolize::{Addresses, Named, read_perf_map};
@@ -17,27 +18,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many times as long as looking names up took is waited at most before it is done again.
+/// Longest wait before the next lookup, as a multiple of the time that the last one took.
 const PATIENCE: u32 = 50;
-/// Nice value of threads that look names up for later: the target comes first.
+/// Nice value of threads that look up names that are not urgent: the target comes first.
 const BACKGROUND_PRIORITY: i32 = 19;
-/// The shortest wait between two looks into one file, after its first few.
+/// Shortest wait between two lookups in one file, after the first few.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
-/// The longest look into one file.
+/// Time limit for one lookup in a file.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
-/// What was read of files is kept for the next look into them up to this much memory, bytes, all files together.
+/// Most memory for files that are kept open for the next lookup, bytes, all files together.
 const MOST_KEPT: u64 = 32 << 20;
-/// It is kept as long as this after a look.
+/// How long a file is kept open after a lookup.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
-/// A look in the background that takes longer than this, on a machine that is too busy for it, is begun again where
-/// everything else is.
+/// Time after which a lookup in the background, on a machine that is too busy for it, is started again on the normal
+/// thread pool.
 const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
-/// The same when names are waited for.
+/// The same when someone is waiting for the names.
 const URGENT_PATIENCE: Duration = Duration::from_millis(200);
-/// Most frames of generated code that wait in one process: their names may never come.
+/// Most frames of generated code that wait per process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
 
-/// Where names come from.
+/// The source of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     /// A file.
@@ -57,49 +58,49 @@ struct Queue {
     source: Option<LookupSource>,
     /// Size of the file, bytes; 0 for generated code.
     bytes: u64,
-    /// What the last look has read, and when.
+    /// The file as opened by the last lookup, and when that was.
     kept: Option<(Box<FileNames>, Instant)>,
     waiting: Addresses,
-    /// Those that are being looked up; `None` for what is no longer needed.
+    /// Frames being looked up; `None` for those no longer needed.
     asked: Vec<(u64, Option<FrameId>)>,
-    /// Which look they wait for, and since when it starves, if it can.
+    /// Number of the current lookup. `in_background_since` is set while it runs in the background, where it may starve.
     look: u32,
     in_background_since: Option<Instant>,
     due: Instant,
-    /// Looks that have found nothing.
+    /// Consecutive lookups that found nothing, at most 6; counted for generated code only.
     vain: u32,
-    /// Looks so far.
+    /// Number of lookups so far.
     looks: u32,
 }
 
-/// An answer: names by the place of their frame in what was asked.
+/// Result of a lookup. Frames in `named` are indices into the frames asked for.
 #[derive(Debug)]
 pub(crate) struct Answer {
     origin: Origin,
     look: u32,
     named: Named,
     took: Duration,
-    /// What was read for it.
+    /// The file as it was opened for the lookup.
     kept: Option<Box<FileNames>>,
     /// What could not be read.
     problems: Vec<String>,
-    /// What is to be said of names that are there and are not read.
+    /// Message about existing names that were not read.
     pub(crate) refused: Option<String>,
-    /// What the names are from.
+    /// Sources of the names.
     notes: Option<Box<ModuleNotes>>,
 }
 
-/// Takes answers, on any thread.
+/// Receives answers, on any thread.
 pub(crate) type Deliver = Arc<dyn Fn(Answer) + Send + Sync>;
 
-/// How soon names are wanted.
+/// How urgently names are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// When it is worth it.
+    /// When the lookup is worth it.
     Whenever,
-    /// Now, but for those that were looked for in vain.
+    /// Now, except for frames whose last lookup found nothing.
     Now,
-    /// For the last time.
+    /// For the last time: everything now.
     Last,
 }
 
@@ -107,18 +108,18 @@ pub(crate) enum Urgency {
 pub(crate) struct Names {
     queues: FxHashMap<Origin, Queue>,
     deliver: Deliver,
-    /// Where names are looked up that are not urgent; `None`: where everything else is.
+    /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
-    /// What could not be read, each once.
+    /// What could not be read, without duplicates.
     problems: Vec<String>,
-    /// What is to be said of maps of generated code that were not read, each once.
+    /// Messages about maps of generated code that were not read, without duplicates.
     refused: Vec<String>,
-    /// Of which it could not.
+    /// Sources that could not be read in full.
     unread: FxHashSet<Origin>,
-    /// What the names of files are from.
+    /// Sources of the names of files.
     notes: FxHashMap<FileId, ModuleNotes>,
-    /// Where debug files are looked for, besides the usual places.
+    /// Folders to look for debug files in, besides the usual places.
     folders: Arc<[PathBuf]>,
     stop: Arc<AtomicBool>,
 }
@@ -136,8 +137,7 @@ impl Drop for Names {
 }
 
 impl Names {
-    /// For a live view: answers go to `deliver`. Of large files they are looked up seldom in the long
-    /// run.
+    /// Makes the queues for a live view: answers go to `deliver`. In the long run, large files are looked into rarely.
     pub(crate) fn to_be_shown(deliver: Deliver) -> Self {
         Names {
             queues: FxHashMap::default(),
@@ -153,27 +153,27 @@ impl Names {
         }
     }
 
-    /// For a file, which is to have its names should the recorder be killed: none waits longer than `longest_wait`, and all
-    /// are looked up by a thread that runs when no other wants to.
+    /// Makes the queues for a recording, which should have its names even if the recorder is killed: none waits longer
+    /// than `longest_wait`, and all are looked up by a thread of the lowest priority.
     pub(super) fn to_be_written(deliver: Deliver, longest_wait: Duration, folders: &[PathBuf]) -> Self {
         let background = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "prof-names".to_owned())
             .start_handler(|_| {
                 crate::base::privilege::keep_watching_or_end();
-                // Only asking for less can be refused by no one.
+                // Lowering one's own priority is always allowed.
                 let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
             })
             .build();
         let mut names = Names::to_be_shown(deliver);
-        // Without another thread they are looked up where everything else is.
+        // Without that thread, lookups run on the normal pool.
         names.background = background.ok();
         names.longest_wait = longest_wait;
         names.folders = Arc::from(folders);
         names
     }
 
-    /// Where debug files are looked for, besides the usual places.
+    /// Folders to look for debug files in, besides the usual places.
     pub(super) fn folders(&self) -> Arc<[PathBuf]> {
         Arc::clone(&self.folders)
     }
@@ -183,27 +183,27 @@ impl Names {
         &self.problems
     }
 
-    /// What is to be said of maps of generated code that were not read.
+    /// Messages about maps of generated code that were not read.
     pub(crate) fn refused(&self) -> &[String] {
         &self.refused
     }
 
-    /// What the names of a file are from, if any were looked for.
+    /// Sources of the names of a file, if any were looked up.
     pub(crate) fn notes(&self, file: FileId) -> Option<&ModuleNotes> {
         self.notes.get(&file)
     }
 
-    /// How many files could not be read in full.
+    /// Number of files that could not be read in full.
     pub(crate) fn unread_files(&self) -> u64 {
         self.unread.len() as u64
     }
 
-    /// Has what is being looked up end early.
+    /// Makes running lookups end early.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// How many places of names have been looked into, or are to be, and in how many there is nothing left to do.
+    /// Numbers of sources: those with nothing left to do, and all.
     pub(crate) fn progress(&self) -> (usize, usize) {
         let is_done = |queue: &&Queue| queue.asked.is_empty() && !queue.is_ready();
         (self.queues.values().filter(is_done).count(), self.queues.len())
@@ -224,7 +224,7 @@ impl Names {
         })
     }
 
-    /// Frames in a file.
+    /// Adds frames in a file.
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
         if queue.bytes == 0 {
@@ -235,7 +235,7 @@ impl Names {
         queue.waiting.extend(frames);
     }
 
-    /// Frames of code that process `pid` has generated.
+    /// Adds frames of code that process `pid` generated.
     pub(crate) fn add_generated(&mut self, pid: u32, map: Option<Arc<PerfMapSource>>, frames: Addresses) {
         let queue = self.queue(Origin::Process(pid));
         queue.source = map.map(LookupSource::Map).or(queue.source.take());
@@ -244,33 +244,34 @@ impl Names {
         queue.waiting.extend(frames.into_iter().take(room));
     }
 
-    /// When something is to be looked up next.
+    /// When the next lookup is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.queues.values().filter(|queue| queue.is_ready()).map(|queue| queue.due).min()
     }
 
-    /// Whether nothing is being looked up, nor waits for that but in vain.
+    /// Whether nothing is being looked up or waiting, except for frames whose last lookup found nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.queues.values().all(|queue| queue.asked.is_empty() && (!queue.is_ready() || queue.vain > 0))
     }
 
-    /// Whether something is being looked up.
+    /// Whether any lookup is running.
     pub(crate) fn is_busy(&self) -> bool {
         self.queues.values().any(|queue| !queue.asked.is_empty())
     }
 
-    /// The frames whose names are still to come: not those that were looked for in vain, which may never come.
+    /// The frames whose names are yet to come: not those whose last lookup found nothing, because theirs may never
+    /// come.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = FrameId> + '_ {
         let queues = self.queues.values().filter(|queue| queue.vain == 0);
         queues.flat_map(|queue| {
-            // What waits without a source has no name, as far as is known.
+            // Frames that wait without a source have no name as far as is known.
             let waiting = queue.waiting.iter().filter(|_| queue.source.is_some()).map(|(_, frame)| *frame);
             waiting.chain(queue.asked.iter().filter_map(|(_, frame)| *frame))
         })
     }
 
-    /// Begins to look up what is due, or more if it is urgent: small files first, so that what is cut short lacks the names of
-    /// a few large ones.
+    /// Starts the lookups that are due, or more if it is urgent: small files first, so that a lookup cut short only
+    /// costs the names of a few large ones.
     pub(crate) fn look_up(&mut self, urgency: Urgency) {
         let now = Instant::now();
         self.let_go(now);
@@ -299,7 +300,7 @@ impl Names {
             }
             let Some(source) = queue.source.clone() else { continue };
             let background = self.background.as_ref().filter(|_| {
-                // What starved once would do so again.
+                // A lookup that starved once would starve again.
                 urgency == Urgency::Whenever && queue.in_background_since.is_none()
             });
             queue.in_background_since = background.map(|_| now);
@@ -324,7 +325,7 @@ impl Names {
         }
     }
 
-    /// Lets go of what was read of files but has not been of use for long, or all of it where memory is short.
+    /// Closes files that have not been used for long, or all of them when memory is short.
     fn let_go(&mut self, now: Instant) {
         let is_short = MemoryBudget::shared().wanted_bytes() > 0;
         for queue in self.queues.values_mut() {
@@ -335,7 +336,7 @@ impl Names {
 
     /// Takes an answer; returns the names of frames.
     pub(crate) fn take(&mut self, answer: Answer) -> Named {
-        // Another look was begun where this one took too long.
+        // A newer lookup was started because this one took too long.
         if self.queues.get(&answer.origin).is_none_or(|queue| queue.look != answer.look) {
             return Vec::new();
         }
@@ -379,7 +380,7 @@ impl Names {
         named
     }
 
-    /// The file `id` with what was read of it, where its names were looked up; they are no more after that.
+    /// Takes the file `id`, with what was read of it for names; no more names can be looked up in it afterwards.
     pub(super) fn take_file(&mut self, id: FileId) -> Option<(Box<ModuleFile>, Option<Box<FileNames>>)> {
         let queue = self.queues.get_mut(&Origin::File(id))?;
         match queue.source.take() {
@@ -388,7 +389,7 @@ impl Names {
         }
     }
 
-    /// Gives frames new numbers; those without one are forgotten.
+    /// Gives frames new numbers; frames without one are dropped.
     pub(crate) fn renumber(&mut self, number: impl Fn(FrameId) -> Option<FrameId>) {
         for queue in self.queues.values_mut() {
             queue.waiting = queue
@@ -410,28 +411,28 @@ impl Queue {
     }
 }
 
-/// How long it is waited after this many looks, the last ones in `vain`, of which the last one took so long.
+/// How long to wait after this many lookups, when the last `vain` of them found nothing and the last one took `took`.
 fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
     let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
     took.saturating_mul(times).max(least)
 }
 
-/// What came of a look.
+/// Result of a lookup.
 #[derive(Default)]
 struct Looked {
     named: Named,
-    /// What to keep for the next one.
+    /// The opened file, to keep for the next lookup.
     kept: Option<Box<FileNames>>,
     /// What could not be read.
     problems: Vec<String>,
-    /// What is to be said of names that are there and are not read.
+    /// Message about existing names that were not read.
     refused: Option<String>,
-    /// What the names are from.
+    /// Sources of the names.
     notes: Option<Box<ModuleNotes>>,
 }
 
-/// Looks names up in `source`, by what is `kept` of the last look into it.
+/// Looks up names in `source`, using the file `kept` open by the last lookup.
 fn look_up(
     source: &LookupSource,
     kept: Option<Box<FileNames>>,

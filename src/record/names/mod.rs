@@ -1,5 +1,5 @@
-//! Names of frames: from symbols, debug information, maps and dumps of generated code, on threads of their own and within
-//! the budget. What is found goes to the file or to the live view; nothing here decides what is recorded.
+//! Names of frames: from symbols, debug information, maps and dumps of generated code, looked up on separate threads
+//! and within the memory budget. The names go to the file or to the live view; nothing here decides what is recorded.
 
 pub(crate) mod code;
 pub(crate) mod code_weights;

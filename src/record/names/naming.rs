@@ -1,5 +1,5 @@
-//! Names for a recording to a file: looked up while it goes on, so that a recorder that is killed leaves a file with names,
-//! and its end has little left to do.
+//! Names for a recording to a file: looked up during the recording, so that a recorder that is killed leaves a file
+//! with names, and little is left to do at the end.
 
 use super::lookup::{Answer, Names, Urgency};
 use super::save_code;
@@ -13,20 +13,20 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A frame is in the file with its name this long after its first sample, unless reading the names takes longer.
+/// A frame has its name in the file this long after its first sample, unless reading the names takes longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
-/// What is left at the end has this long.
+/// Time limit for the names left at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-/// The user may ask to end it; that is looked at this often.
+/// How often a request of the user to stop is checked for.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Names of the frames of one recording.
 #[derive(Debug)]
 pub(crate) struct Naming {
-    /// By the ids of the file.
+    /// Names and frames still to be looked up, by the frame ids of the file.
     names: Names,
     answers: Receiver<Answer>,
-    /// Frames of the collector whose names are known or asked for.
+    /// Number of the collector's frames whose names are known or asked for.
     frames: usize,
     /// Why the last names are missing.
     cut_short: Option<CutShort>,
@@ -34,17 +34,17 @@ pub(crate) struct Naming {
     code_took: Duration,
 }
 
-/// Why names that could be had are missing.
+/// Why available names are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutShort {
-    /// As the user asked.
+    /// The user asked to stop.
     Asked,
-    /// It took too long.
+    /// Looking them up took too long.
     Late,
 }
 
 impl Naming {
-    /// For a recording without frames. Debug files are looked for in `folders`, too.
+    /// Makes the names of a recording without frames. Debug files are looked for in `folders`, too.
     pub(crate) fn new(folders: &[PathBuf]) -> Self {
         let (sender, answers) = channel();
         let sender = Mutex::new(sender);
@@ -56,7 +56,7 @@ impl Naming {
         Naming { names, answers, frames: 0, cut_short: None, code_took: Duration::ZERO }
     }
 
-    /// Why names that could be had are missing, if they are.
+    /// Why available names are missing, if they are.
     pub(crate) fn cut_short(&self) -> Option<CutShort> {
         self.cut_short
     }
@@ -66,7 +66,7 @@ impl Naming {
         self.names.problems()
     }
 
-    /// What is to be said of maps of generated code that were not read.
+    /// Messages about maps of generated code that were not read.
     pub(crate) fn refused(&self) -> &[String] {
         self.names.refused()
     }
@@ -76,17 +76,17 @@ impl Naming {
         self.code_took
     }
 
-    /// How many files could not be read in full.
+    /// Number of files that could not be read in full.
     pub(crate) fn unread_files(&self) -> u64 {
         self.names.unread_files()
     }
 
-    /// Enters the names that have come and asks for those of new frames. What is entered reaches the file with the next
-    /// flush.
+    /// Enters the names that have arrived, and asks for the names of new frames. The names entered reach the file with
+    /// the next flush.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub(crate) fn look<W: Write>(
         &mut self,
         collector: &mut Collector,
@@ -98,17 +98,17 @@ impl Naming {
         Ok(())
     }
 
-    /// The collector begins again with its rows.
+    /// Starts again, because the collector got new rows.
     pub(crate) fn reset(&mut self) {
         self.frames = 0;
     }
 
-    /// Enters the names of all frames, as far as they are to be had. `is_asked` tells whether to end it early; `progress` is
-    /// given how many files are done, and how many there are.
+    /// Enters the names of all frames, as far as they are available. `is_asked` tells whether to stop early; `progress`
+    /// is called with the number of files done and the number of all files.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub(crate) fn finish<W: Write>(
         &mut self,
         collector: &mut Collector,
@@ -125,7 +125,7 @@ impl Naming {
             if let Ok(answer) = self.answers.recv_timeout(STEP) {
                 self.enter(answer, &mut collector.profile, writer)?;
             }
-            // Frames that have come while the others were looked up; of generated code nothing more will come.
+            // Frames that were added while others were looked up; no more names of generated code will come.
             self.names.look_up(Urgency::Now);
             let (done, total) = self.names.progress();
             progress(done, total);
@@ -134,7 +134,7 @@ impl Naming {
                 () if Instant::now() >= deadline => Some(CutShort::Late),
                 () => continue,
             };
-            // Threads that are still at it end with this process.
+            // Threads that are still busy end with this process.
             self.names.stop();
             break;
         }
@@ -142,8 +142,8 @@ impl Naming {
         Ok(())
     }
 
-    /// Adds the code of what was sampled most to the profile, and with `with_sources` the lines of its source files. `file_bytes`
-    /// is how large the file is so far. To be called once all names are there.
+    /// Adds the code of the most sampled functions to the profile, and with `with_sources` the lines of its source
+    /// files. `file_bytes` is the size of the file so far. To be called once all names are there.
     pub(crate) fn save_code(
         &mut self,
         collector: &mut Collector,
@@ -162,7 +162,7 @@ impl Naming {
         }
     }
 
-    /// Enters what the names of modules are from.
+    /// Enters the sources of the names of modules.
     fn note_modules(&self, collector: &mut Collector) {
         for index in 0..collector.profile.tables.modules().len() {
             let module = ModuleId(index as u32);
@@ -193,7 +193,7 @@ impl Naming {
         for (id, locations) in self.names.take(answer) {
             let locations = symbolize::interned(profile, &locations);
             match writer.frame_of(id) {
-                // By a dump, which knows better than a map.
+                // Named by a dump, which is more exact than a map.
                 Some(frame) if profile.symbols.is_named(frame) => {}
                 Some(frame) => profile.symbols.set_locations(frame, locations),
                 None => former.push((id, locations)),
@@ -214,7 +214,7 @@ impl Naming {
             self.names.add_file(file, collector.files.get(file).without_table(), in_file(frames));
         }
         for (pid, mut frames) in generated {
-            // Those that a dump has named.
+            // Frames that a dump has named need no map.
             frames.retain(|(_, frame)| !collector.profile.symbols.is_named(*frame));
             let map = collector.processes.get(pid).and_then(|process| process.perf_map.clone());
             self.names.add_generated(pid, map, in_file(frames));

@@ -1,4 +1,5 @@
-//! The code of what was sampled most, for `prof annotate`: found when the recording ends and all names are known, file by file.
+//! The code of the most sampled functions, for `prof annotate`: found at the end of a recording, when all names are
+//! known, file by file.
 
 use super::code::{self, FoundCodes, MOST_FUNCTION_BYTES};
 use super::code_weights::{CodeShare, CodeWeights};
@@ -16,22 +17,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Room for code in a file however small it is, bytes before they are packed.
+/// Space for code in a recording, however small it is, bytes before compression.
 const LEAST_ROOM: u64 = 4 << 10;
-/// In a larger one, one in this many of its bytes.
+/// In a larger recording, one in this many of its bytes is for code.
 const PART_OF_FILE: u64 = 20;
-/// About what a sample takes in a file, bytes.
+/// Approximate size of a sample in a recording, bytes.
 const BYTES_OF_SAMPLE: u64 = 20;
-/// In the largest one, bytes.
+/// Most space for code in the largest recording, bytes.
 const MOST_ROOM: u64 = 8 << 20;
-/// All files together have this long.
+/// Time limit for all files together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a request of the user to stop is checked for.
 const STEP: Duration = Duration::from_millis(20);
-/// A file whose addresses are worth less than this has nothing to keep.
+/// Worth of a file's addresses below which nothing of the file is kept.
 const LEAST_WORTH: f64 = 0.003;
 
-/// Adds the code of what was sampled most to the profile. `file_bytes` is how large the file is already.
+/// Adds the code of the most sampled functions to the profile. `file_bytes` is the size of the recording so far.
 pub(super) fn save(
     collector: &mut Collector,
     names: &mut Names,
@@ -57,7 +58,7 @@ pub(super) fn save(
         }
         let file = collector.files.of_row(module).and_then(|file| names.take_file(file));
         let Some((file, kept)) = file else { continue };
-        // A share of the room; what is hot is kept anyway.
+        // A share of the space; hot functions are kept anyway.
         let room = (room as f64 * worth / all) as u64;
         let (sender, deadline) = (sender.clone(), deadline.clone());
         let folders = names.folders();
@@ -84,11 +85,11 @@ pub(super) fn save(
     }
 }
 
-/// A file of code that is open for its names, with what is known of them.
+/// A module's file, and its open file of names.
 pub(crate) type OpenCode = (ModuleFile, FileNames);
 
-/// Adds the code of what was sampled most of those modules of `profile` of which it has none. `open` opens the file of a
-/// module, if it is the one that was recorded. Returns of how many functions code was added.
+/// Adds the code of the most sampled functions, for those modules of `profile` that have none yet. `open` opens the
+/// file of a module, if it is the recorded one. Returns the number of functions whose code was added.
 pub(super) fn add_missing(
     profile: &mut Profile,
     open: &mut dyn FnMut(&Profile, ModuleId) -> Option<OpenCode>,
@@ -138,7 +139,7 @@ fn weights(collector: &Collector) -> Vec<(ModuleId, Vec<(u64, CodeShare)>)> {
     weights.by_module()
 }
 
-/// The code that a process has generated, as its dump has it.
+/// The code that a process generated, as recorded in its dump.
 fn generated(collector: &Collector, module: ModuleId, addresses: &[(u64, CodeShare)]) -> FoundCodes {
     let mut found = FoundCodes::default();
     let row = collector.profile.tables.module(module);
@@ -161,7 +162,7 @@ fn generated(collector: &Collector, module: ModuleId, addresses: &[(u64, CodeSha
                     FoundCode::new(code.start, code.size, code.start, code.bytes.clone(), owner);
                 for start in starts {
                     let at = start - code.start;
-                    // At most 64 KiB.
+                    // The code is at most 64 KiB.
                     found_code.add_instruction(at as u32, &Vec::from_iter(chain(at)));
                 }
                 found.functions.push(found_code);

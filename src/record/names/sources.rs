@@ -1,7 +1,8 @@
-//! Lines of source files for the recording, where the user asks for them: those of the code that is kept, and some around.
+//! Lines of source files for the recording, if the user asks for them: the lines of the code that is kept, and some
+//! around them.
 //!
-//! A file is only read with the user's rights, only if it is called like a source and the one who gets the recording could read
-//! it as well: debug information is a stranger's and can name any file.
+//! A file is only read with the user's rights, and only if it has the name of a source file and the reader of the
+//! recording could read it as well: debug information is untrusted and can name any file.
 
 use crate::base::privilege;
 use crate::profile::code::source_text::SourceText;
@@ -11,24 +12,24 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-/// Lines that are kept before and after those of code.
+/// Lines kept before and after those of code.
 const AROUND: u32 = 10;
-/// Lines between two kept parts that are kept, too.
+/// Largest gap in lines between two parts that is kept, too.
 const GAP: u32 = 20;
-/// Files that are kept at most.
+/// Most files kept.
 const MOST_FILES: usize = 200;
-/// Largest file that is read, bytes.
+/// Size in bytes of the largest file that is read.
 const MOST_FILE_BYTES: u64 = 16 << 20;
-/// Text that is kept of all files, bytes.
+/// Most text kept of all files, bytes.
 const MOST_TEXT_BYTES: usize = 2 << 20;
-/// Endings of sources.
+/// File name endings of source files.
 const ENDINGS: [&str; 46] = [
     "c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "inc", "inl", "ipp", "tcc", "tpp", "rs", "go",
     "s", "asm", "f", "for", "f90", "f95", "f03", "zig", "d", "swift", "m", "mm", "nim", "pas", "pp", "adb",
     "ads", "cu", "cuh", "y", "l", "rl", "js", "mjs", "ts", "java", "kt", "py", "rb", "hs",
 ];
 
-/// Adds the lines of the code that is kept to the profile.
+/// Adds the source lines of the code that is kept to the profile.
 pub(super) fn keep(profile: &mut Profile) {
     let mut left_out = 0;
     let mut text_bytes = 0;
@@ -52,7 +53,7 @@ pub(super) fn keep(profile: &mut Profile) {
     profile.count(counter::SOURCES_LEFT_OUT, left_out);
 }
 
-/// The lines that instructions and calls are in, by file.
+/// The lines of instructions and calls, by file.
 fn wanted(profile: &Profile) -> BTreeMap<StringId, BTreeSet<u32>> {
     let mut wanted: BTreeMap<StringId, BTreeSet<u32>> = BTreeMap::new();
     for code in &profile.code {
@@ -65,7 +66,7 @@ fn wanted(profile: &Profile) -> BTreeMap<StringId, BTreeSet<u32>> {
     wanted
 }
 
-/// First and last lines of the parts of a file of `all` lines around the given ones.
+/// First and last lines of the parts of a file of `all` lines around the given lines.
 fn parts(lines: &BTreeSet<u32>, all: u32) -> Vec<(u32, u32)> {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &line in lines.iter().filter(|line| **line <= all) {

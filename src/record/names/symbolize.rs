@@ -1,5 +1,5 @@
-//! What frames are called: by the file that their code is in, by the map of the process that has generated it, or by the
-//! kernel.
+//! Naming frames: from the file with their code, from the map of the process that generated it, or from the kernel's
+//! symbols.
 
 use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
@@ -8,23 +8,23 @@ use crate::symbols::{NamingLimits, PerfMap, PerfMapSource, ResolvedLocation, dem
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
-/// Frames with the address in their module whose name is wanted.
+/// Frames to be named, with the address in their module.
 pub(crate) type Addresses = Vec<(u64, FrameId)>;
 
-/// Frames with what they are called.
+/// Frames with their names.
 pub(crate) type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
 
-/// Frames of user code, by where their names are to be found.
+/// Frames of user code, by the source of their names.
 #[derive(Debug, Default)]
 pub(crate) struct UserFrames {
-    /// In the file.
+    /// Frames in files.
     pub(crate) by_file: FxHashMap<FileId, Addresses>,
-    /// In the map of the process that has generated the code.
+    /// Frames of generated code, by process id.
     pub(crate) generated: FxHashMap<u32, Addresses>,
 }
 
 impl UserFrames {
-    /// Those of all frames of the tables from the number `from` on.
+    /// Collects the frames of `tables` from index `from` on.
     pub(crate) fn of(tables: &Tables, files: &ModuleFiles, from: usize) -> Self {
         let mut frames = UserFrames::default();
         for (index, frame) in tables.frames().iter().enumerate().skip(from) {
@@ -48,11 +48,12 @@ impl UserFrames {
     }
 }
 
-/// What frames of generated code are called by the map of their process, and what was left out of that.
+/// Names frames of generated code from the map of their process. Also returns a message if part of the map was not
+/// read.
 ///
 /// # Errors
 ///
-/// What is to be said of a map that is there and is not read.
+/// Returns a message about a map that exists but was not read.
 pub(super) fn read_perf_map(
     source: &PerfMapSource,
     frames: &[(u64, FrameId)],
@@ -65,7 +66,7 @@ pub(super) fn read_perf_map(
     }
 }
 
-/// What `map` lacks of its file. The last line may be half written while the program runs.
+/// A message about the part of the file that `map` lacks. The last line may be incomplete while the program runs.
 fn unread_part(source: &PerfMapSource, map: &PerfMap) -> Option<String> {
     match (map.is_cut(), map.bad_lines()) {
         (true, _) => Some(format!("{}: it was not read to its end", source.path())),
@@ -74,7 +75,7 @@ fn unread_part(source: &PerfMapSource, map: &PerfMap) -> Option<String> {
     }
 }
 
-/// What frames of generated code are called; those without a name are left out.
+/// Names frames of generated code; frames without a name are left out.
 fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
     frames
         .iter()
@@ -87,13 +88,13 @@ fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
         .collect()
 }
 
-/// What a frame in the kernel function `name` is called.
+/// The location of a frame in the kernel function `name`.
 pub(crate) fn kernel_location(name: &str) -> ResolvedLocation {
     let name = name.to_owned();
     ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
 }
 
-/// What a frame of `profile` is called.
+/// The locations of a frame of `profile`.
 pub(crate) fn locations_of(profile: &Profile, frame: FrameId) -> Vec<ResolvedLocation> {
     let text = |id| profile.tables.string(id).to_owned();
     let locations = profile.symbols.locations(frame).iter();
@@ -110,7 +111,7 @@ pub(crate) fn locations_of(profile: &Profile, frame: FrameId) -> Vec<ResolvedLoc
     resolved.collect()
 }
 
-/// Longest name that is kept, bytes; what is cut ends in `…`.
+/// Longest name kept, bytes; one that was cut ends in `…`.
 const MAX_NAME_BYTES: usize = 4096;
 
 /// Enters names into the profile.
@@ -121,7 +122,7 @@ pub(crate) fn store(profile: &mut Profile, named: Named) {
     }
 }
 
-/// What a frame is called, with the names in the tables of the profile.
+/// Locations of a frame, with the names in the tables of the profile.
 pub(crate) fn interned(profile: &mut Profile, locations: &[ResolvedLocation]) -> Vec<Location> {
     let locations = locations.iter().map(|resolved| {
         let tables = &mut profile.tables;

@@ -4,7 +4,7 @@ use super::*;
 fn what_is_new_in_the_first_seconds_has_its_names_soon() {
     let took = Duration::from_millis(200);
     let looks = |number: u32| wait_after(number, 0, took) + took;
-    // The first look is at once; the next three are within five seconds, not fifty times as long apart.
+    // The first lookup is at once; the next three come within five seconds, not at fifty times the interval.
     assert!(took + looks(1) <= Duration::from_secs(1), "{:?}", looks(1));
     assert!(took + (1..=3).map(looks).sum::<Duration>() <= Duration::from_secs(5));
     assert_eq!(wait_after(20, 0, took), took * PATIENCE, "in the long run it costs little");
@@ -15,7 +15,7 @@ fn what_is_new_in_the_first_seconds_has_its_names_soon() {
     assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
 }
 
-/// On a crowded machine, a small program had no names because compilers used all of the time.
+/// On a crowded machine, a small program had no names because compilers used up all of the time.
 #[test]
 fn small_files_are_looked_into_first() {
     let (sender, answers) = std::sync::mpsc::channel();
@@ -32,7 +32,7 @@ fn small_files_are_looked_into_first() {
         let file = ModuleFile::read(std::process::id(), path, file, &limits);
         names.add_file(FileId(id), file, vec![(0x10, FrameId(id))]);
     }
-    // By the one thread in the background, in this order.
+    // Looked up by the one background thread, in this order.
     names.look_up(Urgency::Whenever);
     let next = || answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up").origin;
     assert_eq!([3, 1, 4, 2, 0].map(|id| Origin::File(FileId(id))), [(); 5].map(|()| next()));
