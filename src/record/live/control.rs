@@ -1,18 +1,18 @@
-//! What the recorder of a live view is to do.
+//! Requests to the recorder of a live view.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What others ask of the recording thread.
+/// Requests of other threads to the recording thread.
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    /// To end the recording as if the user had stopped it.
+    /// Set to end the recording as if the user had stopped it.
     pub(crate) stop: AtomicBool,
-    /// To end at once, without a last picture.
+    /// Set to end at once, without a last snapshot.
     pub(crate) abandon: AtomicBool,
-    /// To begin again with the rows of its profile.
+    /// Set to start over with new rows of the profile.
     pub(crate) reset: AtomicBool,
-    /// How often pictures are made, ms; 0: as by default.
+    /// Interval between snapshots, ms; 0 for the default.
     pub(crate) interval_ms: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! What a recorder has found since it was last asked: new rows, samples, and where names can be found.
+//! Updates from a recorder: new rows and samples since the last update, and where names can be found.
 
 use crate::profile::{
     End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, Module, Sample, Stack, Task, ThreadTime,
@@ -14,15 +14,17 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The receiver has to number all rows again when the recorder begins again, which is rare.
+/// Row counts at which the recorder starts over with new rows. The receiver then has to renumber all of them, so this
+/// should be rare.
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 1 << 16 };
 
-/// News of a recording. Numbers of rows are those of the recorder.
+/// An update of a recording. Ids of rows are those of the recorder.
 #[derive(Debug, Default)]
 pub(super) struct Delta {
-    /// The recorder has begun again with its rows: all of them, but for modules, get new numbers from here on.
+    /// Whether the recorder starts over with its rows after this update: from the next one on all rows, except modules,
+    /// have new ids.
     pub(crate) was_reset: bool,
-    /// Rows after those that were known.
+    /// Rows added since the last update.
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) modules: Vec<Module>,
     pub(crate) tasks: Vec<Task>,
@@ -30,11 +32,11 @@ pub(super) struct Delta {
     pub(crate) stacks: Vec<Stack>,
     /// New samples of each event.
     pub(crate) samples: Vec<Vec<Sample>>,
-    /// Waits that are not over, up to the last look at them.
+    /// Waits that are not over, up to the last look at the threads.
     pub(crate) open_waits: Vec<Sample>,
-    /// The threads that live, if they were looked at.
+    /// The living threads, if they were looked at.
     pub(crate) living: Option<Vec<Living>>,
-    /// The last end of a wait of each thread, by thread id, also where its row is to come.
+    /// The last end of a wait of each thread, by thread id, even if its row is yet to come.
     pub(crate) wait_ends: FxHashMap<u32, WaitEnd>,
     /// Times of threads that have ended.
     pub(crate) thread_times: Vec<ThreadTime>,
@@ -42,19 +44,19 @@ pub(super) struct Delta {
     pub(crate) named: Named,
     /// New frames, and the file that can name them.
     pub(crate) in_files: Vec<(FileId, ModuleFile, Addresses)>,
-    /// New frames of code that a process has generated, and where its names are.
+    /// New frames of code that a process generated, and the map with its names.
     pub(crate) generated: Vec<(u32, Option<Arc<PerfMapSource>>, Addresses)>,
     /// All counters.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// What the end record would be now.
+    /// The end record if the recording ended now.
     pub(crate) end: End,
-    /// Samples that were lost.
+    /// Number of samples lost.
     pub(crate) lost: u64,
-    /// What the user should know.
+    /// Notices for the user.
     pub(crate) notices: Vec<String>,
 }
 
-/// How much of a recorder's rows was handed over.
+/// How many of a recorder's rows were handed over.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     strings: usize,
@@ -65,14 +67,14 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Takes what is new out of `session`. Begins again with its rows if they are many, or if that is asked for.
+    /// Takes everything new from `session`. Starts over with its rows if there are many, or if `reset` is set.
     pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
         let watched = session.collector.waits.as_mut().map(|waits| (waits.take_living(), waits.take_ends()));
         let (living, wait_ends) = watched.unwrap_or_default();
         let mut delta = Delta { open_waits, living, wait_ends, ..Delta::default() };
         if reset || MOST_ROWS.are_in(&session.collector.profile.tables) {
-            // What is there is handed over first: its numbers are the old ones.
+            // Existing rows and samples are handed over first, because they have the old ids.
             delta.samples = take_samples(&mut session.collector);
             delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);
             self.rows(&mut session.collector, &mut delta);
@@ -90,7 +92,7 @@ impl Cursor {
         Ok(delta)
     }
 
-    /// The next rows are handed over from the first on.
+    /// Makes the next update hand over all rows from the first on.
     fn reset(&mut self) {
         *self = Cursor::default();
     }
@@ -149,7 +151,7 @@ fn take_samples(collector: &mut Collector) -> Vec<Vec<Sample>> {
         .collect()
 }
 
-/// What the frame in place of others is called.
+/// The location of the frame that replaces those left out.
 fn left_out() -> ResolvedLocation {
     kernel_location(FRAMES_LEFT_OUT)
 }

@@ -1,4 +1,4 @@
-//! What a recording that is watched sends to those who watch it.
+//! Events that a live recording sends to its viewers.
 
 use crate::base::mailbox::{Mail, MailKind};
 use crate::profile::{FrameId, Integrity, Profile};
@@ -6,19 +6,19 @@ use crate::record::session::cost::CostOf;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a snapshot is made when nothing else is asked for.
+/// Default interval between snapshots.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a live recording tells.
+/// An event of a live recording.
 #[derive(Debug)]
 pub enum LiveEvent {
-    /// What is known so far.
+    /// Everything known so far.
     Snapshot(Box<Snapshot>),
-    /// How it goes, about every second.
+    /// Progress of the recording, about every second.
     Status(Status),
-    /// Something that the user should know.
+    /// A notice for the user.
     Notice(String),
-    /// The recording has ended. Snapshots may follow when names come late.
+    /// The recording has ended. Snapshots may follow if names come late.
     Ended(Ended),
 }
 
@@ -34,67 +34,68 @@ impl Mail for LiveEvent {
     }
 }
 
-/// Everything that was seen so far, ready to be shown. Times count from the start, or from when it was cleared.
+/// Everything seen so far, ready to be shown. Times count from the start, or from the last clearing.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Counts snapshots, from 1.
+    /// Number of the snapshot, counted from 1.
     pub number: u64,
     /// What was recorded, with an end record as if it ended now.
     pub profile: Profile,
-    /// Nothing is missing.
+    /// Always complete, because nothing was read from a file.
     pub(crate) integrity: Integrity,
     /// Frames whose names are still being read.
     pub(crate) unnamed: Vec<FrameId>,
-    /// What it cost in the last ten seconds.
+    /// Cost of the recording in the last ten seconds.
     pub(crate) cost: CostOf,
 }
 
-/// How a live recording goes.
+/// Progress of a live recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Time since the start, or since it was cleared.
+    /// Time since the start, or since the last clearing.
     pub(crate) elapsed: Duration,
     /// Samples and waits in this time.
     pub(crate) samples: u64,
     /// Samples lost in this time.
     pub(crate) lost: u64,
-    /// Threads that were seen running.
+    /// Number of threads that were seen running.
     pub(crate) threads: u32,
     /// Sampling rate, Hz.
     pub(crate) hz: u32,
-    /// How often a snapshot is made.
+    /// Interval between snapshots.
     pub(crate) interval: Duration,
 }
 
 /// How a live recording ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Why: `target ended`, `command ended`, `stopped`, …
+    /// Reason of the end: `target ended`, `command ended`, `stopped`, …
     pub reason: String,
-    /// The last picture: with the waits that were not over, as `prof record` has them, unless the recording failed.
+    /// The last snapshot, which includes the waits that were not over, as in `prof record`, unless the recording
+    /// failed.
     pub snapshot: Box<Snapshot>,
-    /// Exit status of a launched command that has ended, as a shell has it.
+    /// Exit status of a launched command that has ended, as a shell reports it.
     pub command_status: Option<i32>,
-    /// What went wrong, if that is why.
+    /// The error, if the recording ended because of one.
     pub failure: Option<String>,
 }
 
 /// The shortest and the longest time between two snapshots.
 pub(crate) const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// What was saved.
+/// A recording that was saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why it is not where it was meant to be.
+    /// Why the file is not where it was meant to be, if so.
     pub(crate) misplaced: Option<String>,
-    /// The name under which the file before it was kept.
+    /// The name under which the previous file was kept.
     pub(crate) kept_old: Option<PathBuf>,
-    /// Its size, bytes.
+    /// Size of the file, bytes.
     pub(crate) bytes: u64,
-    /// Length of what it holds.
+    /// Length of the recording in the file.
     pub(crate) duration: Duration,
-    /// Samples and waits in it; merged ones count as many as they were.
+    /// Samples and waits in the file; merged ones count with their original number.
     pub samples: u64,
 }

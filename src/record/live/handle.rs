@@ -1,4 +1,4 @@
-//! A recording that is watched, as those who watch it have it.
+//! A handle to a live recording, for those that watch it.
 
 use super::events::{INTERVALS, LiveEvent};
 use super::recorder;
@@ -26,11 +26,12 @@ pub struct Live {
 }
 
 impl Live {
-    /// Attaches to the target and begins to record. A launched command neither reads from the terminal nor writes to it.
+    /// Attaches to the target and begins to record. A launched command neither reads from the terminal nor writes to
+    /// it.
     ///
     /// # Errors
     ///
-    /// Those of `prof record`: nothing was started then.
+    /// The same as for `prof record`; nothing was started then.
     pub(crate) fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
         let launches = matches!(options.target, Target::Launch(_));
@@ -51,7 +52,7 @@ impl Live {
         let attached = match attached {
             Ok(attached) => attached,
             Err(error) => {
-                // It ends by itself.
+                // The recorder ends by itself.
                 let _ = recorder.join();
                 return Err(if launches { crate::record::failures::before_start(error) } else { error });
             }
@@ -76,22 +77,22 @@ impl Live {
         let mut live = Live { events, control, sender, threads: vec![recorder] };
         // Without a keeper, dropping `live` ends the recorder.
         live.threads.push(keeper?);
-        // What shows it has no need to look into processes.
+        // The viewer has no need to look into processes.
         privilege::keep_own_files()?;
         Ok(live)
     }
 
-    /// Where what it tells comes out.
+    /// The events of the recording.
     pub fn events(&self) -> MailReceiver<LiveEvent> {
         self.events.clone()
     }
 
-    /// Makes a snapshot this often, within `INTERVALS`.
+    /// Sets the interval between snapshots, limited to `INTERVALS`.
     pub fn set_interval(&self, interval: Duration) {
         self.ask(LiveRequest::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
     }
 
-    /// Forgets what was seen so far: time begins again.
+    /// Forgets everything seen so far; times count from now on.
     pub fn clear(&self) {
         self.ask(LiveRequest::Clear);
     }

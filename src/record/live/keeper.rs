@@ -1,4 +1,4 @@
-//! The thread that keeps what was seen, has it named and merged, and makes the pictures of it that are shown.
+//! The thread that keeps what was seen, has it named and merged, and makes the snapshots that are shown.
 
 use super::archive::Archive;
 use super::control::Control;
@@ -14,37 +14,37 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// The first picture is made this long after the start, once there is something in it with names.
+/// Time after the start when the first snapshot is made, if it has samples, and all have names.
 const FIRST_EARLY: Duration = Duration::from_millis(150);
-/// The first picture is made after this long without names, once there is something in it.
+/// Time after the start when the first snapshot is made even without names, if it has samples.
 const FIRST_UNNAMED: Duration = Duration::from_millis(300);
-/// The first picture is made after this long at the latest.
+/// Time after the start when the first snapshot is made in any case.
 const FIRST_LATE: Duration = Duration::from_millis(600);
-/// So many pictures that lack names are followed by the next one after this time.
+/// While names are missing, the first few snapshots follow each other at this interval.
 const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
 const UNNAMED_PICTURES: u64 = 3;
-/// Status is sent this often.
+/// Interval between status events.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a status waits for a picture that is about to come.
+/// How long a status waits for a snapshot that is about to be made.
 const STATUS_PATIENCE: Duration = Duration::from_millis(250);
-/// The past is merged this often.
+/// Interval at which the past is merged.
 const DOWNSAMPLE_INTERVAL: Duration = Duration::from_secs(10);
-/// Without news a picture is made only after this many intervals.
+/// Number of intervals after which a snapshot is made even if there is nothing new.
 const QUIET_INTERVALS: u32 = 10;
-/// A picture waits this much longer for the threads to be looked at.
+/// How much longer a snapshot waits for a look at the threads.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
-/// The last picture waits this long for names.
+/// How long the last snapshot waits for names.
 const LAST_NAMES: Duration = Duration::from_secs(3);
-/// So many rows of tables make it worth looking for those that are no longer needed.
+/// Number of table rows above which unused rows are looked for.
 const MANY_TABLE_ROWS: usize = 1 << 19;
 
-/// Said when new stacks are no longer kept whole.
+/// Notice for when new stacks are no longer kept whole.
 const STACKS_DIFFER: &str = "stacks hardly ever repeat: new ones keep only outer and inner frames, and less than a minute is kept in full";
 
-/// When it is asked whether there is to be a picture.
+/// The occasion for which a snapshot may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
-    /// The threads that live have just been looked at.
+    /// The living threads have just been looked at.
     Look,
     Other,
 }
@@ -55,7 +55,7 @@ pub(super) struct Keeper {
     pub(crate) archive: Archive,
     pub(crate) events: MailSender<LiveEvent>,
     pub(crate) control: Arc<Control>,
-    /// Where messages for this come in.
+    /// Sender of messages to this keeper.
     sender: Sender<Message>,
     hz: u32,
     interval: Duration,
@@ -64,22 +64,22 @@ pub(super) struct Keeper {
     last_status: Option<Instant>,
     last_downsampling: Instant,
     snapshots: u64,
-    /// The last snapshot was made while names were being read.
+    /// Whether the last snapshot was made while names were missing.
     lacks_names: bool,
-    /// Time begins again once the threads have been looked at.
+    /// Whether to clear the archive after the next look at the threads.
     clears_at_look: bool,
-    /// Rows of tables when unused ones were dropped last.
+    /// Number of table rows when unused ones were dropped last.
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
     is_end_told: bool,
-    /// Snapshots that wait for names, and who waits for them.
+    /// Snapshots that wait for names, and where to send them.
     incomplete: Vec<(Box<Profile>, Sender<Box<Profile>>)>,
-    /// What was said of names that are not read; the map of a process is looked at again and again.
+    /// Messages sent about names that were not read, each once, because the map of a process is read again and again.
     refused: BTreeSet<String>,
 }
 
 impl Keeper {
-    /// A keeper of `archive` that tells `events`.
+    /// Makes a keeper of `archive` that sends its events to `events`.
     pub(super) fn new(
         archive: Archive,
         events: MailSender<LiveEvent>,
@@ -151,7 +151,7 @@ impl Keeper {
                 self.archive.clear();
                 self.control.reset.store(true, Ordering::Relaxed);
                 self.clears_at_look = self.archive.is_looked_at();
-                // Who asked sees it at once, and what comes then as soon as at the start.
+                // The user sees the effect at once, and new data as soon as at the start.
                 self.show();
                 (self.started, self.last_snapshot) = (Instant::now(), None);
             }
@@ -182,10 +182,10 @@ impl Keeper {
             self.events.send(LiveEvent::Notice(STACKS_DIFFER.to_owned()));
         }
         if has_looked && std::mem::take(&mut self.clears_at_look) {
-            // What was seen in the meantime goes with the rest: of now it is known what every thread has done so far.
+            // Clear once more: only after a look is it known what every thread has done so far.
             self.archive.clear();
         }
-        // Right after a look at the threads all that is in a picture is of one moment.
+        // Right after a look at the threads, everything in a snapshot is from the same moment.
         if has_looked && self.end.is_none() && self.is_snapshot_due(Moment::Look) {
             self.show();
         }
@@ -197,7 +197,7 @@ impl Keeper {
         }
     }
 
-    /// When there is something to do next if nothing comes.
+    /// When there is something to do next if no message comes.
     fn next_due(&self) -> Instant {
         if self.is_end_told {
             return Instant::now() + Duration::from_secs(60);
@@ -208,7 +208,7 @@ impl Keeper {
             None => Instant::now() + Duration::from_millis(20),
         };
         let names = self.archive.names.next_due().unwrap_or(status);
-        // Something may be due that has to wait for something else.
+        // Something that is due may have to wait for something else.
         status.min(snapshot).min(names).max(Instant::now() + Duration::from_millis(5))
     }
 
@@ -218,7 +218,7 @@ impl Keeper {
         if self.archive.names.is_idle() {
             for (mut profile, reply) in self.incomplete.drain(..) {
                 self.archive.add_names(&mut profile);
-                // Who asked may have gone.
+                // The thread that asked may be gone.
                 let _ = reply.send(profile);
             }
         }
@@ -237,12 +237,12 @@ impl Keeper {
         }
     }
 
-    /// How long after a status the next one is sent, if no picture is.
+    /// Time after a status until the next one, if no snapshot is made before.
     fn status_interval(&self) -> Duration {
         if self.archive.has_news() { STATUS_INTERVAL + STATUS_PATIENCE } else { STATUS_INTERVAL }
     }
 
-    /// Has a picture of everything so far shown, and the status with it: the screen is drawn once.
+    /// Sends a snapshot of everything so far together with the status, so that the screen is drawn only once.
     fn show(&mut self) {
         let snapshot = self.snapshot();
         self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
@@ -251,13 +251,13 @@ impl Keeper {
         }
     }
 
-    /// Has the past merged, while everything else goes on.
+    /// Merges the past on another thread, while everything else goes on.
     fn downsample(&mut self) {
         let Some(mut downsampling) = self.archive.begin_downsampling() else { return };
         let sender = self.sender.clone();
         rayon::spawn(move || {
             downsampling.run();
-            // No one may be there any more.
+            // The keeper may be gone.
             let _ = sender.send(Message::Downsampled(Box::new(downsampling)));
         });
     }
@@ -275,13 +275,13 @@ impl Keeper {
             return (is_early && self.archive.rows() > 0) || age >= patience + FIRST_LATE;
         };
         match moment {
-            // It comes as often, give or take how long it took.
+            // Looks come at the interval of snapshots, give or take their duration.
             Moment::Look => last.elapsed() >= self.patience() / 4 * 3,
             Moment::Other => last.elapsed() >= self.patience() + patience,
         }
     }
 
-    /// How long after a picture the next one is made.
+    /// Interval until the next snapshot.
     fn patience(&self) -> Duration {
         match self.archive.has_news() {
             true if self.lacks_names && self.snapshots <= UNNAMED_PICTURES => {
@@ -296,7 +296,7 @@ impl Keeper {
         self.end.as_ref().map_or(End::STILL_RECORDING, |(end, _)| &end.reason)
     }
 
-    /// A picture of everything so far.
+    /// Makes a snapshot of everything so far.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         self.archive.forget_news();
         self.last_snapshot = Some(Instant::now());
@@ -333,7 +333,7 @@ impl Keeper {
         }));
     }
 
-    /// Tells of the end once all names are there, or do not come; names that come later make another picture.
+    /// Sends the end once all names are there, or do not come in time; names that come later make another snapshot.
     fn tell_end(&mut self) {
         let Some((end, since)) = &self.end else { return };
         if self.is_end_told {

@@ -1,4 +1,4 @@
-//! What the keeper receives.
+//! Messages to the keeper.
 
 use crate::profile::Profile;
 use crate::record::live::archive::Downsampling;
@@ -7,31 +7,31 @@ use crate::record::names::lookup::Answer;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// What reaches the keeper.
+/// A message to the keeper.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// From the recorder.
+    /// An update of the recorder.
     Delta(Box<Delta>),
-    /// Names that were looked up.
+    /// The result of a lookup of names.
     Named(Answer),
-    /// The past, in less detail.
+    /// The past, merged.
     Downsampled(Box<Downsampling>),
-    /// From what shows it.
+    /// A request of the viewer.
     Ask(LiveRequest),
     /// The recorder has ended.
     Ended(Box<RecorderEnd>),
 }
 
-/// What can be asked for.
+/// A request to the keeper.
 #[derive(Debug)]
 pub(super) enum LiveRequest {
-    /// Forget what was seen.
+    /// Forget everything seen so far.
     Clear,
-    /// Make pictures this often.
+    /// Make snapshots at this interval.
     Interval(Duration),
-    /// What was seen of a snapshot, with the names that were still missing, to be saved.
+    /// Complete the profile of a snapshot with the names that were still missing, to be saved.
     Complete(Box<Profile>, Sender<Box<Profile>>),
-    /// End.
+    /// Quit.
     Quit,
 }
 

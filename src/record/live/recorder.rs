@@ -1,4 +1,4 @@
-//! The thread that records: it empties the rings as `prof record` does, and waits for no one.
+//! The thread that records: it empties the rings as `prof record` does, and waits for no other thread.
 
 use super::delta::{Cursor, Delta};
 use super::message::{Message, RecorderEnd};
@@ -19,26 +19,26 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// Until the first pictures have been made the threads that live are looked at this often.
+/// Interval between looks at the living threads until the first snapshots have been made, which is for `EARLY`.
 const EARLY_LOOKS: Duration = Duration::from_millis(150);
 const EARLY: Duration = Duration::from_millis(1200);
-/// Looks are not worth more of a CPU than one part of this many.
+/// Looks may take one part in this many of a CPU.
 const LOOK_REST: u32 = 250;
-/// What is new is handed over at once; that nothing is new, this often.
+/// Interval between updates when nothing is new; otherwise they are sent at once.
 const QUIET_INTERVAL: Duration = Duration::from_millis(300);
 
-/// What is known once a target is attached.
+/// Facts that are known once a target is attached.
 #[derive(Debug, Clone)]
 pub(crate) struct Attached {
-    /// Facts about the recording.
+    /// Metadata of the recording.
     pub(crate) meta: Meta,
-    /// What is recorded.
+    /// Events that are recorded.
     pub(crate) events: Vec<EventInfo>,
-    /// What was decided at the start that the user should know.
+    /// Notices for the user about decisions made at the start.
     pub(crate) notices: Vec<String>,
 }
 
-/// Tells the keeper when the recording thread panics: its last picture is all there will be.
+/// Notifies the keeper when the recording thread panics: no more data will come after the last snapshot.
 struct PanicNote<'a>(&'a Sender<Message>);
 
 impl Drop for PanicNote<'_> {
@@ -56,7 +56,7 @@ impl Drop for PanicNote<'_> {
     }
 }
 
-/// Attaches, says so or why not by `attached`, and records until there is a reason to end. News go to `sender`.
+/// Attaches, sends the result to `attached`, and records until there is a reason to end. Updates go to `sender`.
 pub(super) fn run(
     options: &RecordOptions,
     command_line: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) fn run(
     let (mut session, mut child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            // The asking side is gone, or receives the error.
+            // The receiver is gone, or gets the error.
             let _ = attached.send(Err(error));
             return;
         }
@@ -95,7 +95,7 @@ pub(super) fn run(
         Err(error) => Err(error),
     };
     if let Some(timer) = child.as_mut().filter(|_| !has_launched) {
-        // It has no further use.
+        // The timer command has no further use.
         timer.signal(libc::SIGTERM);
         timer.wait();
     }
@@ -105,11 +105,11 @@ pub(super) fn run(
     session.halt();
     let launched = child.as_mut().filter(|_| has_launched);
     let end = recorder_end(end, launched);
-    // No one is there to hear it when everything ends.
+    // The keeper may be gone already.
     let _ = sender.send(Message::Ended(Box::new(end)));
 }
 
-/// Begins to record; returns the recording and the command that is recorded, or that times it.
+/// Begins to record; returns the recording, and the command that is recorded or used as its timer.
 fn begin<'obj>(
     options: &RecordOptions,
     command_line: Vec<String>,
@@ -144,7 +144,7 @@ fn begin<'obj>(
     Ok((session, child))
 }
 
-/// How the recording ended, and the command that was recorded.
+/// How the recording and the recorded command ended.
 fn recorder_end(end: anyhow::Result<Option<Box<Delta>>>, launched: Option<&mut Child>) -> RecorderEnd {
     let (command_status, command_signal) =
         launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
@@ -166,7 +166,7 @@ fn recorder_end(end: anyhow::Result<Option<Box<Delta>>>, launched: Option<&mut C
     }
 }
 
-/// Whether the user of a live view wants the recording to end, or no one is left who wants to know.
+/// Whether the user of a live view wants the recording to end, or the live view is gone.
 fn is_asked_to_end(control: &Control) -> GoesOn {
     if control.abandon.load(Ordering::Relaxed) {
         return ControlFlow::Break(None);
@@ -177,7 +177,7 @@ fn is_asked_to_end(control: &Control) -> GoesOn {
     }
 }
 
-/// The keeper, which gets what is new.
+/// The sink for updates to the keeper.
 struct LiveSink<'a> {
     control: &'a Control,
     cursor: &'a mut Cursor,
@@ -194,7 +194,7 @@ impl<'a> LiveSink<'a> {
         LiveSink { control, cursor, sender, begun, last_news: begun, next_look: begun + EARLY_LOOKS, pace }
     }
 
-    /// Looks at the threads that live, when that is due or time begins again; whether it did.
+    /// Looks at the living threads if that is due or the archive is cleared; returns whether it did.
     fn look(&mut self, session: &mut Session<'_>, resets: bool) -> anyhow::Result<bool> {
         let now = Instant::now();
         if !resets && (now < self.next_look || !self.pace.left(now).is_zero()) {
@@ -208,7 +208,7 @@ impl<'a> LiveSink<'a> {
         }
         let is_early = now - self.begun < EARLY;
         self.next_look = now + if is_early { EARLY_LOOKS } else { self.control.interval() };
-        // The stacks of those that are new.
+        // Take the stacks of newly found threads.
         session.take()?;
         Ok(true)
     }
@@ -237,7 +237,7 @@ impl Sink for LiveSink<'_> {
     }
 }
 
-/// Stops; returns what has come since the last news, waits that were not over among it.
+/// Stops the recording; returns the last update, which includes the waits that were not over.
 fn last_news(
     session: &mut Session<'_>,
     cursor: &mut Cursor,

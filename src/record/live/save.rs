@@ -1,4 +1,4 @@
-//! Saves a live recording as a file that `prof report` reads.
+//! Saves a live recording to a file that `prof report` reads.
 
 use super::handle::Live;
 use super::message::{LiveRequest, Message};
@@ -14,22 +14,24 @@ use crate::record::recorder::local_time;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Time to read the code that `prof annotate` shows: someone waits for the file.
+/// Time limit for reading the code for `prof annotate`: the user waits for the file.
 const CODE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Live {
-    /// Saves `seen`, the profile of a snapshot, by the rules of `prof record` for its output: what is read from the file has
-    /// the numbers that were seen. Waits until all names are there: a screen calls it on a thread of its own.
+    /// Saves `seen`, the profile of a snapshot, by the rules of `prof record` for its output: a report of the file has
+    /// the same numbers as the snapshot. Waits until all names are there, so call it on a thread other than that of the
+    /// screen.
     ///
     /// # Errors
     ///
-    /// As `prof record` when the file exists, or cannot be written; nothing half-written is left.
+    /// Fails as `prof record` does when the file exists or cannot be written; no partial file is left.
     pub fn save(&self, seen: Profile, output: &Output) -> anyhow::Result<Saved> {
         let (sender, receiver) = channel();
         let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");
         self.sender.send(Message::Ask(LiveRequest::Complete(Box::new(seen), sender))).map_err(|_| gone())?;
         let mut profile = receiver.recv().map_err(|_| gone())?;
-        // With the user's own rights: paths of other mount namespaces mean other files here, whose builds are refused.
+        // With the user's own rights: paths of other mount namespaces lead to other files here, and these are refused
+        // because their build differs.
         privilege::as_user(|| add_code(&mut profile, &mut DebugSources::default(), CODE_PATIENCE));
         save(*profile, output)
     }

@@ -19,26 +19,26 @@ use std::time::{Duration, Instant};
 
 /// Weight of one on-CPU sample, ns.
 const PERIOD_NS: u64 = 1_001_001;
-/// Frames of a stack.
+/// Number of frames of a stack.
 const DEPTH: u32 = 30;
-/// Rows of tables at which a recorder begins again with them.
+/// Number of table rows at which a recorder starts over with new rows.
 const MANY_ROWS: usize = 1 << 20;
 
-/// What a live recording keeps, and what it takes to keep it.
+/// A simulated live recording, to measure what it keeps and what that costs.
 #[derive(Debug)]
 pub struct Simulation {
     keeper: Keeper,
     inbox: Receiver<Message>,
-    /// Stacks so far, under the numbers of the recorder.
+    /// Number of stacks so far, by the ids of the recorder.
     stacks: u32,
-    /// All stacks ever made.
+    /// Number of all stacks ever made.
     made: u32,
     threads: u32,
     now_ns: u64,
 }
 
 impl Simulation {
-    /// Nothing was seen yet of this many threads.
+    /// Makes a simulation of this many threads, without any samples yet.
     pub fn new(threads: u32) -> Self {
         let (sender, inbox) = channel();
         let event = |kind, period| EventInfo { kind, sampling: "synthetic".to_owned(), period };
@@ -48,8 +48,8 @@ impl Simulation {
         Simulation { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }
 
-    /// `length` goes by, with this many samples and waits, spread evenly; their stacks are `new_stacks` that were never
-    /// seen before and the last 10,000.
+    /// Lets `length` pass with this many samples and waits, spread evenly; their stacks are `new_stacks` new ones and
+    /// the last 10,000.
     pub fn pass(&mut self, length: Duration, samples: u32, waits: u32, new_stacks: u32) {
         let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let mut delta = self.rows(new_stacks);
@@ -82,7 +82,7 @@ impl Simulation {
         self.keeper.archive.apply(delta);
     }
 
-    /// News of rows only.
+    /// An update of rows only.
     fn rows(&mut self, new_stacks: u32) -> Delta {
         let mut delta = Delta::default();
         let is_new = self.stacks == 0;
@@ -112,7 +112,7 @@ impl Simulation {
         delta
     }
 
-    /// Folds what is old, on this thread; returns how long that took, and how long what a snapshot would wait for.
+    /// Merges the past, on this thread; returns the time for all of it, and for the part that would delay a snapshot.
     pub fn downsample(&mut self) -> (Duration, Duration) {
         let begun = Instant::now();
         let Some(mut downsampling) = self.keeper.archive.begin_downsampling() else {
@@ -125,22 +125,22 @@ impl Simulation {
         (begun.elapsed(), began + done.elapsed())
     }
 
-    /// A picture of everything so far, and how long it took.
+    /// Makes a snapshot of everything so far; returns it and the time that it took.
     pub fn snapshot(&mut self) -> (Snapshot, Duration) {
-        // No one looks names up here.
+        // Nothing here looks up names.
         self.inbox.try_iter().for_each(drop);
         let begun = Instant::now();
         let snapshot = self.keeper.snapshot();
         (snapshot, begun.elapsed())
     }
 
-    /// Rows of samples and of tables that are kept.
+    /// Numbers of sample rows and of table rows that are kept.
     pub fn rows_kept(&self) -> (usize, usize) {
         (self.keeper.archive.rows(), self.keeper.archive.table_rows())
     }
 }
 
-/// Memory of this process, kB: now, and at most.
+/// Memory of this process, kB: now, and the peak.
 pub fn own_memory_kb() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = |name: &str| {

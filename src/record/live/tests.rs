@@ -1,4 +1,4 @@
-//! What a live recording keeps, tested with synthetic updates.
+//! Tests of what a live recording keeps, with synthetic updates.
 
 use super::archive::Archive;
 use super::control::Control;
@@ -36,13 +36,13 @@ fn archive() -> (Archive, Receiver<Message>) {
     (Archive::new(Meta::default(), events, names_for(&sender)), receiver)
 }
 
-/// A keeper, and where what it has done on other threads comes back.
+/// A keeper, and the receiver of the work that it has done on other threads.
 fn keeper(archive: Archive, events: MailSender<LiveEvent>) -> (Keeper, Receiver<Message>) {
     let (sender, receiver) = channel();
     (Keeper::new(archive, events, Arc::new(Control::default()), sender, 999), receiver)
 }
 
-/// A recorder's first words: one module, `stacks` stacks of two frames, a thread; and names.
+/// The first update of a recorder: one module, `stacks` stacks of two frames, a thread; and names.
 fn beginning(stacks: u32) -> Delta {
     let module = Module { path: StringId(1), kind: ModuleKind::Kernel, ..Module::default() };
     let frames = (0..=stacks).map(|address| Frame { address: address.into(), ..Frame::default() });
@@ -70,20 +70,20 @@ fn waiting(time_ns: u64, stack: u32, duration_ns: u64, weight: u64) -> Sample {
     Sample { wait: Some(wait), weight, ..running(time_ns, stack) }
 }
 
-/// News at `now_ns`.
+/// An update at `now_ns`.
 fn news(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
     let end = End { duration_ns: now_ns, threads: 1, ..End::default() };
     Delta { samples: vec![on_cpu, off_cpu], end, ..Delta::default() }
 }
 
-/// What the keeper has another thread do.
+/// Merges as the keeper has another thread do.
 fn downsample(archive: &mut Archive) -> Option<String> {
     let mut downsampling = archive.begin_downsampling().expect("none is under way");
     downsampling.run();
     archive.end_downsampling(downsampling)
 }
 
-/// Weight, samples, what they are weighted as, and variance.
+/// Sums of weight, number of samples, the number that they are weighted as, and variance.
 fn sums(event: &Event) -> [u64; 4] {
     let mut sums = [0; 4];
     for sample in event.samples() {
@@ -183,7 +183,7 @@ fn what_is_saved_is_what_was_seen() {
     assert!(save(profile, &forced).is_ok());
 }
 
-/// Each thread's times, and what is blocked where, in the words of a report.
+/// Each thread's times, and where it is blocked, as the rows of a report.
 fn threads_of(profile: &Profile) -> Vec<String> {
     let recording = crate::report::Analysis::new(profile.clone(), Integrity::default());
     let options = crate::report::CommonOptions::default();
@@ -192,7 +192,7 @@ fn threads_of(profile: &Profile) -> Vec<String> {
     let totals = crate::report::Totals::of(&recording, &options).expect("no filters");
     let totals = totals.expect("it has waits");
     let rows = crate::report::threads_with_times(&selection, &totals).into_iter();
-    // Where they were most often has another number in another table of names.
+    // The hottest function has another id in another table of names.
     rows.map(|row| format!("{:?}", crate::report::ThreadRow { hottest: None, ..row })).collect()
 }
 
@@ -220,7 +220,7 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     downsample(&mut archive);
     let (mut keeper, _receiver) = keeper(archive, mailbox().0);
     let seen = keeper.snapshot().profile;
-    // It goes on; what is asked for is what was seen.
+    // The recording goes on, but the profile to complete is the one seen before.
     keeper.archive.apply(news(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
     keeper.archive.name(vec![(FrameId(5), vec![kernel_location("function_5")])]);
     let (reply, answer) = channel();
@@ -253,12 +253,12 @@ fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     drop(receiver);
 }
 
-/// What is there.
+/// The next event, if there is one.
 fn next(events: &MailReceiver<LiveEvent>) -> Result<LiveEvent, RecvTimeoutError> {
     events.recv_timeout(Duration::ZERO)
 }
 
-/// The picture that is there, whatever else is.
+/// The next snapshot, skipping other events.
 fn picture(events: &MailReceiver<LiveEvent>) -> Snapshot {
     loop {
         if let LiveEvent::Snapshot(snapshot) = next(events).expect("a picture") {
@@ -314,11 +314,11 @@ fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
         assert!(archive.has_news(), "a wait that has grown is news");
         archive.forget_news();
     }
-    // Of what was cleared away only the rest counts.
+    // Only the part after the clearing counts.
     archive.clear();
     archive.apply(Delta { open_waits: open(5 * SECOND_NS), ..news(6 * SECOND_NS, vec![], vec![]) });
     assert_eq!(waits(&archive), [(0, 2 * SECOND_NS)]);
-    // It ends: from now on it is a wait as any other.
+    // The wait ends: from now on it is like any other.
     archive.apply(news(7 * SECOND_NS, vec![], open(6 * SECOND_NS)));
     assert_eq!((waits(&archive), archive.rows()), (vec![(0, 3 * SECOND_NS)], 1));
 }
@@ -344,7 +344,7 @@ fn numbers_of_threads_and_modules_are_translated() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(1));
     let mut delta = beginning(1);
-    // A second module and thread, whose text has another number here: names have come between.
+    // A second module and thread, whose text has another id in the archive, because names were added in between.
     delta.strings = vec!["/lib/other".into(), "second".into()];
     delta.modules = vec![Module { path: StringId(3), ..Module::default() }];
     delta.tasks = vec![Task { tid: 8, comm: StringId(4), ..Task::default() }];

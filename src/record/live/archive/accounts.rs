@@ -1,27 +1,28 @@
-//! Where the time of threads went that still live: their accounts as the kernel side has them, looked at together, and
-//! brought up to what was seen of them since.
+//! Times of threads that still live: their accounts from the kernel side, all read together, and updated with what was
+//! seen of the threads since.
 
 use crate::bpf::{Account, Doing};
 use crate::profile::{Profile, Sample, TaskId, ThreadTime};
 use crate::record::waits::living::{Living, WaitEnd};
 use rustc_hash::FxHashMap;
 
-/// The accounts of all threads that live. Times are since the recorder's start.
+/// The accounts of all living threads. Times are since the recorder's start.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// By thread id.
+    /// Accounts by thread id.
     living: FxHashMap<u32, Living>,
-    /// Those of threads that lived when time began again, as they were then, by thread id and start.
+    /// The accounts of threads that were living when the archive was cleared, as they were then, by thread id and
+    /// start.
     before: FxHashMap<(u32, u64), ThreadTime>,
-    /// When time began again, ns.
+    /// When the archive was cleared last, ns.
     cleared_ns: u64,
-    /// The end of the last look, ns: threads that did not run when they were looked at, and of which nothing has come since,
-    /// have waited until then, and so do the rows of their waits. On a busy machine a look takes its time.
+    /// End of the last look at the threads, ns: a thread that was not running then, and of which nothing was received
+    /// since, has waited until this time, and so have the rows of its waits. On a busy machine a look takes a while.
     settled_ns: u64,
 }
 
 impl Accounts {
-    /// A look has found `found`: a thread that is not among them has ended.
+    /// Replaces the accounts with those `found` by a look; a thread that is not among them has ended.
     pub(crate) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
         self.living.clear();
         self.settled_ns = found.iter().map(|living| living.time.to_ns).max().unwrap_or(0);
@@ -30,8 +31,8 @@ impl Accounts {
         }
     }
 
-    /// What has come since the last look, the last ends of waits and samples of running threads: no account is behind what was
-    /// seen of its thread.
+    /// Updates the accounts with what was received since the last look, the last ends of waits and samples of running
+    /// threads, so that no account is older than what was seen of its thread.
     pub(crate) fn follow(
         &mut self,
         ends: &FxHashMap<u32, WaitEnd>,
@@ -52,7 +53,8 @@ impl Accounts {
         }
     }
 
-    /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began again.
+    /// Ends a thread; `time` is its whole account. Returns the part since the archive was cleared, with times since
+    /// then.
     pub(crate) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         if self.living.get(&tid).is_some_and(|living| living.time.to_ns <= time.to_ns) {
             self.living.remove(&tid);
@@ -61,26 +63,26 @@ impl Accounts {
         since.filter(|time| time.to_ns > 0 || self.cleared_ns == 0)
     }
 
-    /// All threads have ended.
+    /// Forgets all threads, because they have ended.
     pub(crate) fn forget(&mut self) {
         self.living.clear();
     }
 
-    /// Time begins again at `now_ns`, later than everything that was followed.
+    /// Starts the accounts over at `now_ns`, which is later than everything passed to [`Accounts::follow`].
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.cleared_ns = now_ns;
         self.before.clear();
         self.settled_ns = now_ns;
         for (&tid, living) in &self.living {
-            // What one that runs ran before counts as run since, rather than the other way round, which would leave less than
-            // its samples: for how long is not known.
+            // For a running thread, the time since its account's end is unknown. It counts as run after the clearing,
+            // because the other way round the thread would have less time than its samples.
             let time = living.settled(now_ns, now_ns);
             self.before.insert((tid, time.from_ns), time);
         }
     }
 
-    /// The times of all threads since time began again, up to `now_ns`. What a thread has done since it was heard of last is
-    /// in none of its parts: it is not accounted for, until the next look.
+    /// The times of all threads since the archive was cleared, up to `now_ns`. The time since a thread was last seen is
+    /// in none of its parts: it is unaccounted for until the next look.
     pub(crate) fn times(&self, now_ns: u64) -> Vec<ThreadTime> {
         let mut living: Vec<_> = self.living.iter().collect();
         living.sort_unstable_by_key(|(tid, _)| **tid);
@@ -92,13 +94,13 @@ impl Accounts {
         living.into_iter().filter_map(until_now).collect()
     }
 
-    /// The numbers of the threads' rows in the profile, to be replaced when rows get other numbers.
+    /// The threads' row numbers in the profile, to be replaced when rows get new numbers.
     pub(crate) fn tasks(&mut self) -> impl Iterator<Item = &mut TaskId> {
         let living = self.living.values_mut().map(|living| &mut living.time.task);
         living.chain(self.before.values_mut().map(|time| &mut time.task))
     }
 
-    /// What of a thread's time is after time began again; `None` when nothing is.
+    /// The part of a thread's time after the archive was cleared; `None` if there is none.
     fn since_cleared(&self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         let from_ns = time.from_ns.max(self.cleared_ns);
         let life_ns = time.to_ns.checked_sub(from_ns)?;
@@ -110,7 +112,7 @@ impl Accounts {
         if time.from_ns >= self.cleared_ns {
             return Some(shift(time));
         }
-        // Of a thread that was not known then it cannot be said what it did since.
+        // For a thread that was unknown at the clearing, the part since then is unknown.
         let before = self.before.get(&(tid, time.from_ns))?;
         let on_cpu_ns = time.on_cpu_ns.saturating_sub(before.on_cpu_ns).min(life_ns);
         let no_cpu_ns = time.no_cpu_ns.saturating_sub(before.no_cpu_ns).min(life_ns - on_cpu_ns);
@@ -136,7 +138,8 @@ impl Accounts {
 }
 
 impl Living {
-    /// Its account if it has waited until `settled_ns`, in case it waits; it reaches `cleared_ns`, when time began again.
+    /// The thread's account, extended to `settled_ns` if it is waiting; it reaches at least `cleared_ns`, when the
+    /// archive was cleared.
     fn settled(&self, settled_ns: u64, cleared_ns: u64) -> ThreadTime {
         let mut time = self.time.clone();
         let part_ns = settled_ns.saturating_sub(time.to_ns);
@@ -150,11 +153,11 @@ impl Living {
         time
     }
 
-    /// A wait of it is over. Its account then has what lies between, also waits of which nothing is sent.
+    /// Takes the end of a wait. The account in it covers all time until then, including waits that were not sent.
     fn came_on_cpu(&mut self, end: &WaitEnd) {
         let (time, Account { on_cpu_ns, no_cpu_ns, blocked_ns }) = (&mut self.time, end.account);
         let known_ns = on_cpu_ns.saturating_add(no_cpu_ns).saturating_add(blocked_ns);
-        // Another thread may have its number by now.
+        // Another thread may have the number by now.
         let is_its_own = end.end_ns.checked_sub(time.from_ns).is_some_and(|life_ns| known_ns <= life_ns);
         if end.end_ns > time.to_ns && is_its_own {
             (time.on_cpu_ns, time.no_cpu_ns, time.blocked_ns) = (on_cpu_ns, no_cpu_ns, blocked_ns);
@@ -163,8 +166,8 @@ impl Living {
         }
     }
 
-    /// A sample of it running has come. If it waited when it was heard of last, it is not known when it came on a CPU: nothing
-    /// was sent of the end of that wait.
+    /// Takes a sample of the thread running. If the thread was waiting when last seen, it is unknown when it came on a
+    /// CPU, because the end of that wait was not sent.
     fn ran(&mut self, time_ns: u64) {
         let time = &mut self.time;
         if time_ns > time.to_ns {
@@ -208,7 +211,7 @@ mod tests {
         vec![Living { time, doing }]
     }
 
-    /// From, to, and where the time between went.
+    /// Start, end, and the parts of the time between them.
     fn parts(accounts: &Accounts) -> Vec<[u64; 5]> {
         let parts = |time: ThreadTime| {
             assert_eq!(
@@ -225,13 +228,13 @@ mod tests {
     fn an_account_is_never_behind_the_samples_and_waits_of_its_thread() {
         let (mut accounts, profile) = (Accounts::default(), profile());
         accounts.look(living(time(0, 1_000, [400, 100, 500]), Doing::Running), &profile);
-        // The account has the first.
+        // The account includes the first.
         let mut samples = [running(2_500), running(900), running(1_200)];
         accounts.follow(&end(2_100, [900, 200, 1_000]), &mut samples, &profile);
         assert_eq!(parts(&accounts), [[0, 2_500, 1_300, 200, 1_000]]);
         accounts.follow(&end(2_100, [900, 200, 1_000]), &mut [], &profile);
         assert_eq!(parts(&accounts), [[0, 2_500, 1_300, 200, 1_000]], "that was known");
-        // The next look knows better.
+        // The next look has the exact numbers.
         accounts.look(living(time(0, 3_000, [1_700, 250, 1_050]), Doing::Blocked), &profile);
         assert_eq!(parts(&accounts), [[0, 3_000, 1_700, 250, 1_050]]);
     }
@@ -259,7 +262,8 @@ mod tests {
         assert_eq!(parts(&accounts), [[0, 1_700, 400, 0, 1_300]]);
     }
 
-    /// By sampling, for its shortness, or because it was lost: 0.9 s of running too much had been shown on a crowded machine.
+    /// The end of a wait may be missing because waits are sampled, the wait was short, or it was lost: 0.9 s too much
+    /// of running had been shown on a crowded machine.
     #[test]
     fn a_wait_whose_end_was_not_sent_is_not_taken_for_running() {
         let (mut accounts, profile) = (Accounts::default(), profile());
@@ -270,7 +274,7 @@ mod tests {
         accounts.look(living(time(0, 1_000, [400, 0, 600]), Doing::Blocked), &profile);
         accounts.follow(&FxHashMap::default(), &mut [running(5_000), running(5_100)], &profile);
         assert_eq!(known(&accounts), [5_100, 500, 0, 600]);
-        // The end of the next wait says it all.
+        // The end of the next wait has the whole account.
         accounts.follow(&end(7_000, [1_000, 500, 5_500]), &mut [], &profile);
         assert_eq!(known(&accounts), [7_000, 1_000, 500, 5_500]);
     }
@@ -302,7 +306,8 @@ mod tests {
         );
     }
 
-    /// Its account went on to the last of what came after a look, the row of its wait to the end of the look.
+    /// Regression: the account reached to the last event after a look, but the row of its wait only to the end of the
+    /// look.
     #[test]
     fn a_thread_that_goes_on_waiting_is_not_ahead_of_the_row_of_its_wait() {
         let (mut accounts, mut profile) = (Accounts::default(), profile());
@@ -313,13 +318,13 @@ mod tests {
             Living { time: of(1, time(0, 1_010, [0, 0, 1_010])), doing: Doing::Blocked },
         ];
         accounts.look(found, &profile);
-        // What comes after the look is of one of them only.
+        // What arrives after the look is about one of them only.
         accounts.follow(&end(1_900, [0, 0, 1_900]), &mut [], &profile);
         assert_eq!(parts(&accounts), [[0, 1_900, 0, 0, 1_900], [0, 1_010, 0, 0, 1_010]]);
     }
 
-    /// On a crowded machine what happened before the end of a look may be heard of later: 1.2 ms of waiting for a CPU had
-    /// been a sleep.
+    /// On a crowded machine an event from before the end of a look may arrive after it: 1.2 ms of waiting for a CPU had
+    /// been shown as a sleep.
     #[test]
     fn what_comes_late_corrects_what_a_thread_was_thought_to_do() {
         let (mut accounts, mut profile) = (Accounts::default(), profile());
@@ -352,7 +357,7 @@ mod tests {
         let ended = accounts.end(7, ThreadTime { has_ended: true, ..now }).expect("it lived since");
         assert_eq!((ended.to_ns, ended.on_cpu_ns, ended.blocked_ns), (1_800, 600, 1_000));
         assert_eq!(parts(&accounts), [[0; 5]; 0], "it has ended");
-        // What began since is whole, and what was not known before is not known since.
+        // A thread that began since counts as a whole; of one unknown before, the time since is unknown.
         let young = accounts.end(7, time(2_000, 2_500, [500, 0, 0])).expect("it lived since");
         assert_eq!((young.from_ns, young.to_ns, young.on_cpu_ns), (800, 1_300, 500));
         assert_eq!(accounts.end(7, time(600, 2_500, [1_900, 0, 0])), None);

@@ -1,9 +1,9 @@
-//! What keeps a recording that is watched for days bounded: equal samples of its past become one.
+//! Keeps a recording that is watched for days bounded, by merging equal samples of its past into one.
 //!
-//! Samples of the last minute stay as they are. Older ones are put into buckets of time, the coarser the older; in a
-//! bucket all samples of one thread, stack, CPU, outcome and reason are one row. Where that is not enough, buckets become
-//! coarse sooner; then the oldest samples lose their stacks, so that those of a thread are equal; at last the oldest are
-//! dropped, and counted.
+//! Samples of the last minute stay as they are. Older ones are put into time buckets, which are coarser the older they
+//! are; in a bucket all samples with the same thread, stack, CPU, outcome and reason are one row. Where that is not
+//! enough, buckets become coarse sooner; then the oldest samples lose their stacks, so that those of a thread are
+//! equal; in the end the oldest are dropped, and counted.
 
 use crate::profile::{Event, Merged, Outcome, Reason, Sample, StackId, TaskId, Wait, Waker};
 use rustc_hash::FxHashMap;
@@ -12,8 +12,8 @@ use std::ops::Range;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// From this age on, ns, samples are in buckets of this length, ns. But for the first, they begin at a lower age when memory
-/// is short.
+/// Levels as (age, length of buckets), ns: samples older than that age are in buckets of that length. All but the first
+/// begin at a lower age when memory is short; the first does when there are too many recent samples.
 const LEVELS: [(u64, u64); 8] = [
     (60 * SECOND_NS, SECOND_NS),
     (600 * SECOND_NS, 10 * SECOND_NS),
@@ -24,22 +24,22 @@ const LEVELS: [(u64, u64); 8] = [
     (64 * 86_400 * SECOND_NS, 38_400 * SECOND_NS),
     (256 * 86_400 * SECOND_NS, 153_600 * SECOND_NS),
 ];
-/// The age at which a level begins becomes less by this factor when memory is short.
+/// Factor by which the ages of levels shrink when memory is short.
 const GROWTH: u64 = 4;
-/// How often it does before the oldest samples lose their stacks. By then each level has few buckets, however long the
-/// recording is.
+/// How often the ages shrink before the oldest samples lose their stacks. By then each level has few buckets, however
+/// long the recording is.
 const MOST_GROWTH: u32 = 4;
-/// Most buckets of samples without stacks, each of a level's length at least.
+/// Most buckets of samples without stacks; each bucket is at least as long as those of its level.
 const MOST_STACKLESS_BUCKETS: u64 = 64;
-/// The youngest age that is merged even when memory is short, ns.
+/// The lowest age that is merged even when memory is short, ns.
 const LEAST_AGE_NS: u64 = SECOND_NS;
 
-/// How much is kept.
+/// Limits on what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DownsampleLimits {
     /// Most rows of all events.
     pub(crate) rows: usize,
-    /// Most rows that are younger than the first level.
+    /// Most rows younger than the first level.
     pub(crate) recent_rows: usize,
 }
 
@@ -51,47 +51,48 @@ impl Default for DownsampleLimits {
 }
 
 impl DownsampleLimits {
-    /// Where stacks hardly ever repeat: each row takes as long to be drawn as many that do.
+    /// Limits for when stacks hardly ever repeat: such a row takes as long to draw as many rows with stacks that
+    /// repeat.
     pub(super) const TIGHT: DownsampleLimits = DownsampleLimits { rows: 30_000, recent_rows: 20_000 };
 }
 
-/// Samples older than `before_ns` are in buckets of `bucket_ns`.
+/// Bucket length of the samples older than a given age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rollup {
-    /// Age, ns.
+    /// Age above which samples are in these buckets, ns.
     pub(crate) before_ns: u64,
     /// Length of a bucket, ns.
     pub(crate) bucket_ns: u64,
 }
 
-/// Folds the past of events.
+/// Merges the past of events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Downsampler {
     pub(crate) limits: DownsampleLimits,
-    /// The stack of samples that have lost theirs.
+    /// The stack given to samples that have lost theirs.
     pub(crate) left_out: Option<StackId>,
     growth: u32,
-    /// Observations that were dropped, and their weight.
+    /// Number of dropped observations, and their weight.
     pub(crate) dropped: u64,
     pub(crate) dropped_weight: u64,
-    /// Nothing of before this time is left, ns.
+    /// Time before which everything was dropped, ns.
     pub(crate) begins_ns: u64,
     rollup: Vec<Rollup>,
 }
 
 impl Downsampler {
-    /// Nothing is merged yet.
+    /// Makes a downsampler that has merged nothing yet.
     pub(crate) fn new(limits: DownsampleLimits) -> Self {
         Downsampler { limits, ..Downsampler::default() }
     }
 
-    /// How coarse the past is, youngest first.
+    /// Bucket lengths by age, youngest first.
     #[cfg(test)]
     pub(crate) fn rollup(&self) -> &[Rollup] {
         &self.rollup
     }
 
-    /// Folds what has become old by `now_ns`, and keeps to the limits.
+    /// Merges what has become old by `now_ns`, and keeps to the limits.
     pub(crate) fn downsample(&mut self, events: &mut [Event], now_ns: u64) {
         let youngest_ns = self.youngest(events, now_ns);
         loop {
@@ -113,7 +114,7 @@ impl Downsampler {
         }
     }
 
-    /// The age from which samples are merged: less than usual where there are too many younger ones.
+    /// The age from which samples are merged: lower than usual if too many are younger.
     fn youngest(&self, events: &[Event], now_ns: u64) -> u64 {
         let mut age_ns = LEVELS[0].0;
         while age_ns > LEAST_AGE_NS {
@@ -128,7 +129,7 @@ impl Downsampler {
         age_ns
     }
 
-    /// For each level the moment before which it holds, and the length of its buckets, coarsest first.
+    /// The time before which each level applies, and the length of its buckets, coarsest first.
     fn levels(&self, youngest_ns: u64, now_ns: u64) -> Vec<(u64, u64)> {
         let factor = GROWTH.pow(self.growth);
         let mut levels = Vec::new();
@@ -156,15 +157,14 @@ impl Downsampler {
         {
             let before_ns = now_ns.saturating_sub(before_ns);
             match self.rollup.last_mut() {
-                // A coarser level that begins no later has taken the place of this one.
+                // A coarser level that begins no later replaces this one.
                 Some(last) if last.before_ns >= before_ns => last.bucket_ns = bucket_ns,
                 _ => self.rollup.push(Rollup { before_ns, bucket_ns }),
             }
         }
     }
 
-    /// The moment before which all rows are but those for which there is room, and some more. `None` when there is room for
-    /// all.
+    /// The time that splits off the oldest rows, so that the rest fit with some room to spare. `None` if all rows fit.
     fn end_of_oldest(&self, events: &[Event]) -> Option<u64> {
         let mut times: Vec<u64> =
             events.iter().flat_map(Event::samples).map(|sample| sample.time_ns).collect();
@@ -174,8 +174,8 @@ impl Downsampler {
         Some(newest.saturating_add(1))
     }
 
-    /// Has the oldest samples lose their stacks, and with them what else makes those of one thread differ: sums stay right
-    /// where stacks never repeat. Buckets are of `bucket_ns` at least.
+    /// Removes the stacks of the oldest samples, and everything else that makes samples of one thread differ: sums stay
+    /// right even where stacks never repeat. Buckets are at least `bucket_ns` long.
     fn forget_oldest_stacks(&self, events: &mut [Event], bucket_ns: u64) {
         let (Some(end_ns), Some(left_out)) = (self.end_of_oldest(events), self.left_out) else { return };
         let mut bucket_ns = bucket_ns.max(1);
@@ -193,7 +193,7 @@ impl Downsampler {
         }
     }
 
-    /// Drops the oldest until there is some room again.
+    /// Drops the oldest rows until there is some room again.
     fn drop_oldest(&mut self, events: &mut [Event]) {
         let Some(begins_ns) = self.end_of_oldest(events) else { return };
         for event in events {
@@ -213,7 +213,7 @@ impl Downsampler {
     }
 }
 
-/// A sample that has lost its stack, and what is kept with one.
+/// The sample without its stack, and without the details that go with it.
 fn without_stack(sample: Sample, left_out: StackId) -> Sample {
     let outcome = if sample.outcome.is_complete() { Outcome::MiddleLeftOut } else { sample.outcome };
     let wait =
@@ -225,9 +225,9 @@ fn folded(sample: &Sample) -> Merged {
     sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()))
 }
 
-/// Key under which samples of one bucket are merged. Merged waits differ in length by an eighth at most.
+/// Key by which samples of one bucket are merged. Merged waits differ in length by an eighth at most.
 type Key = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
-/// Whose longest wait is kept as it is.
+/// Key of the longest waits, which are kept as they are.
 type LongestKey = (TaskId, Option<StackId>, Reason);
 
 fn key(sample: &Sample) -> Key {
@@ -235,20 +235,21 @@ fn key(sample: &Sample) -> Key {
     (sample.task, sample.stack, sample.outcome, sample.cpu, wait)
 }
 
-/// Eight classes for each power of two.
+/// Class of a wait's length: eight classes for each power of two.
 fn length_class(duration_ns: u64) -> u32 {
     let power = 63 - duration_ns.max(8).leading_zeros();
     power * 8 + (duration_ns.max(8) >> (power - 3) & 7) as u32
 }
 
-/// Folds the samples that are before the moments of `levels`, coarsest first. Those at the end of the event stay.
+/// Merges the samples that are before the times of `levels`, coarsest first. Younger samples stay as they are, at the
+/// end of the event.
 fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
-    // One bucket after the other: all of them at once would take several times the memory of the samples.
+    // One bucket after the other: all at once would take several times the memory of the samples.
     let mut old: Vec<(u64, u32)> = Vec::new();
     let mut recent: Vec<u32> = Vec::new();
     for (row, sample) in (0..).zip(event.samples()) {
         match levels.iter().find(|(before_ns, _)| sample.time_ns < *before_ns) {
-            // Where a level ends a bucket of the next one begins: each begins at a time of its own.
+            // A bucket of the next level begins exactly where a level ends, so no two buckets have the same start.
             Some((_, bucket_ns)) => old.push((sample.time_ns / bucket_ns * bucket_ns, row)),
             None => recent.push(row),
         }
@@ -261,7 +262,7 @@ fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
     let mut bucket = Bucket::default();
     for same in old.chunk_by(|a, b| a.0 == b.0) {
         let start_ns = same[0].0;
-        // Where two levels meet both can have a bucket that begins here: the coarser one ends where the other begins.
+        // The coarsest level whose end is after the start: a coarser level ends where the finer one begins.
         let length_ns = levels.iter().find(|(before_ns, _)| start_ns < *before_ns).map_or(0, |level| level.1);
         bucket.span = start_ns..start_ns.saturating_add(length_ns);
         same.iter().for_each(|(_, row)| bucket.add(event.sample(*row as usize)));
@@ -271,14 +272,14 @@ fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
     *event = all;
 }
 
-/// The samples of one stretch of time, equal ones in one row.
+/// The samples of one time bucket, with equal ones in one row.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// From when to when it is, ns.
+    /// Start and end of the bucket, ns.
     span: Range<u64>,
     rows: FxHashMap<Key, Sample>,
     longest: FxHashMap<LongestKey, Sample>,
-    /// Waits that end after it, one of each thread: the rows lie in it with all their time.
+    /// Waits that end after the bucket. They stay apart because merged rows lie in the bucket with all their time.
     beyond: Vec<Sample>,
 }
 
@@ -307,12 +308,12 @@ impl Bucket {
         self.rows.entry(key(&sample)).and_modify(|row| merge(row, &sample)).or_insert(sample);
     }
 
-    /// Puts all rows after those of `event`, by time. Where in the bucket the samples of one row were is forgotten: it
-    /// begins and ends with the bucket.
+    /// Moves all rows to the end of `event`, by time. A merged row takes the start and length of the bucket, because
+    /// the times of its samples are forgotten.
     fn empty_into(&mut self, event: &mut Event) {
         let (start_ns, span_ns) = (self.span.start, self.span.end - self.span.start);
         let rows = self.rows.drain().map(|(_, row)| match row.merged {
-            // One that was merged before, and is alone in this bucket too, is still known as well as it was.
+            // A row that was merged before and is alone in this bucket, too, keeps its span.
             Some(merged) if merged.span_ns == 0 => {
                 Sample { time_ns: start_ns, merged: Some(Merged { span_ns, ..merged }), ..row }
             }
@@ -327,7 +328,7 @@ impl Bucket {
     }
 }
 
-/// Adds `other` to `row`, whose time is then that of its bucket.
+/// Adds `other` to `row`, whose time is then that of the bucket.
 fn merge(row: &mut Sample, other: &Sample) {
     let (one, two) = (folded(row), folded(other));
     if let (Some(wait), Some(other)) = (&mut row.wait, &other.wait) {
@@ -340,7 +341,7 @@ fn merge(row: &mut Sample, other: &Sample) {
         samples: one.samples.saturating_add(two.samples),
         count_thousandths: one.count_thousandths.saturating_add(two.count_thousandths),
         variance_us2: one.variance_us2.saturating_add(two.variance_us2),
-        // That of the bucket, which it gets with all others.
+        // Set to the span of the bucket when it is emptied.
         span_ns: 0,
     });
 }

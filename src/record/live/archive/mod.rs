@@ -1,5 +1,5 @@
-//! What was seen so far, in memory: the recorder's updates under ids of its own, bounded however long the recording lasts.
-//! It reads no ring, no file and no process, and never asks the recorder for anything.
+//! Everything seen so far, in memory: the recorder's updates under ids of the archive, bounded however long the
+//! recording lasts. Reads no ring, no file and no process, and never asks the recorder for anything.
 
 pub(crate) mod accounts;
 pub(crate) mod downsample;
@@ -23,7 +23,7 @@ use renumber::renumbered;
 use stacks::ArchiveStacks;
 use std::collections::BTreeMap;
 
-/// What the recorder's numbers are here.
+/// The archive's ids of the recorder's rows.
 #[derive(Debug, Default)]
 struct Numbers {
     strings: Vec<StringId>,
@@ -33,42 +33,42 @@ struct Numbers {
     stacks: ArchiveStacks,
 }
 
-/// All that was seen since the start, or since it was cleared.
+/// Everything seen since the start, or since the archive was cleared.
 #[derive(Debug)]
 pub(super) struct Archive {
-    /// What snapshots are copies of. Its counters are those of `counters` only in copies.
+    /// The profile that snapshots copy. Its counters are set from `counters` only in the copies.
     profile: Profile,
     numbers: Numbers,
-    /// Frames without names.
+    /// Frames without names, and their lookup.
     pub(crate) names: Names,
     pub(crate) downsampler: Downsampler,
-    /// Its limits, while they are tighter because stacks hardly ever repeat.
+    /// The usual limits, while tighter ones apply because stacks hardly ever repeat.
     usual_limits: Option<DownsampleLimits>,
-    /// The times of threads that live, when waits are recorded.
+    /// Times of living threads, if waits are recorded.
     accounts: Accounts,
-    /// Time that was cleared away, ns since the recorder's start.
+    /// When the archive was cleared last, ns since the recorder's start.
     cleared_ns: u64,
-    /// Counters now, and when it was cleared.
+    /// Counters now, and at the last clearing.
     counters: BTreeMap<String, u64>,
     counters_before: BTreeMap<String, u64>,
-    /// The end record, if it ended now.
+    /// The end record if the recording ended now, and the one at the last clearing.
     end: End,
     end_before: End,
     lost: u64,
     lost_before: u64,
     observed: u64,
-    /// Waits that are not over, up to the last look at them; times since the recorder's start.
+    /// Waits that are not over, up to the last look at the threads; times since the recorder's start.
     open_waits: Vec<Sample>,
-    /// Rows of each event that are being merged on another thread.
+    /// Number of rows of each event that are being merged on another thread.
     folding: Option<Vec<usize>>,
-    /// Counts how often samples were forgotten or got other numbers.
+    /// Number of times that samples were dropped or got new ids.
     epoch: u64,
-    /// Something was added, named or merged since a copy was taken.
+    /// Whether anything was added, named or merged since the last snapshot.
     has_news: bool,
     late_cost: LateCost,
 }
 
-/// Samples that are merged apart from the archive, which goes on meanwhile.
+/// Samples that are being merged apart from the archive, which goes on meanwhile.
 #[derive(Debug)]
 pub(super) struct Downsampling {
     events: Vec<Event>,
@@ -78,14 +78,14 @@ pub(super) struct Downsampling {
 }
 
 impl Downsampling {
-    /// Folds them. This takes long where there are many.
+    /// Merges the samples. This takes long if there are many.
     pub(super) fn run(&mut self) {
         self.downsampler.downsample(&mut self.events, self.now_ns);
     }
 }
 
 impl Archive {
-    /// An archive for a recording with these facts and events.
+    /// Makes an archive for a recording with this metadata and these events.
     pub(super) fn new(meta: Meta, events: Vec<EventInfo>, names: Names) -> Self {
         let mut profile = Profile::new(meta);
         events.into_iter().for_each(|info| {
@@ -114,53 +114,53 @@ impl Archive {
         }
     }
 
-    /// Length of what is kept, ns.
+    /// Length of the time that is kept, ns.
     pub(super) fn duration_ns(&self) -> u64 {
         self.end.duration_ns.saturating_sub(self.cleared_ns)
     }
 
-    /// Samples and waits so far.
+    /// Number of samples and waits so far.
     pub(super) fn observed(&self) -> u64 {
         self.observed
     }
 
-    /// Samples lost so far.
+    /// Number of samples lost so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost.saturating_sub(self.lost_before)
     }
 
-    /// Threads seen so far.
+    /// Number of threads seen so far.
     pub(super) fn threads(&self) -> u32 {
         self.end.threads
     }
 
-    /// Rows of samples.
+    /// Number of sample rows.
     pub(super) fn rows(&self) -> usize {
         self.profile.events.iter().map(crate::profile::Event::len).sum()
     }
 
-    /// Whether there are more rows than are kept, and it is time to downsample.
+    /// Whether there are so many rows above the limit that it is time to downsample.
     pub(super) fn is_full(&self) -> bool {
         self.rows() > self.downsampler.limits.rows / 4 * 5
     }
 
-    /// Rows of all tables: what the memory goes to besides samples.
+    /// Number of rows of all tables, which take the memory besides samples.
     pub(super) fn table_rows(&self) -> usize {
         let tables = &self.profile.tables;
         tables.stacks().len() + tables.frames().len() + tables.tasks().len() + tables.strings().len()
     }
 
-    /// Whether there is something new since [`Archive::forget_news`].
+    /// Whether anything is new since [`Archive::forget_news`].
     pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
 
-    /// What is new was sent.
+    /// Marks everything as sent.
     pub(super) fn forget_news(&mut self) {
         self.has_news = false;
     }
 
-    /// Adds the recorder's news.
+    /// Adds an update of the recorder.
     pub(super) fn apply(&mut self, mut delta: Delta) {
         let Delta { was_reset, counters, end, lost, .. } = &delta;
         let was_reset = *was_reset;
@@ -197,13 +197,13 @@ impl Archive {
             let mut stacks = std::mem::take(&mut self.numbers.stacks);
             stacks.reset();
             self.numbers = Numbers { stacks, ..Numbers::default() };
-            // The next news have them under new numbers.
+            // The next update has the open waits under new ids.
             self.open_waits.clear();
             self.drop_unused_rows();
         }
     }
 
-    /// Names that have come, and the frames that have none yet.
+    /// Takes the names of an update, and its frames without names.
     fn take_names(&mut self, delta: &mut Delta) {
         let frame = |id: FrameId, numbers: &Numbers| numbers.frames.get(id.index()).copied();
         let named = std::mem::take(&mut delta.named).into_iter();
@@ -226,7 +226,7 @@ impl Archive {
         }
     }
 
-    /// The threads that live were looked at.
+    /// Takes the result of a look at the living threads.
     fn look(&mut self, mut living: Vec<Living>) {
         for one in &mut living {
             one.time.task = self.numbers.tasks[one.time.task.index()];
@@ -234,7 +234,7 @@ impl Archive {
         self.accounts.look(living, &self.profile);
     }
 
-    /// Those that were known are over, or among these.
+    /// Replaces the open waits: those known before are over, or among `waits`.
     fn set_open_waits(&mut self, waits: Vec<Sample>) {
         let waits: Vec<Sample> = waits.into_iter().map(|wait| self.numbered(wait)).collect();
         self.has_news |= waits != self.open_waits;
@@ -243,7 +243,7 @@ impl Archive {
 
     fn add_rows(&mut self, delta: &Delta) {
         let (tables, numbers) = (&mut self.profile.tables, &mut self.numbers);
-        // Numbers that the recorder gave are those of rows that it has sent.
+        // An id from the recorder always belongs to a row that it has sent.
         let string = |numbers: &Numbers, id: StringId| numbers.strings[id.index()];
         numbers.strings.extend(delta.strings.iter().map(|text| tables.intern_string(text)));
         for module in &delta.modules {
@@ -261,7 +261,7 @@ impl Archive {
         numbers.stacks.extend(&delta.stacks);
     }
 
-    /// A sample of the recorder, with the numbers of here.
+    /// A sample of the recorder, with the ids of the archive.
     fn numbered(&mut self, sample: Sample) -> Sample {
         let Numbers { stacks, frames, tasks, .. } = &mut self.numbers;
         let mut outcome = sample.outcome;
@@ -302,8 +302,8 @@ impl Archive {
         symbolize::store(&mut self.profile, named);
     }
 
-    /// Gives a copy that was taken earlier the names that have come since. Not to one from before rows were dropped: its
-    /// frames have other numbers.
+    /// Adds names that have arrived since to a copy taken earlier. Does nothing if rows were dropped since the copy was
+    /// taken, because its frames have other ids then.
     pub(super) fn add_names(&self, profile: &mut Profile) {
         let (own, copy) = (&self.profile.tables, &profile.tables);
         let is_same_module = |(row, other): (&Module, &Module)| {
@@ -323,7 +323,8 @@ impl Archive {
         symbolize::store(profile, named);
     }
 
-    /// What is to be merged, for another thread to do: samples that come meanwhile stay as they are. `None` while it is done.
+    /// Prepares the merge for another thread; samples that arrive meanwhile stay as they are. `None` while a merge is
+    /// under way.
     pub(super) fn begin_downsampling(&mut self) -> Option<Downsampling> {
         if self.folding.is_some() {
             return None;
@@ -342,11 +343,11 @@ impl Archive {
         })
     }
 
-    /// Takes what was merged. Returns what the user should know of it.
+    /// Takes the result of a merge. Returns a notice for the user, if there is any.
     pub(super) fn end_downsampling(&mut self, downsampling: Downsampling) -> Option<String> {
         let before = self.folding.take()?;
         if downsampling.epoch != self.epoch {
-            // It was of samples that are gone, or have other numbers.
+            // The merged samples are gone by now, or have other ids.
             return None;
         }
         for ((event, mut merged), before) in
@@ -357,7 +358,7 @@ impl Archive {
         }
         let (dropped, limits) = (self.downsampler.dropped, self.downsampler.limits);
         self.downsampler = downsampling.downsampler;
-        // They may have become others meanwhile.
+        // The limits may have changed meanwhile.
         self.downsampler.limits = limits;
         self.has_news = true;
         let begins_ns = self.downsampler.begins_ns;
@@ -371,10 +372,10 @@ impl Archive {
         })
     }
 
-    /// Drops rows that no sample has any more.
+    /// Drops rows that no sample refers to any more.
     fn drop_unused_rows(&mut self) {
         self.epoch += 1;
-        // Those of threads that live are rows for as long as it takes.
+        // Include living threads while renumbering, so that their rows are kept.
         let ended = self.profile.thread_times.len();
         let living = self.accounts.tasks().map(|task| ThreadTime { task: *task, ..ThreadTime::default() });
         self.profile.thread_times.extend(living);
@@ -385,7 +386,7 @@ impl Archive {
         self.profile = new.profile;
     }
 
-    /// Forgets everything but what the recording is of.
+    /// Forgets everything but the metadata and events of the recording.
     pub(super) fn clear(&mut self) {
         self.epoch += 1;
         let events = self.profile.events.iter_mut();
@@ -406,7 +407,7 @@ impl Archive {
         self.has_news = true;
     }
 
-    /// No thread lives any more whose time is not known.
+    /// Forgets living threads, because the times of all threads are known.
     pub(super) fn forget_living(&mut self) {
         self.accounts.forget();
     }
@@ -416,21 +417,21 @@ impl Archive {
         self.numbers.stacks.are_whole()
     }
 
-    /// Whether the threads that live are looked at.
+    /// Whether the living threads are looked at.
     pub(super) fn is_looked_at(&self) -> bool {
         self.profile.event_of(&EventKind::OFF_CPU).is_some()
     }
 
-    /// The cost of the last ten seconds, that of the screen among it.
+    /// The cost of the last ten seconds, including that of the screen.
     pub(super) fn cost_of_late(&self) -> CostOf {
         self.late_cost.of_late()
     }
 
-    /// A copy of everything as a profile of a recording that ended now. Samples are shared, not copied.
+    /// A copy of everything as the profile of a recording that ended now. Samples are shared, not copied.
     pub(super) fn profile(&self, reason: &str) -> Profile {
         let mut profile = self.profile.clone();
         let (_, max_rss_bytes) = cost::own();
-        // What was used while it recorded counts from when time began again; what it took to begin does so always.
+        // CPU time used while recording counts from the last clearing; that for the start always counts.
         let before_ns = self.end_before.recording_cpu_ns.unwrap_or(0);
         profile.end = Some(End {
             duration_ns: self.duration_ns(),
@@ -458,7 +459,7 @@ impl Archive {
     }
 }
 
-/// What of a sample is after `cleared_ns`, with times since then; `None` when nothing is.
+/// The part of a sample after `cleared_ns`, with times since then; `None` if there is none.
 fn after(sample: Sample, cleared_ns: u64) -> Option<Sample> {
     if let Some(time_ns) = sample.time_ns.checked_sub(cleared_ns) {
         return Some(Sample { time_ns, ..sample });
@@ -468,7 +469,7 @@ fn after(sample: Sample, cleared_ns: u64) -> Option<Sample> {
     if duration_ns == 0 {
         return None;
     }
-    // The chance of having been kept stays what it was.
+    // The probability that the wait was kept stays the same.
     let weight = u128::from(sample.weight) * u128::from(duration_ns) / u128::from(wait.duration_ns.max(1));
     Some(Sample {
         time_ns: 0,

@@ -1,4 +1,4 @@
-//! A profile without the rows that nothing in it refers to.
+//! A profile without unused rows.
 
 use crate::profile::{
     Event, Frame, FrameId, FunctionId, Location, Module, ModuleId, Profile, Sample, StackId, StringId,
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Renumbered {
     pub(crate) profile: Profile,
-    /// New numbers of the old frames; `None` for those that are gone.
+    /// New ids of the old frames; `None` for those that are gone.
     pub(crate) frames: Vec<Option<FrameId>>,
 }
 
-/// `profile` with those rows that its samples and threads refer to, and all modules.
+/// `profile` with only the rows that its samples and threads refer to, and all modules.
 pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     let old = &profile.tables;
     let mut rows = RenumberedRows {
@@ -67,7 +67,7 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
         symbols,
         code: Vec::new(),
         sources: Vec::new(),
-        // A live view looks names up and keeps no notes of where they are from.
+        // A live view keeps no notes of where names are from.
         module_notes: BTreeMap::new(),
         counters: profile.counters.clone(),
         end: profile.end.clone(),
@@ -75,7 +75,7 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     Renumbered { profile, frames }
 }
 
-/// Old rows, new ones, and the new numbers of those that were needed so far.
+/// Old rows, new ones, and the new ids of the rows needed so far.
 struct RenumberedRows<'p> {
     old: &'p Tables,
     symbols: &'p Symbols,
@@ -110,7 +110,7 @@ impl RenumberedRows<'_> {
     }
 
     fn stack(&mut self, id: StackId, modules: &[ModuleId]) -> StackId {
-        // From the leaf to the first caller that is there already, and back.
+        // Go from the leaf to the first caller that is there already, and back.
         let mut missing = Vec::new();
         let mut at = Some(id);
         let mut parent = None;
@@ -128,7 +128,7 @@ impl RenumberedRows<'_> {
             self.stacks[id.index()] = Some(new);
             parent = Some(new);
         }
-        // Either the stack was there or it was missing and is there now.
+        // There is always one: the stack either was there or has been added.
         parent.unwrap_or_default()
     }
 

@@ -1,55 +1,57 @@
-//! The recorder's stacks under numbers of the archive. A program whose stacks never repeat, by a recursion that goes
-//! another way each time, would fill memory with them and have pictures take ever longer: of what is new there, only the
-//! ends are kept, and a frame that says so.
+//! The recorder's stacks under ids of the archive. A program whose stacks never repeat, through a recursion that takes
+//! another path each time, would fill memory with them and make drawing ever slower: of its new stacks only the ends
+//! are kept, with a frame that shows the gap.
 
 use crate::profile::{Frame, FrameId, FrameSpace, Outcome, Profile, Stack, StackId};
 
-/// How many frames of the user's code are kept of a new stack, at the root and at the leaf, when stacks do not repeat.
+/// Number of user-code frames kept of a new stack, at the root and at the leaf, when stacks do not repeat.
 const KEPT: [(usize, usize); 4] = [(16, 8), (8, 4), (4, 2), (2, 1)];
-/// So many stacks are kept whole before it is asked whether they repeat.
+/// Number of stacks kept whole before it is checked whether they repeat.
 const MANY_WHOLE: u32 = 4_096;
-/// So many are kept with each step of [`KEPT`].
+/// Number of stacks kept with each step of [`KEPT`].
 const MANY_CUT: u32 = 1_024;
-/// So many samples are looked at together.
+/// Number of samples in one window.
 const WINDOW: u32 = 2_048;
-/// When this many of them have new stacks, stacks do not repeat: a wait is up to three rows with one stack.
+/// Number of samples in a window with new stacks above which stacks count as not repeating: a wait is up to three rows
+/// with one stack.
 const MANY_FRESH: u32 = WINDOW / 8;
 
-/// What is known of a stack of the recorder.
+/// A stack of the recorder.
 #[derive(Debug, Clone, Copy)]
 struct StackRow {
     stack: Stack,
-    /// Its number here, and whether it lacks frames, once a sample had it.
+    /// The stack's id in the archive, and whether it lacks frames, once a sample had it.
     here: Option<(StackId, bool)>,
 }
 
-/// The recorder's stacks since it began again with its rows.
+/// The recorder's stacks since it last started over with its rows.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveStacks {
     rows: Vec<StackRow>,
-    /// Steps of [`KEPT`] that were taken.
+    /// Current step of [`KEPT`], plus one; 0 while stacks are kept whole.
     step: usize,
-    /// New stacks since the last step.
+    /// Number of new stacks since the last step.
     fresh: u32,
-    /// Samples of this window, and how many of them have a new stack.
+    /// Number of samples in this window, and of those with a new stack.
     seen: u32,
     seen_fresh: u32,
-    /// Stacks that lack frames.
+    /// Number of stacks that lack frames.
     pub(crate) cut: u64,
 }
 
 impl ArchiveStacks {
-    /// The recorder has more stacks.
+    /// Adds stacks of the recorder.
     pub(crate) fn extend(&mut self, stacks: &[Stack]) {
         self.rows.extend(stacks.iter().map(|stack| StackRow { stack: *stack, here: None }));
     }
 
-    /// The recorder begins again with its rows: what is kept of new stacks stays as it is.
+    /// Forgets the recorder's stacks, because it starts over with its rows; how new stacks are shortened stays the
+    /// same.
     pub(crate) fn reset(&mut self) {
         self.rows = Vec::new();
     }
 
-    /// Time begins again: nothing is known of how often stacks repeat.
+    /// Starts over with whole stacks: how often they repeat is unknown again.
     pub(crate) fn clear(&mut self) {
         (self.step, self.fresh, self.seen, self.seen_fresh, self.cut) = (0, 0, 0, 0, 0);
     }
@@ -59,8 +61,8 @@ impl ArchiveStacks {
         self.step == 0
     }
 
-    /// The number here of the recorder's stack `id`, and what becomes of the outcome of its walk; `frames` are the numbers
-    /// of its frames.
+    /// The archive's id of the recorder's stack `id`, and its outcome, which changes if the stack is shortened;
+    /// `frames` has the archive's ids of its frames.
     pub(crate) fn of(
         &mut self,
         id: StackId,
@@ -101,13 +103,13 @@ impl ArchiveStacks {
         if let Some((root, leaf)) = self.step.checked_sub(1).map(|step| KEPT[step])
             && of_user > root + leaf + 1
         {
-            // How many they are would make stacks differ that are the same otherwise.
+            // The number of frames left out would make stacks differ that are otherwise the same.
             path.splice(root..of_user - leaf, [profile.frame_left_out(0)]);
             is_cut = true;
             self.cut += 1;
         }
         let before = profile.tables.stacks().len();
-        // A stack has a frame at least.
+        // A stack has at least one frame.
         let here = profile.tables.intern_stack_of(path).unwrap_or_default();
         let is_fresh = u32::from(profile.tables.stacks().len() > before);
         self.fresh += is_fresh;
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
     use crate::profile::{FrameFlags, Meta, Module};
 
-    /// Frames 1 to 9 of a program, and one of the kernel, 10.
+    /// A profile with frames 1 to 9 of a program, and one of the kernel, 10.
     fn profile() -> (Profile, Vec<FrameId>) {
         let mut profile = Profile::new(Meta::default());
         let module = profile.tables.intern_module(Module::default());
@@ -134,7 +136,7 @@ mod tests {
         (profile, frames)
     }
 
-    /// Adds the stack of these frames, root first; returns its number at the recorder.
+    /// Adds the stack of these frames, root first; returns its id in the recorder.
     fn push(stacks: &mut ArchiveStacks, path: &[u32]) -> StackId {
         let mut parent = None;
         for frame in path {

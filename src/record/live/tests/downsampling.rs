@@ -42,7 +42,7 @@ fn folding_keeps_all_sums_and_the_last_minute() {
     let whole = waits.filter(|(_, merged)| merged.is_none()).map(|(wait, _)| wait.duration_ns).max();
     assert_eq!(whole, longest, "the longest wait is still known");
     assert_eq!(downsampler.rollup(), [Rollup { before_ns: 60 * SECOND_NS, bucket_ns: SECOND_NS }]);
-    // What is merged already stays as it is.
+    // Rows merged already stay as they are.
     let again = events.clone();
     downsampler.downsample(&mut events, now_ns);
     assert_eq!(events.each_ref().map(sums), again.each_ref().map(sums));
@@ -83,7 +83,8 @@ fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
     assert!(rollup.is_sorted_by(|a, b| a.before_ns < b.before_ns && a.bucket_ns < b.bucket_ns), "{rollup:?}");
 }
 
-/// A program that recurses another way each time: five minutes of it had only their last 42 seconds of waits, and said "lost 0".
+/// Regression: of five minutes of a program that recurses along another path each time, only the last 42 seconds of
+/// waits were there, with "lost 0".
 #[test]
 fn stacks_that_never_repeat_lose_frames_and_no_time() {
     let (mut archive, _receiver) = archive();
@@ -91,7 +92,7 @@ fn stacks_that_never_repeat_lose_frames_and_no_time() {
     archive.downsampler.limits = DownsampleLimits { rows: 4_000, recent_rows: 2_000 };
     let (mut numbers, mut all_ns) = (Numbers(3), 0);
     for second in 0..300u64 {
-        // Each thread, stack, CPU, length and waker is another one.
+        // Waits differ in stack, CPU and length.
         let waits = (0..500).map(|at| {
             let duration_ns = 1_000 + numbers.below(1_900_000);
             let wait = waiting(
@@ -126,7 +127,7 @@ fn a_snapshot_does_not_wait_for_what_is_folded() {
     assert!(keeper.archive.is_full());
     keeper.work();
     assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is merged yet");
-    // What comes meanwhile stays as it is.
+    // Samples that arrive meanwhile stay as they are.
     keeper.archive.apply(news(401 * SECOND_NS, vec![running(400 * SECOND_NS, 2)], vec![]));
     keeper.work();
     keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was merged comes back"));
