@@ -1,5 +1,5 @@
-//! `prof bench`: records two commands by turns and compares them. Joins `record`, of which each run is a process of its own with
-//! the rights that it needs, and [`crate::diff`].
+//! `prof bench`: records two commands in turn and compares them. Joins `record`, with each run a separate process that
+//! has the rights it needs, and [`crate::diff`].
 
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::units::duration;
@@ -20,34 +20,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a run has ended.
+/// Interval at which it is checked whether a run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Most lines that are quoted of what a command that failed has printed, and most bytes of it that are looked at.
+/// Most lines quoted from the output of a command that failed, and most bytes of the output that are read.
 const QUOTED_LINES: usize = 5;
 const QUOTED_BYTES: usize = 64 << 10;
 
-/// The sides, as files are named.
+/// Names of the two sides, as used in file names.
 const NAMES: [&str; 2] = ["base", "new"];
 
 /// Options of `prof bench`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BenchOptions {
-    /// The words of the command before and of the one after.
+    /// The words of the two commands, base and new.
     pub(crate) commands: [Vec<OsString>; 2],
-    /// How often each is recorded.
+    /// How often each command is recorded.
     pub(crate) runs: u32,
-    /// How often each is run before that.
+    /// How often each command is run before that.
     pub(crate) warm_ups: u32,
-    /// Where the recordings stay; `None` if they do not.
+    /// Folder where the recordings stay; `None` if they are removed.
     pub(crate) keep: Option<PathBuf>,
-    /// What the commands print is discarded.
+    /// Whether the output of the commands is discarded.
     pub(crate) discards_output: bool,
-    /// A command may fail.
+    /// Whether a command may fail.
     pub(crate) ignores_failure: bool,
-    /// What is recorded, for `-e` of `prof record`.
+    /// Events to record, as for `-e` of `prof record`.
     pub(crate) event: String,
-    /// How often, for `-F`.
+    /// Sampling frequency, as for `-F` of `prof record`.
     pub(crate) frequency: Option<String>,
     /// How the recordings are compared.
     pub(crate) diff: DiffOptions,
@@ -57,9 +57,9 @@ pub(crate) struct BenchOptions {
 ///
 /// # Errors
 ///
-/// When a command cannot be recorded or fails, and as `prof diff`.
+/// Fails when a command cannot be recorded or fails, and as `prof diff` does.
 pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<u8> {
-    // Before minutes are spent in vain.
+    // Check this first, rather than after minutes of recording.
     privilege::as_user(|| check(&options.diff.destination))?;
     let folder = privilege::as_user(|| Folder::make(options.keep.as_deref()))?;
     let files = Bench { options, folder: &folder, asked_to_end: watch_signals()? }.record()?;
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<u8> {
     compare_files(&DiffOptions { sides: Sides::Files(files), ..options.diff.clone() })
 }
 
-/// Notes that this process was asked to end; the run under way gets the signal, too, and ends first.
+/// Sets a flag when this process is asked to end; the current run gets the signal, too, and ends first.
 fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -76,14 +76,14 @@ fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(asked)
 }
 
-/// Where the recordings are.
+/// The folder with the recordings.
 struct Folder {
     path: PathBuf,
     is_kept: bool,
 }
 
 impl Folder {
-    /// Makes the folder that is to be kept, or one that is removed in the end. No one else may look into it.
+    /// Makes the folder to keep, or one that is removed at the end. Only the user may read it.
     fn make(keep: Option<&Path>) -> Result<Self, Failure> {
         let cannot = |path: &Path, error: &io::Error| {
             let message = format!("cannot make the folder `{}`: {}", path.display(), io_words(error));
@@ -118,7 +118,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What stays in the folder for temporary files is removed with it.
+            // Ignore errors: a leftover in the folder for temporary files is removed with it.
             let _ = privilege::as_user(|| std::fs::remove_dir_all(&self.path));
         }
     }
@@ -128,7 +128,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::new(status::FAILED, io_words(&error)))
 }
 
-/// Recordings of another comparison would be taken for some of this one.
+/// Refuses a folder with recordings of another comparison, which would be taken for some of this one.
 fn refuse_recordings(folder: &Path) -> Result<(), Failure> {
     let shown = folder.display();
     let entries = std::fs::read_dir(folder).map_err(|error| {
@@ -143,7 +143,7 @@ fn refuse_recordings(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The recordings under way.
+/// A comparison whose runs are being recorded.
 struct Bench<'b> {
     options: &'b BenchOptions,
     folder: &'b Folder,
@@ -163,7 +163,7 @@ impl Bench<'_> {
                 *length = begun.elapsed();
             }
         }
-        // It is none of the runs.
+        // The warm-up is not one of the runs.
         let _ = privilege::as_user(|| std::fs::remove_file(self.folder.file("warm-up.data")));
         if self.options.warm_ups > 0 {
             self.say_length(lengths);
@@ -201,11 +201,11 @@ impl Bench<'_> {
         }
         recorder.arg("-o").arg(file).arg("--").args(&self.options.commands[side]).stdin(Stdio::null());
         if self.options.discards_output {
-            // What the recorder says comes with what the command says, and is wanted if it fails.
+            // The recorder's messages are in the same file as the command's output, and are needed if it fails.
             let messages = privilege::as_user(|| File::create(self.messages()))?;
             recorder.stdout(Stdio::null()).stderr(messages);
         } else {
-            // Standard output is for the comparison.
+            // Standard output is for the comparison only.
             recorder.stdout(io::stderr().as_fd().try_clone_to_owned()?);
         }
         let ended = self.wait_for(&mut recorder)?;
@@ -229,14 +229,14 @@ impl Bench<'_> {
                 return Ok(ended);
             }
             if self.asked_to_end.load(Ordering::Relaxed) && !std::mem::replace(&mut is_passed_on, true) {
-                // It may have ended meanwhile.
+                // The run may have ended meanwhile.
                 let _ = kill_process(Pid::from_child(&child), Signal::TERM);
             }
             sleep(LOOK_EVERY);
         }
     }
 
-    /// What is said of a run that failed, unless that does not matter.
+    /// The error for a run that failed, unless failures are ignored.
     fn failed(&self, side: usize, which: &str, ended: ExitStatus) -> anyhow::Result<()> {
         let words: Vec<String> =
             self.options.commands[side].iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -258,7 +258,7 @@ impl Bench<'_> {
         Err(self.quoted().into_iter().fold(failure, Failure::hint).into())
     }
 
-    /// The last lines that the command printed, where they were not shown.
+    /// The last lines of the command's output, if it was not shown.
     fn quoted(&self) -> Vec<String> {
         if !self.options.discards_output {
             return Vec::new();
@@ -276,7 +276,7 @@ impl Bench<'_> {
         self.folder.file("messages")
     }
 
-    /// How long it will take, by how long a run of each took.
+    /// Prints how long all runs will take, from the duration of one run of each.
     fn say_length(&self, [base, new]: [Duration; 2]) {
         let runs = self.options.runs;
         let left = (base + new) * (runs - u32::from(self.options.warm_ups == 0));
@@ -285,7 +285,7 @@ impl Bench<'_> {
         say(&format!("{runs} runs of base ({base}) and new ({new}) by turns: about {left}"));
     }
 
-    /// Which run comes next, on a terminal that the commands do not write to.
+    /// Shows which run comes next, if the commands do not write to the terminal.
     fn say_progress(&self, done: u32) {
         if self.options.discards_output && io::stderr().is_terminal() {
             let _ = write!(io::stderr().lock(), "\rrun {} of {}", done + 1, 2 * self.options.runs);
@@ -299,8 +299,8 @@ impl Bench<'_> {
     }
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 fn say(line: &str) {
-    // With standard error closed there is no one to read it.
+    // If standard error is closed, the line is lost.
     let _ = writeln!(io::stderr().lock(), "bench: {}", safe_text::message(line));
 }

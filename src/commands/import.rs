@@ -1,4 +1,4 @@
-//! `prof import`: reads a recording of another profiler, names what has no name, and writes a profile.
+//! `prof import`: reads a recording of another profiler, names the frames that have no name, and writes a profile.
 
 use super::symbolize;
 use crate::base::failure::{self, Failure, status};
@@ -13,36 +13,37 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What is asked of `prof import`.
+/// Options of `prof import`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ImportRequest {
-    /// What is read.
+    /// Source of the recording.
     pub(crate) input: Input,
-    /// Where the profile goes.
+    /// Destination of the profile.
     pub(crate) destination: ReportDestination,
-    /// The format; `None`: that of the contents.
+    /// The format; `None` to detect it from the contents.
     pub(crate) format: Option<ImportFormat>,
-    /// What the file does not say.
+    /// Facts that the file does not have.
     pub(crate) options: ImportOptions,
-    /// Folders in which debug files are looked for, besides the usual places.
+    /// Folders to look for debug files in, besides the usual places.
     pub(crate) folders: Vec<PathBuf>,
-    /// Ask debuginfod servers for what is not on this machine.
+    /// Whether to ask debuginfod servers for files that are not on this machine.
     pub(crate) debuginfod: bool,
-    /// Nothing is said of what was imported.
+    /// Whether to print nothing about the import.
     pub(crate) quiet: bool,
 }
 
-/// Opens the symbols of the running kernel, before rights are given up: only with rights of the user's own, or the addresses of
-/// a file could be tried until one has a name.
+/// Opens the symbols of the running kernel, before rights are given up. Done only with the user's own rights: otherwise
+/// the user could find kernel addresses by trying addresses in a file until one gets a name.
 pub(crate) fn open_kernel_list() -> Option<File> {
     privilege::as_user(KernelSymbols::open).ok()
 }
 
-/// Imports; says on standard error what it came to. `kernel_list` is that of [`open_kernel_list`].
+/// Imports, and prints the result on standard error. `kernel_list` is from [`open_kernel_list`].
 ///
 /// # Errors
 ///
-/// When the source cannot be read, nothing can be made of it, or the profile cannot be written; nothing half-written stays.
+/// Fails when the source cannot be read, contains nothing usable, or the profile cannot be written; no partial file is
+/// left.
 pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<()> {
     check(&request.destination)?;
     if request.destination == ReportDestination::Stdout && io::stdout().is_terminal() {
@@ -57,7 +58,7 @@ pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow:
     if !request.quiet {
         let mut stderr = io::stderr().lock();
         for line in summary(request, &imported).lines() {
-            // No one is left to tell when standard error is gone.
+            // If standard error is closed, the line is lost.
             let _ = writeln!(stderr, "{}", safe_text::for_locale(line, stderr.is_terminal()));
         }
     }
@@ -78,7 +79,7 @@ fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Resu
             }
         };
         came_to = import::import(source, request.format, &request.options, out, &mut name_frames);
-        // Whatever is wrong, the file is not to be had; what it is comes below.
+        // Any error will do to discard the file; the real one is reported below.
         if came_to.is_err() { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
     });
     let mut imported = came_to.map_err(|error| explained(&request.input, error))?;
@@ -87,7 +88,7 @@ fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Resu
     Ok(imported)
 }
 
-/// Opens what is imported. A file that is no regular one is read as a stream.
+/// Opens the source. A pipe or device is read only as standard input.
 fn open(input: &Input) -> anyhow::Result<ImportSource> {
     let path = match input {
         Input::Stdin => return Ok(ImportSource::of_stream(io::stdin())),
@@ -112,7 +113,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Why nothing was imported, and what to do.
+/// The error for the user: why nothing was imported, and what to do.
 fn explained(input: &Input, error: ImportError) -> anyhow::Error {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
@@ -132,7 +133,7 @@ fn explained(input: &Input, error: ImportError) -> anyhow::Error {
     }
 }
 
-/// What was imported, in lines.
+/// Lines that describe what was imported.
 fn summary(request: &ImportRequest, imported: &Imported) -> String {
     let mut text = String::new();
     let to = match &request.destination {

@@ -1,4 +1,4 @@
-//! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
+//! `prof tui TARGET`: shows a recording while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
 use crate::base::mailbox::{MailSender, mailbox};
@@ -19,23 +19,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long the thread that passes events on waits for one before it looks whether anyone still listens.
+/// How long the thread that passes on events waits for one before it checks whether anyone is still receiving.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// All options of `prof tui TARGET`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LiveOptions {
-    /// What is recorded.
+    /// Options of the recording.
     pub(crate) record: RecordOptions,
-    /// How it is shown.
+    /// Options of the screen.
     pub(crate) tui: TuiOptions,
 }
 
-/// Records and shows until the user has enough; returns the exit status. Nothing is saved unless the user asks for it.
+/// Records and shows until the user quits; returns the exit status. Nothing is saved unless the user asks for it.
 ///
 /// # Errors
 ///
-/// When there is no terminal, or the target cannot be recorded: the error of `prof record`, before the screen is taken.
+/// Fails when there is no terminal, or when the target cannot be recorded: with the error of `prof record`, before the
+/// screen is set up.
 pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     tui::require_terminal()?;
     if let Some(delay) = options.record.delay {
@@ -63,10 +64,10 @@ pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::R
         }
     })?;
     let (recording, output) = (Arc::clone(&live), options.record.output.clone());
-    // It may have to wait for names, and must not keep `live` when the screen is gone.
+    // A separate thread, because saving may have to wait for names. It must not keep `live` when the screen is gone.
     let control = spawn("prof-control", move || carry_out(&recording, &orders, &output, &tell))?;
     let status = tui::run_source(&options.tui, SessionSource::Live { feed, commands });
-    // The screen has dropped its end of the commands. What is being saved is saved.
+    // The screen has dropped its end of the channel. A save in progress is completed.
     let _ = control.join();
     drop(live);
     status
@@ -76,7 +77,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
     thread::Builder::new().name(name.to_owned()).spawn(work).context("cannot start a thread")
 }
 
-/// Translates what a recording reports. Returns whether the receiver still exists.
+/// Passes an event of the recording on to the screen. Returns whether the receiver still exists.
 fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -> bool {
     match event {
         LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)),
@@ -103,7 +104,7 @@ fn picture(snapshot: Snapshot) -> Feed {
     Feed::Recording(Arc::new(Analysis::of(recording)))
 }
 
-/// Does what the user wants of the recording, until the screen is gone.
+/// Carries out the user's commands to the recording, until the screen is gone.
 fn carry_out(
     live: &Live,
     orders: &Receiver<LiveCommand>,
@@ -125,13 +126,13 @@ fn carry_out(
                 Err(error) => format!("{error:#}"),
             },
         };
-        // Without a screen no one is left to tell.
+        // Without a screen, the note is lost.
         tell.send(Feed::Note(note));
     }
 }
 
 fn said_of(saved: &Saved) -> String {
-    // Where that is depends on where this program was started.
+    // The path is relative to where this program was started, which the user may not know.
     let path = std::path::absolute(&saved.path).unwrap_or_else(|_| saved.path.clone()).display().to_string();
     let kept = saved.kept_old.as_ref().map_or(String::new(), |old| {
         format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))

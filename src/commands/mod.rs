@@ -1,5 +1,5 @@
-//! Verbs that need several rooms, one file each. What can be typed is in `cli`; a verb that needs one room only (`record`,
-//! `report`, `export`, `info`) is in that room.
+//! Verbs that need several rooms, one file each. The command line is in `cli`; a verb that needs only one room
+//! (`record`, `report`, `export`, `info`) is in that room.
 
 pub(crate) mod bench;
 pub(crate) mod doctor;

@@ -1,4 +1,4 @@
-//! The program: parses what was typed, runs the verb, prints one error chain, chooses the exit status.
+//! The program: parses the command line, runs the command, prints one error chain, and chooses the exit status.
 
 use crate::base::failure::{Failure, status};
 use crate::base::{failure, privilege, safe_text};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs `prof` as it was typed; returns its exit status.
+/// Runs `prof` with its command line; returns the exit status.
 pub fn main() -> ExitCode {
     let finished = privilege::begin().map_err(anyhow::Error::from).and_then(|()| {
         survive_file_size_limit();
@@ -31,14 +31,14 @@ pub fn main() -> ExitCode {
         let mut stderr = io::stderr().lock();
         let is_terminal = stderr.is_terminal();
         for line in lines.iter().map(|line| safe_text::for_locale(line, is_terminal)) {
-            // No one is left to tell when standard error is gone.
+            // If standard error is closed, the line is lost.
             let _ = writeln!(stderr, "{line}");
         }
         status
     }))
 }
 
-/// Does what was asked for; returns the exit status.
+/// Runs the request; returns the exit status.
 fn run(request: &Request) -> anyhow::Result<u8> {
     let kernel_list = matches!(request, Request::Import(_)).then(import::open_kernel_list).flatten();
     match request {
@@ -50,7 +50,8 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         | Request::Diff(_) => {
             privilege::for_reading(true)?;
         }
-        // Its recorders have their own rights; what it reads in the end, it reads without. What is chosen has its own, too.
+        // The recorders of `bench` have rights of their own, and `bench` gives up its own before it reads. A command
+        // chosen from the list gets its rights when it starts.
         Request::Bench(_) | Request::Choose(_) => {}
         Request::Report(_) | Request::Annotate(_) | Request::Info(_) | Request::Completions(_) => {
             privilege::for_reading(false)?
@@ -75,7 +76,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
     Ok(status::OK)
 }
 
-/// What to do was not said: asks in a terminal.
+/// Without a target or command: asks in a terminal.
 fn ask(choose: &Choose) -> anyhow::Result<u8> {
     if start::can_ask() {
         return start::run(&choose.typed);
@@ -89,7 +90,7 @@ fn ask(choose: &Choose) -> anyhow::Result<u8> {
 }
 
 fn record(options: &RecordOptions) -> anyhow::Result<u8> {
-    // Before anything is recorded: it would be too late to say so.
+    // Checked before recording, because afterwards it would be too late to report.
     let servers = if options.debuginfod { Settings::of_environment().map(|_| ()) } else { Ok(()) };
     let launches = matches!(options.target, Target::Launch(_));
     symbolize::check_folders(&options.debug_folders).and(servers).map_err(|failure| {
@@ -99,7 +100,7 @@ fn record(options: &RecordOptions) -> anyhow::Result<u8> {
     record::run(options, command_line(), &|path| add_from_servers(options, path))
 }
 
-/// Adds to a recording that is complete what debuginfod servers have, and says what came of it.
+/// Adds what debuginfod servers have to a complete recording, and prints the result.
 fn add_from_servers(options: &RecordOptions, path: &Path) {
     if !options.debuginfod {
         return;
@@ -108,17 +109,17 @@ fn add_from_servers(options: &RecordOptions, path: &Path) {
         SymbolizeOptions { file: path.to_owned(), folders: options.debug_folders.clone(), debuginfod: true };
     let (is_error, lines) = match symbolize::run(&asked) {
         Ok(text) => (false, text.lines().map(str::to_owned).collect()),
-        // The recording is there: that it could be better is no failure.
+        // The recording exists, so it is no failure that it could be better.
         Err(error) => (true, failure::explain(&error).1),
     };
     let mut stderr = io::stderr().lock();
     for line in lines.iter().filter(|_| is_error || !options.quiet) {
-        // No one is left to tell when standard error is gone.
+        // If standard error is closed, the line is lost.
         let _ = writeln!(stderr, "{}", safe_text::for_locale(line, true));
     }
 }
 
-/// What was typed.
+/// The command line as typed.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -138,8 +139,8 @@ fn print(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Makes a write past the limit on file sizes an error instead of the end of the process. A handler that
-/// notes the signal does it; unlike an ignored signal it is not inherited by the commands that are run.
+/// Makes a write beyond the limit on file sizes return an error instead of ending the process. A handler that only sets
+/// a flag is enough; unlike an ignored signal it is not inherited by the commands that are run.
 fn survive_file_size_limit() {
     let noted = Arc::new(AtomicBool::new(false));
     // If this is refused, only the message at the limit is lost.

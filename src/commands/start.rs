@@ -1,8 +1,8 @@
-//! `prof` alone in a terminal, and `prof live` and `prof top` without a target: a list of processes to choose from. Joins
-//! [`crate::record`], which finds processes, and [`crate::tui`], which shows them.
+//! `prof` alone in a terminal, and `prof live` and `prof top` without a target: a list of processes to choose from.
+//! Joins [`crate::record`], which finds processes, and [`crate::tui`], which shows them.
 //!
-//! What was chosen is a command that could have been typed. It replaces this program, so that it begins with the rights, the
-//! terminal and the signals that it would have then.
+//! The choice becomes a command that could have been typed. It replaces this program, so that it starts with the
+//! rights, the terminal and the signals that it would have then.
 
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
@@ -19,17 +19,17 @@ use std::process::Command;
 /// Base of the exit status of a process that a signal ended.
 const SIGNAL_STATUS: u8 = 128;
 
-/// Whether a list can be shown and somebody can choose: there is a terminal on both sides.
+/// Whether a list can be shown and the user can choose: both input and output are a terminal.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && tui::require_terminal().is_ok()
 }
 
-/// Lets the user choose, and becomes the command that was chosen. `watch` is what was typed without a target, after the name of
-/// the program; returns the exit status if nothing was chosen.
+/// Lets the user choose, and becomes the chosen command. `watch` is the command line without a target, after the name
+/// of the program; returns the exit status if nothing was chosen.
 ///
 /// # Errors
 ///
-/// When the terminal cannot be used, or this program cannot be started again.
+/// Fails when the terminal cannot be used, or this program cannot be started again.
 pub(crate) fn run(watch: &[OsString]) -> anyhow::Result<u8> {
     let mut processes = ProcessWatch::default();
     let choice =
@@ -40,7 +40,7 @@ pub(crate) fn run(watch: &[OsString]) -> anyhow::Result<u8> {
     }
 }
 
-/// The words of the command that was chosen, or the exit status if none was.
+/// The words of the chosen command, or the exit status if none was chosen.
 fn words(choice: Choice, watch: &[OsString]) -> Result<Vec<OsString>, u8> {
     let with = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     let watching = |more: &[&str]| {
@@ -57,11 +57,11 @@ fn words(choice: Choice, watch: &[OsString]) -> Result<Vec<OsString>, u8> {
     }
 }
 
-/// Replaces this program by itself with other arguments; returns why that failed.
+/// Replaces this program by itself with other arguments; returns the error if that fails.
 fn become_command(words: &[OsString]) -> anyhow::Error {
     let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let line = safe_text::shell_line(std::iter::once("prof").chain(shown.iter().map(AsRef::as_ref)));
-    // It can be read above the screen of the command, and typed the next time.
+    // The line can be read above the screen of the command, and typed the next time.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
     let name = std::env::args_os().next().unwrap_or_else(|| "prof".into());
     let error = Command::new("/proc/self/exe").arg0(name).args(words).exec();

@@ -10,26 +10,26 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Modules without names that are listed, and those that names were added of.
+/// Most modules listed without names, and most listed with added names.
 const MOST_MISSING: usize = 10;
 const MOST_ADDED: usize = 10;
 
 /// Options of `prof symbolize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SymbolizeOptions {
-    /// The recording; it is replaced.
+    /// The recording, which is replaced.
     pub(crate) file: PathBuf,
-    /// Folders in which debug files are looked for, besides the usual places.
+    /// Folders to look for debug files in, besides the usual places.
     pub(crate) folders: Vec<PathBuf>,
-    /// Ask debuginfod servers for what is not on this machine.
+    /// Whether to ask debuginfod servers for files that are not on this machine.
     pub(crate) debuginfod: bool,
 }
 
-/// Adds the names that can be had to a recording. Returns what to say of it.
+/// Adds the available names to a recording. Returns the message for the user.
 ///
 /// # Errors
 ///
-/// When the recording cannot be read or written; it stays as it is then.
+/// Fails when the recording cannot be read or written; it is unchanged then.
 pub(crate) fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
     // The recording, and the programs in it, are read with the user's own rights.
     privilege::as_user(|| add_names(options))
@@ -46,7 +46,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
             .into());
     }
     if integrity.unknown_chunks > 0 || integrity.unknown_fields > 0 {
-        // They would be lost.
+        // The unknown parts would be lost.
         return Err(Failure::new(
             status::FAILED,
             format!("cannot add names to `{shown}`: it was written by a newer prof"),
@@ -55,7 +55,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
         .into());
     }
     if integrity.is_damaged() {
-        // What comes after the damage would be lost, and so would the fact that there is damage.
+        // Everything after the damage would be lost, and so would the evidence of it.
         let problem = integrity.problem.as_deref().unwrap_or("it is incomplete");
         return Err(Failure::new(status::FAILED, format!("cannot add names to `{shown}`: {problem}"))
             .hint("copy it again from where it was recorded; the file was not changed")
@@ -84,11 +84,11 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Adds the names that can be had; returns what came of it, and what was wrong with servers.
+/// Adds the available names; returns the result, and the problems with servers.
 ///
 /// # Errors
 ///
-/// When a folder is not there, or what the environment says of servers makes no sense.
+/// Fails when a folder does not exist, or the environment variables for the servers are invalid.
 pub(crate) fn complete(
     profile: &mut Profile,
     folders: &[PathBuf],
@@ -111,7 +111,7 @@ pub(crate) fn complete(
     Ok((completed, fetcher.problems))
 }
 
-/// A folder that is not there would never hold anything.
+/// Refuses a folder that does not exist, because nothing would ever be found in it.
 pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Failure> {
     for folder in folders {
         let facts = std::fs::metadata(folder).map_err(|error| failure::io_words(&error));
@@ -126,7 +126,7 @@ pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows on a terminal what is fetched.
+/// A progress bar for downloads, shown on a terminal only.
 fn download_bar() -> indicatif::ProgressBar {
     let target = match std::io::stderr().is_terminal() {
         true => indicatif::ProgressDrawTarget::stderr(),
@@ -141,7 +141,7 @@ fn download_bar() -> indicatif::ProgressBar {
     }
 }
 
-/// Gives a file that is cut a second name, under which it stays as it is.
+/// Gives a truncated file a second name, under which it stays as it is.
 fn keep_cut(path: &Path) -> anyhow::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".cut");
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(nothing, "`x` has no frames of programs: there is nothing to name\n");
     }
 
-    /// Seven eighths of a recording had been lost, and status 0 said that all was well.
+    /// Regression: seven eighths of a recording were lost, and status 0 said that all was well.
     #[test]
     fn a_damaged_recording_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();

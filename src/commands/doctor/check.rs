@@ -1,27 +1,27 @@
-//! One thing that doctor looked at.
+//! One check of `prof doctor`.
 
 use serde::Serialize;
 
-/// How a check came out.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckVerdict {
-    /// Works.
+    /// It works.
     Ok,
-    /// Works, with something missing.
+    /// It works, but something is missing.
     Warn,
-    /// Keeps `prof` from working.
+    /// It keeps `prof` from working.
     Fail,
 }
 
-/// One check.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// Stable name of what was checked.
+    /// Stable name of the check.
     pub(crate) name: &'static str,
     /// How it came out.
     pub(crate) verdict: CheckVerdict,
-    /// What was seen.
+    /// What the check found.
     pub(crate) detail: String,
     /// A command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a container or a service takes from `prof`: namespaces, capabilities, system calls, files of the kernel.
+//! Restrictions of a container or service on `prof`: namespaces, capabilities, system calls, files of the kernel.
 
 use super::check::{Check, CheckVerdict};
 use crate::base::units;
@@ -12,11 +12,11 @@ use crate::symbols::{KernelSymbols, SymbolError};
 use std::fs;
 use std::path::Path;
 
-/// All checks of it.
+/// Runs all checks of the container.
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = namespaces();
     checks.push(proc());
-    // Those in another user namespace do not count.
+    // Capabilities in another user namespace do not count.
     if own_namespace(NamespaceKind::User) == NamespacePlace::Initial {
         checks.push(rights());
     }
@@ -25,7 +25,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// One line where all namespaces are the machine's own, else one for each that is not.
+/// One check if all namespaces are the host's, else one for each that is not.
 fn namespaces() -> Vec<Check> {
     let places = NamespaceKind::ALL.map(|kind| (kind, own_namespace(kind)));
     let others: Vec<Check> = (places.iter())
@@ -80,11 +80,11 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
     }
 }
 
-/// The limit on memory of the cgroup that this namespace shows as the root, bytes.
+/// The memory limit of the cgroup that this namespace shows as the root, bytes.
 fn memory_limit() -> Option<u64> {
     let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let text = files.into_iter().find_map(|file| fs::read_to_string(file).ok())?;
-    // The older file says a number of pages that no machine has.
+    // Without a limit, the file of cgroup v1 has a number that no machine has.
     text.trim().parse().ok().filter(|bytes| *bytes < 1 << 60)
 }
 
@@ -104,7 +104,7 @@ fn proc() -> Check {
     Check::new(NAME, CheckVerdict::Ok, format!("shows the processes of this PID namespace{settings}"))
 }
 
-/// By the text of /proc/mounts, of which the last line for a place counts.
+/// Whether `/proc` hides processes, from the text of /proc/mounts, where the last line for a place counts.
 fn hides_processes(mounts: &str) -> bool {
     let options = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -133,7 +133,7 @@ fn rights() -> Check {
     }
 }
 
-/// A check that the kernel would refuse something.
+/// A check that reports what the kernel would refuse.
 fn refused(name: &'static str, verdict: CheckVerdict, refusal: &Refusal) -> Check {
     let check = Check::new(name, verdict, refusal.why());
     match refusal.cures().into_iter().next() {
@@ -149,7 +149,7 @@ fn seccomp() -> Check {
         return Check::new(NAME, CheckVerdict::Ok, "bpf and perf_event_open are not filtered");
     }
     let check = refused(NAME, CheckVerdict::Fail, &Refusal::Seccomp(calls));
-    // Those of containers let pass what the capabilities are there for.
+    // Filters of containers allow the calls that their capabilities are for, so a capability is the better fix.
     let refusal = Refusal::of_self();
     if !matches!(refusal, Refusal::Capabilities(_)) || !is_in_container() {
         return check;
@@ -164,7 +164,7 @@ fn type_information() -> Check {
     }
 }
 
-/// In which namespaces a process other than `prof` is that `prof` is not.
+/// The namespaces in which process `pid` differs from `prof`.
 pub(super) fn target(pid: u32) -> Option<Check> {
     let apart = namespaces_apart(pid)?;
     if apart.is_empty() {
@@ -177,7 +177,7 @@ pub(super) fn target(pid: u32) -> Option<Check> {
     Some(Check::new("target", CheckVerdict::Ok, detail))
 }
 
-/// Whether the kernel's functions have names here.
+/// Whether kernel functions have names here.
 pub(super) fn kernel_names() -> Check {
     const NAME: &str = "kernel names";
     const LIST: &str = "/proc/kallsyms";

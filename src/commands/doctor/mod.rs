@@ -1,5 +1,5 @@
-//! `prof doctor`: does it work here, and if not, what fixes it? Every check tries the real thing; settings
-//! are only read to explain a failure.
+//! `prof doctor`: does `prof` work here, and if not, what fixes it? Every check tries the real thing; settings are only
+//! read to explain a failure.
 
 pub(crate) mod check;
 mod container;
@@ -20,27 +20,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the doctor is asked.
+/// Options of `prof doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DoctorOptions {
-    /// A process whose stacks are tried, instead of a thread of our own.
+    /// The process whose stacks are tried, instead of a thread of our own.
     pub(crate) pid: Option<u32>,
-    /// `prof.doctor/1` instead of text.
+    /// Whether to print `prof.doctor/1` instead of text.
     pub(crate) json: bool,
 }
 
-/// Stacks that are tried.
+/// Number of stacks to try.
 const WANTED_STACKS: u64 = 12;
-/// Longest time to wait for them.
+/// Longest time to wait for these stacks.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Calls between the test thread's start and its loop.
+/// Number of calls between the test thread's start and its loop.
 const TEST_DEPTH: u32 = 16;
 
 /// Runs all checks.
 ///
 /// # Errors
 ///
-/// Only when the process to try does not exist; everything else is a check that failed.
+/// Fails only when the process to try does not exist; all other problems are checks that failed.
 pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let mut checks = container::checks();
     let has_failed = |checks: &[Check]| checks.iter().any(|check| check.verdict == CheckVerdict::Fail);
@@ -53,7 +53,7 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let found = find(&record)?;
     checks.extend(options.pid.and_then(container::target));
     privilege::keep_attaching()?;
-    // Before the right to see them is given up.
+    // Read the names before the right to see them is given up.
     let kernel_names = container::kernel_names();
     checks.extend(recording(&record, &found, options.pid.is_none()));
     if !has_failed(&checks) {
@@ -100,7 +100,7 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
     checks
 }
 
-/// Whether waits were recorded, and if all time of the test's threads was accounted for.
+/// Whether waits were recorded, and whether all time of the test's threads was accounted for.
 fn waits(profile: &Profile, notices: &[String]) -> Check {
     const NAME: &str = "waits";
     if profile.event_of(&EventKind::OFF_CPU).is_none() {
@@ -129,7 +129,7 @@ fn waits(profile: &Profile, notices: &[String]) -> Check {
     Check::new(NAME, verdict, format!("{share:.1}% of the time of {threads} accounted for"))
 }
 
-/// The threads of the target, where the kernel showed nothing of any.
+/// The number of threads in the target, if the kernel reported nothing about any of them.
 fn silent_threads(profile: &Profile) -> Option<String> {
     let silent = profile.counter(counter::THREADS_UNACCOUNTED);
     (silent > 0 && profile.thread_times.is_empty()).then(|| units::counted(silent, "thread"))
@@ -196,7 +196,7 @@ fn sample_rate() -> Check {
     }
 }
 
-/// A thread of our own that runs at a known depth.
+/// A thread of our own that runs at a known stack depth.
 struct TestThread {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -215,7 +215,7 @@ impl Drop for TestThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only runs `descend`, which cannot fail.
+            // The thread only runs `descend`, which cannot fail.
             let _ = thread.join();
         }
     }
@@ -233,10 +233,10 @@ fn descend(depth: u32, stop: &AtomicBool) {
     }
 }
 
-/// Where what was seen begins in a line.
+/// Column where the detail of a check begins.
 const DETAIL_COLUMN: usize = 23;
 
-/// The checks as text in lines of at most `width` columns, or as JSON, and the exit status that they mean.
+/// The checks as text in lines of at most `width` columns, or as JSON, with the exit status for them.
 pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(String, u8)> {
     let has_failed = checks.iter().any(|check| check.verdict == CheckVerdict::Fail);
     let exit = if has_failed { status::NOT_PERMITTED } else { status::OK };
@@ -267,7 +267,7 @@ pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::R
             }
         }
         if let Some(fix) = &check.fix {
-            // It is to be copied: never broken.
+            // The fix is for copying, so it is never wrapped.
             writeln!(text, "      fix: {}", safe_text::message(fix))?;
         }
     }
