@@ -1,5 +1,5 @@
-// Added by prof after the script of the flame graph, whose functions it wraps: controls that stay on the screen, a search in
-// the page that reports mistakes in place, shares of what is zoomed, and names that are cut between characters.
+// Added by prof after the script of the flame graph, whose functions it wraps: controls that stay on the screen, a search
+// in the page that reports errors in place, shares of the zoomed part, and names cut between characters.
 (function () {
     "use strict";
     var NS = "http://www.w3.org/2000/svg", XHTML = "http://www.w3.org/1999/xhtml";
@@ -9,7 +9,7 @@
 
     function node(id) { return document.getElementById(id); }
 
-    // Controls that leave the screen with a tall picture are moved back onto it.
+    // Controls that scroll out of view with a tall picture are moved back.
     var bar = document.createElementNS(NS, "g");
     bar.id = "bar";
     var top_rect = bar.appendChild(document.createElementNS(NS, "rect"));
@@ -93,7 +93,7 @@
         details.nodeValue += "  " + (100 * width / zoomed).toFixed(1) + "% of zoom";
     });
 
-    // The script cuts as if all characters were one unit of text and equally wide.
+    // The script cuts names as if all characters were one UTF-16 unit and equally wide.
     var parts = window.Intl && Intl.Segmenter ? new Intl.Segmenter() : null;
     function graphemes(text) {
         return parts ? Array.from(parts.segment(text), function (part) { return part.segment; }) : Array.from(text);
@@ -133,7 +133,7 @@
                 if (event.key === "Enter") node(id).dispatchEvent(new MouseEvent("click", { bubbles: true }));
             });
         });
-        // The root of a tall flame is at its foot.
+        // The root of a tall flame graph is at the bottom.
         if (!inverted) window.scrollTo(0, height);
         place();
     });
