@@ -28,8 +28,8 @@ const DEBUG_DIR: &str = "/usr/lib/debug";
 
 /// The separate debug information of the module `file`, opened, or `None` if there is none or `file` has its own.
 ///
-/// `module_path` is the module's path as its process sees it, and `root` the folder that this process sees as
-/// `/` (`/proc/PID/root`, or `/`). The host's own `/usr/lib/debug` is searched too. The search gives up at the deadline.
+/// `module_path` is the module's path as its process sees it, and `root` the root directory of that process
+/// (`/proc/PID/root`, or `/`). The host's own `/usr/lib/debug` is searched too. The search gives up at the deadline.
 pub fn find_debug_file(
     root: &Path,
     module_path: &Path,

@@ -44,8 +44,8 @@ pub(crate) struct PerfMap {
 }
 
 impl PerfMap {
-    /// Reads a map. Lines that are not of the form are counted and skipped; reading ends at
-    /// [`NamingLimits::max_perf_map_bytes`], at [`NamingLimits::max_perf_map_entries`], at the deadline, or where reading fails.
+    /// Reads a map. Malformed lines are counted and skipped; reading ends at [`NamingLimits::max_perf_map_bytes`], at
+    /// [`NamingLimits::max_perf_map_entries`], at the deadline, or where reading fails.
     pub(crate) fn parse(reader: impl BufRead, limits: &NamingLimits, deadline: &Deadline) -> Self {
         let mut map = PerfMap::default();
         // One byte more than allowed tells a map of exactly that size from one that was cut.

@@ -49,7 +49,7 @@ function thread_choices({ tree }) {
 	return [...classes.values()].sort(order);
 }
 
-// The rows of an event's tree that are threads of the choice: `each`, `class`, `merged`, or only some: `=NAME`, `~CLASS`.
+// The rows of an event's tree that are threads of the choice: `each`, `class`, `merged`, or some: `=NAME`, `~CLASS`.
 function threads_of(event, choice) {
 	const { tree } = event, found = [];
 	for (let i = tree.start[0]; i < tree.start[1]; i++) {

@@ -1,5 +1,5 @@
-// Added by prof after the script of the flame graph, whose functions it wraps: controls that stay on the screen, a search
-// in the page that reports errors in place, shares of the zoomed part, and names cut between characters.
+// Added by prof after the script of the flame graph, whose functions it wraps: controls that stay on the screen, a
+// search in the page that reports errors in place, shares of the zoomed part, and names cut between characters.
 (function () {
     "use strict";
     var NS = "http://www.w3.org/2000/svg", XHTML = "http://www.w3.org/1999/xhtml";
