@@ -5,6 +5,7 @@ use crate::base::failure::{self, Failure, status};
 use crate::base::units::{counted, weight};
 use crate::base::{privilege, safe_text};
 use crate::import::{self, ImportError, ImportFormat, ImportOptions, ImportSource, Imported};
+use crate::record::read_own_vdso;
 use crate::report::{Input, ReportDestination, check, check_not_input, write_with};
 use crate::symbols::KernelSymbols;
 use std::fmt::Write as _;
@@ -66,7 +67,7 @@ pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow:
 }
 
 fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<Imported> {
-    let mut source = Some(open(&request.input)?.with_kernel_list(kernel_list));
+    let mut source = Some(open(&request.input)?.with_kernel_list(kernel_list).with_vdso(read_own_vdso()));
     let mut came_to = Err(ImportError::NoSamples(String::new()));
     let mut problems = Vec::new();
     let written = write_with(&request.destination, |out| {

@@ -4,8 +4,8 @@
 //! is checked before it is used, and memory is bounded by limits and by the size of the file. Of a truncated file, the
 //! readable part is kept with a note.
 //!
-//! Reads modules and the symbols of the running kernel only as far as needed to turn process addresses into
-//! module-relative ones; the caller looks up names.
+//! Knows files of modules and the running kernel only as far as it takes to turn addresses of processes into those of modules, and
+//! to unwind stacks that were copied; the caller looks names up.
 
 mod error;
 mod event_kinds;

@@ -21,6 +21,8 @@ pub(crate) struct ImportSource {
     name: String,
     /// Symbols of the running kernel, opened with the user's privileges.
     pub(super) kernel_list: Option<File>,
+    /// The vDSO of the running kernel.
+    pub(super) vdso: Option<Vec<u8>>,
     head: Vec<u8>,
     rest: Box<dyn Read>,
 }
@@ -39,7 +41,7 @@ impl ImportSource {
     /// Fails when the descriptor cannot be duplicated.
     pub(crate) fn of_file(file: File, name: String) -> io::Result<Self> {
         let rest = Box::new(file.try_clone()?);
-        Ok(ImportSource { file: Some(file), name, kernel_list: None, head: Vec::new(), rest })
+        Ok(ImportSource { file: Some(file), name, kernel_list: None, vdso: None, head: Vec::new(), rest })
     }
 
     /// A source for a stream through a pipe.
@@ -48,6 +50,7 @@ impl ImportSource {
             file: None,
             name: String::new(),
             kernel_list: None,
+            vdso: None,
             head: Vec::new(),
             rest: Box::new(stream),
         }
@@ -58,7 +61,12 @@ impl ImportSource {
         ImportSource { kernel_list, ..self }
     }
 
-    /// Name of the file; empty for standard input.
+    /// The same with the vDSO of the running kernel.
+    pub(crate) fn with_vdso(self, vdso: Option<Vec<u8>>) -> Self {
+        ImportSource { vdso, ..self }
+    }
+
+    /// The name of the file; empty for standard input.
     pub(super) fn shown_name(&self) -> &str {
         &self.name
     }

@@ -33,6 +33,7 @@ pub(crate) use environment::rights::{
 };
 pub(crate) use environment::seccomp::filtered_calls;
 pub(crate) use kernel::types::TypesLack;
+pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 pub use options::Output;
 #[cfg(feature = "testing")]

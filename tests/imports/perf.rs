@@ -4,12 +4,17 @@ use crate::{functions, import, report, run, support};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program of known shares, recorded by perf with `arguments`; `None` where that cannot be done.
+/// A program of known shares with frame pointers, recorded by perf with `arguments`; `None` where that cannot be done.
 fn recorded(folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
+    recorded_of("-fno-omit-frame-pointer", folder, arguments)
+}
+
+/// As [`recorded`], of a program that was built with `option`.
+fn recorded_of(option: &str, folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let program = folder.join("shares");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-g", "-fno-omit-frame-pointer", "-o"]).arg(&program).arg(fixtures.join("shares.c"));
+    cc.args(["-O2", "-g", option, "-o"]).arg(&program).arg(fixtures.join("shares.c"));
     support::run_well(&mut cc)?;
     let file = folder.join("perf.data");
     let mut perf = Command::new("perf");
@@ -59,6 +64,36 @@ fn call_chains_of_perf_have_its_totals_and_the_known_shares() {
     assert!(main["main"].1 as f64 > 0.9 * total as f64, "{main:?}");
     let info = String::from_utf8(run(&["info", imported.to_str().unwrap()]).stdout).unwrap();
     assert!(info.contains("source    perf.data, file ") && info.contains("recorded by perf"), "{info}");
+}
+
+/// perf unwinds by libunwind or libdw.
+#[test]
+fn stacks_that_perf_copied_are_those_that_perf_unwinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let dwarf = ["--call-graph", "dwarf"];
+    let Some(file) = recorded_of("-fomit-frame-pointer", folder.path(), &dwarf) else { return };
+    let (imported, said) = import(&file, &[]);
+    assert!(said.contains("unwound from copies"), "{said}");
+    check(&file, &imported);
+    let mut perf = Command::new("perf");
+    perf.args(["script", "--no-inline", "-F", "comm,tid,time,period,event,ip,sym,dso", "-i"]).arg(&file);
+    let text = folder.path().join("script.txt");
+    std::fs::write(&text, support::run_well(&mut perf).unwrap().stdout).unwrap();
+    let (by_perf, _) = import(&text, &[]);
+    let [ours, theirs] = [&imported, &by_perf].map(|file| functions(&report(file, &["--on-cpu"])));
+    if !theirs.contains_key("main") {
+        let _: Option<()> = support::skip("this perf cannot unwind copied stacks");
+        return;
+    }
+    let json = report(&imported, &["--on-cpu"]);
+    let (total, samples) = (json["total"].as_u64().unwrap(), json["samples"].as_u64().unwrap());
+    assert!(ours["main"].1 as f64 > 0.95 * total as f64, "{ours:?}");
+    // Some samples are in the vDSO, or before main.
+    let allowed = total / 100 + 3 * total / samples;
+    for name in ["main", "one_round", "share_fifty", "share_thirty", "share_twenty"] {
+        let (ours, theirs) = (ours[name].1, theirs[name].1);
+        assert!(ours.abs_diff(theirs) <= allowed, "{name}: {ours}, {theirs} by perf, of {total}");
+    }
 }
 
 #[test]

@@ -21,6 +21,15 @@ pub(super) struct ChainAddress {
     pub(super) address: u64,
     pub(super) is_kernel: bool,
     pub(super) is_return_address: bool,
+    pub(super) found_by: FoundBy,
+}
+
+impl ChainAddress {
+    /// An address of a chain that the kernel has walked.
+    fn walked(address: u64, is_kernel: bool, is_return_address: bool) -> Self {
+        let found_by = if is_return_address { FoundBy::FramePointer } else { FoundBy::Leaf };
+        ChainAddress { address, is_kernel, is_return_address, found_by }
+    }
 }
 
 /// The addresses of a sample, leaf first. Without a callchain it is the instruction pointer.
@@ -43,16 +52,16 @@ pub(super) fn addresses(sample: &KeptSample, chain: &[u64], list: &mut Vec<Chain
         }
         let has = if is_kernel { &mut has_kernel } else { &mut has_user };
         let is_return_address = std::mem::replace(has, true);
-        list.push(ChainAddress { address: word, is_kernel, is_return_address });
+        list.push(ChainAddress::walked(word, is_kernel, is_return_address));
     }
     if list.is_empty() && sample.ip > 0 {
         let is_kernel = is_kernel || sample.ip >= FIRST_KERNEL_ADDRESS;
         has_user = !is_kernel;
-        list.push(ChainAddress { address: sample.ip, is_kernel, is_return_address: false });
+        list.push(ChainAddress::walked(sample.ip, is_kernel, false));
     }
     // The leaf of a user stack that was copied to be unwound later.
     if let Some(address) = sample.user_ip.filter(|address| !has_user && *address > 0) {
-        list.push(ChainAddress { address, is_kernel: false, is_return_address: false });
+        list.push(ChainAddress::walked(address, false, false));
     }
 }
 
@@ -68,7 +77,7 @@ pub(super) fn frame(
     if at.is_kernel {
         return kernel.frame(profile, at.address, at.is_return_address);
     }
-    let key = (at.address, at.is_return_address);
+    let key = (at.address, at.is_return_address, at.found_by);
     if let Some(frame) = space.frames.get(&key) {
         return *frame;
     }
@@ -81,8 +90,11 @@ pub(super) fn frame(
         }
         None => (profile.tables.intern_module(Module::default()), at.address),
     };
-    let found_by = if at.is_return_address { FoundBy::FramePointer } else { FoundBy::Leaf };
-    let flags = FrameFlags { is_return_address: at.is_return_address, space: FrameSpace::User, found_by };
+    let flags = FrameFlags {
+        is_return_address: at.is_return_address,
+        space: FrameSpace::User,
+        found_by: at.found_by,
+    };
     let frame = profile.tables.intern_frame(Frame { module, address, flags });
     space.frames.insert(key, frame);
     frame

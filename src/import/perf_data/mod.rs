@@ -7,6 +7,7 @@
 mod attributes;
 mod blocks;
 mod bytes;
+mod copied_stacks;
 mod frames;
 mod header;
 mod kernel;
@@ -24,6 +25,7 @@ use super::source::ImportSource;
 use blocks::RecordBlocks;
 use header::PerfHeader;
 use kernel::PerfKernel;
+use module_files::MappedFiles;
 use reader::PerfReader;
 
 /// The import format.
@@ -50,7 +52,7 @@ impl Importer for PerfData {
         _options: &ImportOptions,
     ) -> Result<(), ImportError> {
         let file_bytes = source.file_bytes();
-        let kernel_list = source.kernel_list.take();
+        let (kernel_list, vdso) = (source.kernel_list.take(), source.vdso.take());
         let (stream, file) = source.into_parts();
         let mut blocks = RecordBlocks::new(stream);
         let header = PerfHeader::read(&mut blocks, file.zip(file_bytes))?;
@@ -58,7 +60,8 @@ impl Importer for PerfData {
             intake.note(note.clone());
         }
         blocks.limit(header.data_bytes);
-        let mut reader = PerfReader::new(intake, header, PerfKernel::new(kernel_list));
+        let mut reader =
+            PerfReader::new(intake, header, PerfKernel::new(kernel_list), MappedFiles::new(vdso));
         let mut is_cut = false;
         while let Some(record) = blocks.next_record(&mut is_cut)? {
             reader.record(record)?;

@@ -29,8 +29,8 @@ struct MappedFile {
     rows: FxHashMap<u32, ModuleId>,
 }
 
-/// Address of a mapping's start in the address space of its file.
-type OwnStart = Option<u64>;
+/// Of a mapping of a file: what its start is among the file's own addresses.
+pub(super) type OwnStart = Option<u64>;
 
 /// Identity of a mapped file: path, build ID, and device and inode if perf recorded them.
 type MappedFileKey = (Vec<u8>, Vec<u8>, Option<FileIdentity>);
@@ -44,15 +44,24 @@ pub(super) struct MappedFiles {
     starts: FxHashMap<(u32, u64, u64), OwnStart>,
     /// Files whose headers could not be read.
     pub(super) elsewhere: std::collections::BTreeSet<u32>,
+    /// The vDSO of the running kernel.
+    vdso: Option<Vec<u8>>,
 }
 
 impl MappedFiles {
-    /// The index of the file of a mapping.
+    /// No files yet; `vdso` is that of the running kernel.
+    pub(super) fn new(vdso: Option<Vec<u8>>) -> Self {
+        MappedFiles { vdso, ..MappedFiles::default() }
+    }
+
+    /// The number of the file of a mapping.
     pub(super) fn number(&mut self, record: &MmapRecord<'_>, known: &BTreeMap<Vec<u8>, Vec<u8>>) -> u32 {
         let of_header = || known.get(record.path).map_or(&[][..], Vec::as_slice);
         let build_id = if record.build_id.is_empty() { of_header() } else { record.build_id };
         let next = self.files.len() as u32;
-        let key = (record.path.to_vec(), build_id.to_vec(), record.identity);
+        // With a build ID it is one file, however often it was installed.
+        let identity = record.identity.filter(|_| build_id.is_empty());
+        let key = (record.path.to_vec(), build_id.to_vec(), identity);
         let number = *self.by_key.entry(key).or_insert(next);
         if number == next {
             let path = safe_text::from_bytes(record.path);
@@ -61,14 +70,34 @@ impl MappedFiles {
                 name: name.to_owned(),
                 kind: if kind == ModuleKind::KernelModule { ModuleKind::Elf } else { kind },
                 build_id: build_id.to_vec(),
-                identity: record.identity,
+                identity,
                 rows: FxHashMap::default(),
             });
         }
         number
     }
 
-    /// The module of an address of the process `pid` in `mapping`, and the module-relative address.
+    /// Whether a file is the library of a Java virtual machine.
+    pub(super) fn is_jvm(&self, file: u32) -> bool {
+        self.files[file as usize].name.ends_with("/libjvm.so")
+    }
+
+    /// What kind of object a file is.
+    pub(super) fn kind(&self, file: u32) -> ModuleKind {
+        self.files[file as usize].kind
+    }
+
+    /// The file with this number, if it is on this machine.
+    pub(super) fn open(&self, file: u32, limits: &ElfLimits) -> Option<ElfImage> {
+        let file = &self.files[file as usize];
+        if file.kind == ModuleKind::Vdso {
+            let elf = ElfImage::parse(self.vdso.clone()?, limits).ok()?;
+            return (elf.build_id()? == file.build_id).then_some(elf);
+        }
+        open(&file.name, &file.build_id, file.identity, limits)
+    }
+
+    /// The module of an address of the process `pid` in `mapping`, and the address there.
     pub(super) fn place(
         &mut self,
         tables: &mut Tables,
@@ -95,25 +124,30 @@ impl MappedFiles {
 
     fn address_in_file(&mut self, mapping: &PerfMapping, address: u64) -> u64 {
         let within = address - mapping.start;
-        let key = (mapping.file, mapping.file_offset, mapping.end - mapping.start);
-        let start = match self.starts.get(&key) {
-            Some(start) => *start,
-            None => {
-                let start = self.own_start(mapping);
-                self.starts.insert(key, start);
-                if start.is_none() {
-                    self.elsewhere.insert(mapping.file);
-                }
-                start
-            }
-        };
-        start.unwrap_or(mapping.file_offset).wrapping_add(within)
+        self.own_start(mapping).unwrap_or(mapping.file_offset).wrapping_add(within)
     }
 
-    /// The start of `mapping` in the address space of its file, according to the ELF headers.
-    fn own_start(&mut self, mapping: &PerfMapping) -> OwnStart {
+    /// What the start of `mapping` is among the addresses of its file, by the headers of that.
+    pub(super) fn own_start(&mut self, mapping: &PerfMapping) -> OwnStart {
+        if let Some(start) = self.known_start(mapping) {
+            return start;
+        }
+        let start = self.start_by_headers(mapping);
+        self.starts.insert(key_of(mapping), start);
+        if start.is_none() && self.kind(mapping.file) == ModuleKind::Elf {
+            self.elsewhere.insert(mapping.file);
+        }
+        start
+    }
+
+    /// The same as far as it is known already.
+    pub(super) fn known_start(&self, mapping: &PerfMapping) -> Option<OwnStart> {
+        self.starts.get(&key_of(mapping)).copied()
+    }
+
+    fn start_by_headers(&mut self, mapping: &PerfMapping) -> OwnStart {
+        let elf = self.open(mapping.file, &ElfLimits::default())?;
         let file = &mut self.files[mapping.file as usize];
-        let elf = open(&file.name, &file.build_id, file.identity)?;
         if file.build_id.is_empty() {
             file.build_id = elf.build_id().unwrap_or_default().to_vec();
         }
@@ -122,8 +156,12 @@ impl MappedFiles {
     }
 }
 
-/// Opens the file at `path`, if it is the one that was mapped.
-fn open(path: &str, build_id: &[u8], identity: Option<FileIdentity>) -> Option<ElfImage> {
+fn key_of(mapping: &PerfMapping) -> (u32, u64, u64) {
+    (mapping.file, mapping.file_offset, mapping.end - mapping.start)
+}
+
+/// The file at `path`, if it is the one that was mapped.
+fn open(path: &str, build_id: &[u8], identity: Option<FileIdentity>, limits: &ElfLimits) -> Option<ElfImage> {
     let is_same = |facts: &std::fs::Metadata| {
         let device = (rustix::fs::major(facts.dev()), rustix::fs::minor(facts.dev()), facts.ino());
         !build_id.is_empty() || (identity == Some(device) && facts.ino() != 0)
@@ -138,6 +176,6 @@ fn open(path: &str, build_id: &[u8], identity: Option<FileIdentity>) -> Option<E
     if !file.metadata().is_ok_and(|facts| facts.is_file() && is_same(&facts)) {
         return None;
     }
-    let elf = ElfImage::open_shared(&Arc::new(file), &ElfLimits::default()).ok()?;
+    let elf = ElfImage::open_shared(&Arc::new(file), limits).ok()?;
     (build_id.is_empty() || elf.build_id() == Some(build_id)).then_some(elf)
 }

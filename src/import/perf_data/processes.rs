@@ -3,7 +3,7 @@
 use super::record::MmapRecord;
 use crate::base::safe_text;
 use crate::import::intake::Intake;
-use crate::profile::{FrameId, StackId, TaskId};
+use crate::profile::{FoundBy, FrameId, StackId, TaskId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,8 +26,8 @@ pub(super) struct PerfMapping {
 pub(super) struct AddressSpace {
     /// Mappings by start. A child shares its parent's mappings until either changes.
     mappings: Rc<BTreeMap<u64, PerfMapping>>,
-    /// Frames by address; the flag is true for return addresses.
-    pub(super) frames: FxHashMap<(u64, bool), FrameId>,
+    /// Frames of addresses; the flag is that of return addresses.
+    pub(super) frames: FxHashMap<(u64, bool, FoundBy), FrameId>,
     pub(super) stacks: FxHashMap<Box<[u64]>, Option<StackId>>,
     /// Name of the process, and how often it has changed.
     comm: String,
@@ -39,6 +39,11 @@ impl AddressSpace {
     pub(super) fn mapping(&self, address: u64) -> Option<PerfMapping> {
         let (_, mapping) = self.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some(*mapping)
+    }
+
+    /// Files that it has mapped, by their numbers.
+    pub(super) fn files(&self) -> impl Iterator<Item = u32> {
+        self.mappings.values().map(|mapping| mapping.file)
     }
 
     fn forget(&mut self) {

@@ -3,13 +3,14 @@
 use super::attributes::PerfAttribute;
 use super::blocks::RawRecord;
 use super::bytes::{ByteCursor, u64_at, until_zero};
+use super::copied_stacks::CopiedStacks;
 use super::frames::{ChainAddress, addresses, frame};
 use super::header::PerfHeader;
 use super::kernel::{PERF_KERNEL, PerfKernel};
 use super::module_files::MappedFiles;
 use super::processes::PerfProcesses;
 use super::record::{SideRecord, is_wanted};
-use super::sample::PerfSample;
+use super::sample::{PerfSample, UserCopy};
 use super::sorter::{KeptSample, PendingRecord, RecordBatch, RecordSorter};
 use crate::base::safe_text;
 use crate::base::units::counted;
@@ -58,12 +59,17 @@ pub(super) struct PerfReader<'i, 'w> {
     chain: Vec<ChainAddress>,
     frames: Vec<FrameId>,
     bad_records: u64,
-    stack_copies: u64,
+    copies: CopiedStacks,
     untimed: u64,
 }
 
 impl<'i, 'w> PerfReader<'i, 'w> {
-    pub(super) fn new(intake: &'i mut Intake<'w>, header: PerfHeader, kernel: PerfKernel) -> Self {
+    pub(super) fn new(
+        intake: &'i mut Intake<'w>,
+        header: PerfHeader,
+        kernel: PerfKernel,
+        files: MappedFiles,
+    ) -> Self {
         let mut reader = PerfReader {
             intake,
             header,
@@ -72,7 +78,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             events: Vec::new(),
             sorter: RecordSorter::default(),
             processes: PerfProcesses::default(),
-            files: MappedFiles::default(),
+            files,
             kernel,
             unpacker: None,
             unpacked: Vec::new(),
@@ -81,7 +87,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             chain: Vec::new(),
             frames: Vec::new(),
             bad_records: 0,
-            stack_copies: 0,
+            copies: CopiedStacks::default(),
             untimed: 0,
         };
         reader.take_header();
@@ -263,16 +269,17 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             self.bad_records += 1;
             return;
         };
-        self.stack_copies += u64::from(sample.has_stack_copy);
         let kept = KeptSample::of(&sample, at, period, misc);
-        self.sorter.add_sample(sample.time_ns, kept, sample.chain.unwrap_or_default());
+        self.sorter.add_sample(sample.time_ns, kept, sample.chain.unwrap_or_default(), sample.copy);
     }
 
     /// Processes sorted records.
     fn take(&mut self, batch: RecordBatch) -> Result<(), ImportError> {
         for &(time_ns, _, record) in &batch.entries {
             match record {
-                PendingRecord::Sample(sample) => self.add_sample(time_ns, &sample, batch.chain(&sample))?,
+                PendingRecord::Sample(sample) => {
+                    self.add_sample(time_ns, &sample, batch.chain(&sample), batch.copy(&sample))?;
+                }
                 PendingRecord::Other { kind, misc, body } => self.other(kind, misc, batch.body(body)),
             }
         }
@@ -327,10 +334,16 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         event
     }
 
-    fn add_sample(&mut self, time_ns: u64, sample: &KeptSample, chain: &[u64]) -> Result<(), ImportError> {
+    fn add_sample(
+        &mut self,
+        time_ns: u64,
+        sample: &KeptSample,
+        chain: &[u64],
+        copy: Option<UserCopy<'_>>,
+    ) -> Result<(), ImportError> {
         let event = self.event(sample.attribute as usize);
         let task = self.processes.task(self.intake, sample.pid, sample.tid);
-        let stack = self.stack(sample, chain);
+        let stack = self.stack(sample, chain, copy);
         self.untimed += u64::from(!sample.is_timed);
         let seen = Observation {
             time_ns: sample.is_timed.then_some(time_ns),
@@ -344,16 +357,20 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         self.intake.push(event, &seen)
     }
 
-    fn stack(&mut self, sample: &KeptSample, chain: &[u64]) -> Option<StackId> {
-        // A sample without a callchain is identified by its address.
+    fn stack(&mut self, sample: &KeptSample, chain: &[u64], copy: Option<UserCopy<'_>>) -> Option<StackId> {
+        // What has no chain is known by its address.
         let alone = [sample.ip, u64::from(sample.mode)];
         let key = if chain.is_empty() { &alone[..] } else { chain };
         let space = self.processes.space(sample.pid);
-        let is_whole = sample.user_ip.is_none();
+        let is_whole = sample.user_ip.is_none() && copy.is_none();
         if let Some(stack) = space.stacks.get(key).filter(|_| is_whole) {
             return *stack;
         }
         addresses(sample, chain, &mut self.chain);
+        if let Some(copy) = copy {
+            let architecture = &self.header.architecture;
+            self.copies.unwind(copy, architecture, space, &mut self.files, &mut self.chain);
+        }
         self.frames.clear();
         for at in self.chain.iter().rev() {
             let profile = &mut self.intake.profile;
@@ -383,12 +400,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
         }
         intake.profile.meta.start_mono_ns = intake.first_ns().unwrap_or(0);
         intake.note("the length is the time from the first sample to the last");
-        if self.stack_copies > 0 {
-            let stacks = counted(self.stack_copies, "user stack");
-            intake.note(format!(
-                "{stacks} copied to be unwound later (--call-graph dwarf), which is not done: only the innermost function is known"
-            ));
-        }
+        self.copies.notes().into_iter().for_each(|note| intake.note(note));
         if self.untimed > 0 {
             intake.note("samples have no times");
         }

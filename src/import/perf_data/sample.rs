@@ -17,14 +17,34 @@ pub(super) struct PerfSample<'a> {
     pub(super) chain: Option<&'a [u8]>,
     /// User instruction pointer, if user registers were recorded.
     pub(super) user_ip: Option<u64>,
-    /// Whether the user stack was copied, to be unwound later.
-    pub(super) has_stack_copy: bool,
+    /// Registers and stack of user code, to be unwound later.
+    pub(super) copy: Option<UserCopy<'a>>,
 }
 
-/// Index of the instruction pointer among perf's registers on the architecture of the file.
-fn ip_register(architecture: &str) -> u32 {
-    if architecture.starts_with("aarch64") { 32 } else { 8 }
+/// Registers and a copy of the stack of user code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UserCopy<'a> {
+    /// Which of perf's registers there are.
+    pub(super) register_mask: u64,
+    /// Their values, eight bytes each.
+    pub(super) registers: &'a [u8],
+    /// The stack from the stack pointer on.
+    pub(super) stack: &'a [u8],
+    /// As much was copied as was asked for.
+    pub(super) is_whole: bool,
 }
+
+/// perf's number of the instruction pointer among the registers of x86-64, and of arm64.
+pub(super) const X86_64_IP: u32 = 8;
+pub(super) const AARCH64_PC: u32 = 32;
+
+/// The same in files of this architecture, as uname calls it.
+fn ip_register(architecture: &str) -> u32 {
+    if architecture.starts_with("aarch64") { AARCH64_PC } else { X86_64_IP }
+}
+
+/// Registers are those of 64-bit code (`PERF_SAMPLE_REGS_ABI_64`).
+const REGISTERS_OF_64_BITS: u64 = 2;
 
 impl<'a> PerfSample<'a> {
     /// Parses the sample in `body`; `None` if it is cut or damaged.
@@ -68,7 +88,7 @@ impl<'a> PerfSample<'a> {
     }
 
     /// Parses the fields after the callchain that are used.
-    fn after_chain(&mut self, cursor: &mut ByteCursor<'_>, attribute: &PerfAttribute, ip: u32) -> Option<()> {
+    fn after_chain(&mut self, cursor: &mut ByteCursor<'a>, attribute: &PerfAttribute, ip: u32) -> Option<()> {
         if !attribute.has(bindings::PERF_SAMPLE_REGS_USER) {
             return Some(());
         }
@@ -82,16 +102,35 @@ impl<'a> PerfSample<'a> {
                 cursor.u64()?;
             }
             cursor.words(count.checked_mul(3)?)?;
+            if attribute.branch_sample_type & u64::from(bindings::PERF_SAMPLE_BRANCH_COUNTERS) != 0 {
+                cursor.words(count)?;
+            }
         }
-        if cursor.u64()? != 0 {
-            let registers = cursor.words(attribute.user_registers.count_ones().into())?;
+        let abi = cursor.u64()?;
+        let mut registers = &[][..];
+        if abi != 0 {
+            registers = cursor.words(attribute.user_registers.count_ones().into())?;
             if attribute.user_registers >> ip & 1 != 0 {
                 let before = (attribute.user_registers & ((1u64 << ip) - 1)).count_ones() as usize;
                 self.user_ip = super::bytes::u64_at(registers, before * 8);
             }
         }
         if attribute.has(bindings::PERF_SAMPLE_STACK_USER) {
-            self.has_stack_copy = cursor.u64()? > 0;
+            let size = usize::try_from(cursor.u64()?).ok()?;
+            if size > 0 {
+                let (copied, filled) = (cursor.take(size)?, cursor.u64()?);
+                let filled = size.min(usize::try_from(filled).unwrap_or(size));
+                let is_whole = filled == size;
+                self.copy = Some(match abi {
+                    REGISTERS_OF_64_BITS => UserCopy {
+                        register_mask: attribute.user_registers,
+                        registers,
+                        stack: &copied[..filled],
+                        is_whole,
+                    },
+                    _ => UserCopy { register_mask: 0, registers: &[], stack: &[], is_whole },
+                });
+            }
         }
         Some(())
     }

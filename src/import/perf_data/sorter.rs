@@ -4,9 +4,13 @@
 //! still to come can be older than the latest one of the round before.
 
 use super::record::MISC_MODE;
+use super::sample::UserCopy;
 
 /// Most bytes that are kept before some records are passed on, which happens in a file without rounds.
 const MAX_PENDING_BYTES: usize = 64 << 20;
+/// Bytes of copied stacks that may be pending: more than two rounds of a large machine have, since records that are passed on
+/// too early are out of order.
+const MAX_COPIED_BYTES: usize = 512 << 20;
 
 /// The part of a sample that is kept.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +25,19 @@ pub(super) struct KeptSample {
     pub(super) period: u64,
     pub(super) ip: u64,
     pub(super) user_ip: Option<u64>,
-    /// Range of its addresses in the batch.
+    /// Range of the addresses.
     chain: (usize, usize),
+    copy: Option<KeptCopy>,
+}
+
+/// Where the copied registers and stack of a sample are.
+#[derive(Debug, Clone, Copy)]
+struct KeptCopy {
+    /// As in [`UserCopy`].
+    register_mask: u64,
+    /// As in [`UserCopy`].
+    is_whole: bool,
+    range: (usize, usize),
 }
 
 /// A record that is waiting to be sorted.
@@ -39,12 +54,22 @@ pub(super) struct RecordBatch {
     pub(super) entries: Vec<(u64, u64, PendingRecord)>,
     words: Vec<u64>,
     bytes: Vec<u8>,
+    /// Registers and stacks.
+    copies: Vec<u8>,
 }
 
 impl RecordBatch {
     /// The callchain of a sample.
     pub(super) fn chain(&self, sample: &KeptSample) -> &[u64] {
         &self.words[sample.chain.0..sample.chain.1]
+    }
+
+    /// Registers and stack of a sample, where they were copied.
+    pub(super) fn copy(&self, sample: &KeptSample) -> Option<UserCopy<'_>> {
+        let KeptCopy { register_mask, is_whole, range } = sample.copy?;
+        let bytes = &self.copies[range.0..range.1];
+        let (registers, stack) = bytes.split_at_checked(8 * register_mask.count_ones() as usize)?;
+        Some(UserCopy { register_mask, registers, stack, is_whole })
     }
 
     /// The bytes of another record.
@@ -57,10 +82,23 @@ impl RecordBatch {
         self.entries.len() * entry + self.words.len() * 8 + self.bytes.len()
     }
 
-    fn add_sample(&mut self, time: u64, order: u64, sample: KeptSample, chain: impl Iterator<Item = u64>) {
+    fn add_sample(
+        &mut self,
+        (time, order): (u64, u64),
+        sample: KeptSample,
+        chain: impl Iterator<Item = u64>,
+        copy: Option<UserCopy<'_>>,
+    ) {
         let start = self.words.len();
         self.words.extend(chain);
-        let sample = KeptSample { chain: (start, self.words.len()), ..sample };
+        let copy = copy.map(|copy| {
+            let from = self.copies.len();
+            self.copies.extend_from_slice(copy.registers);
+            self.copies.extend_from_slice(copy.stack);
+            let range = (from, self.copies.len());
+            KeptCopy { register_mask: copy.register_mask, is_whole: copy.is_whole, range }
+        });
+        let sample = KeptSample { chain: (start, self.words.len()), copy, ..sample };
         self.entries.push((time, order, PendingRecord::Sample(sample)));
     }
 
@@ -75,6 +113,7 @@ impl RecordBatch {
         self.entries.clear();
         self.words.clear();
         self.bytes.clear();
+        self.copies.clear();
     }
 }
 
@@ -91,12 +130,18 @@ pub(super) struct RecordSorter {
 }
 
 impl RecordSorter {
-    /// Adds a sample with its callchain.
-    pub(super) fn add_sample(&mut self, time: Option<u64>, mut sample: KeptSample, chain: &[u8]) {
+    /// Adds a sample with the addresses of its stack.
+    pub(super) fn add_sample(
+        &mut self,
+        time: Option<u64>,
+        mut sample: KeptSample,
+        chain: &[u8],
+        copy: Option<UserCopy<'_>>,
+    ) {
         let time = self.noted(time);
         sample.mode &= MISC_MODE;
         let words = chain.chunks_exact(8).filter_map(|word| super::bytes::u64_at(word, 0));
-        self.pending.add_sample(time, self.order, sample, words);
+        self.pending.add_sample((time, self.order), sample, words, copy);
     }
 
     /// Adds another record. Without a time it sorts before everything else.
@@ -114,7 +159,7 @@ impl RecordSorter {
 
     /// Whether so much is pending that some has to be passed on.
     pub(super) fn is_full(&self) -> bool {
-        self.pending.held_bytes() > MAX_PENDING_BYTES
+        self.pending.held_bytes() > MAX_PENDING_BYTES || self.pending.copies.len() > MAX_COPIED_BYTES
     }
 
     /// Ends a round; returns the records that nothing can precede any more.
@@ -147,7 +192,8 @@ impl RecordSorter {
         for &(time, order, record) in &batch.entries[due..] {
             match record {
                 PendingRecord::Sample(sample) => {
-                    rest.add_sample(time, order, sample, batch.chain(&sample).iter().copied());
+                    let chain = batch.chain(&sample).iter().copied();
+                    rest.add_sample((time, order), sample, chain, batch.copy(&sample));
                 }
                 PendingRecord::Other { kind, misc, body } => {
                     rest.add_other(time, order, kind, misc, batch.body(body));
@@ -185,6 +231,7 @@ impl KeptSample {
             ip: sample.ip,
             user_ip: sample.user_ip,
             chain: (0, 0),
+            copy: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Files of all formats, truncated at every length and with every bit flipped, are either imported in part or refused.
 
-use super::perf_file::{file, import_file, piped, records};
+use super::perf_file::{file, import_file, piped, records, with_copies};
 use super::*;
 use crate::report::pprof_messages::{
     PprofFunction, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
@@ -51,6 +51,7 @@ fn files() -> Vec<(&'static str, Vec<u8>, ImportOf)> {
         ("pprof", pprof(), of_bytes),
         ("perf.data", file(&records()), import_file),
         ("perf.data through a pipe", piped(&records()), of_bytes),
+        ("perf.data with copied stacks", with_copies(40), of_bytes),
     ]
 }
 

@@ -41,10 +41,27 @@ fn sample(time: u64, chain: &[u64]) -> Vec<u8> {
     record(9, 2, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
+/// Thread, time and CPU at the end of records other than samples.
+fn id(time: u64) -> Vec<u8> {
+    [halves([10, 11]), words(&[time]), halves([1, 0])].concat()
+}
+
 /// The records of a process with two threads; the last samples are out of order.
 pub(super) fn records() -> Vec<u8> {
-    // Thread, time and CPU at the end of records other than samples.
-    let id = |time| [halves([10, 11]), words(&[time]), halves([1, 0])].concat();
+    [
+        records_without_samples(),
+        sample(10_000, &[u64::MAX - 127, 0xffff_8010, u64::MAX - 511, 0x5010, 0x5020]),
+        record(68, 0, &[]),
+        sample(30_000, &[u64::MAX - 511, 0x5010, 0x5020]),
+        sample(20_000, &[u64::MAX - 511, 0x9999]),
+        record(2, 0, &[&words(&[0, 5]), &id(40_000)]),
+        record(68, 0, &[]),
+    ]
+    .concat()
+}
+
+/// What was mapped, started and named.
+fn records_without_samples() -> Vec<u8> {
     let text = |text: &str| {
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
@@ -78,22 +95,58 @@ pub(super) fn records() -> Vec<u8> {
         ),
         record(7, 0, &[&halves([10, 10]), &halves([11, 10]), &words(&[3]), &id(3)]),
         record(3, 0, &[&halves([10, 11]), &text("worker"), &id(4)]),
-        sample(10_000, &[u64::MAX - 127, 0xffff_8010, u64::MAX - 511, 0x5010, 0x5020]),
-        record(68, 0, &[]),
-        sample(30_000, &[u64::MAX - 511, 0x5010, 0x5020]),
-        sample(20_000, &[u64::MAX - 511, 0x9999]),
-        record(2, 0, &[&words(&[0, 5]), &id(40_000)]),
-        record(68, 0, &[]),
     ]
     .concat()
 }
 
 fn attribute() -> Vec<u8> {
+    attribute_of(SAMPLE_TYPE, 0)
+}
+
+/// An attribute whose samples have `sample_type`, and these registers of user code.
+fn attribute_of(sample_type: u64, user_registers: u64) -> Vec<u8> {
     let mut bytes = halves([1, 112]);
-    // A CPU clock event every 250 µs, with thread and time in all records.
-    bytes.extend(words(&[0, 250_000, SAMPLE_TYPE, 0, 1 << 18, 0, 0]));
+    // The CPU clock, every 250 us, with thread and time in all records.
+    bytes.extend(words(&[0, 250_000, sample_type, 0, 1 << 18, 0, 0, 0, 0, user_registers]));
     bytes.resize(112, 0);
     bytes
+}
+
+/// perf's registers of x86-64.
+const REGISTERS: u64 = 0xff_0fff;
+
+/// What perf writes to a pipe: samples with a copy of the stack, of which `filled` bytes are there.
+pub(super) fn with_copies(filled: u64) -> Vec<u8> {
+    let mut registers = vec![0; REGISTERS.count_ones() as usize];
+    // The stack pointer, and the instruction pointer.
+    (registers[7], registers[8]) = (0x7fff_0000, 0x5010);
+    let copied = |time: u64| {
+        let parts = [
+            words(&[0x5010]),
+            halves([10, 11]),
+            words(&[time]),
+            halves([1, 0]),
+            words(&[250_000]),
+            words(&[0]),
+            words(&[2]),
+            words(&registers),
+            words(&[64]),
+            vec![0; 64],
+            words(&[filled]),
+        ];
+        record(9, 2, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    };
+    let attribute = attribute_of(SAMPLE_TYPE | 1 << 12 | 1 << 13, REGISTERS);
+    [
+        b"PERFILE2".to_vec(),
+        words(&[16]),
+        record(64, 0, &[&attribute]),
+        records_without_samples(),
+        copied(10_000),
+        copied(20_000),
+        record(68, 0, &[]),
+    ]
+    .concat()
 }
 
 /// A complete file with these records.
@@ -170,6 +223,24 @@ fn a_file_has_threads_mappings_and_samples_in_order() {
 fn what_came_through_a_pipe_is_the_same() {
     let (profile, _) = import_bytes(&piped(&records()), &ImportOptions::default()).expect("imports");
     check(&profile);
+}
+
+#[test]
+fn of_a_copied_stack_whose_code_is_elsewhere_the_leaf_is_known() {
+    for filled in [0, 40, 64, u64::MAX] {
+        let (profile, imported) =
+            import_bytes(&with_copies(filled), &ImportOptions::default()).expect("imports");
+        let on_cpu = &profile.events[0];
+        assert_eq!(on_cpu.len(), 2, "{filled} bytes filled");
+        let stack = on_cpu.sample(0).stack.expect("it has one");
+        let addresses: Vec<u64> =
+            profile.tables.stack_frames(stack).map(|frame| profile.tables.frame(frame).address).collect();
+        assert_eq!(addresses, [0x2010]);
+        let note = imported.notes.iter().find(|note| note.contains("unwound from copies"));
+        let wanted =
+            "2 user stacks unwound from copies (--call-graph dwarf); 2 cut: code is not on this machine";
+        assert_eq!(note.map(String::as_str), Some(wanted), "{:?}", imported.notes);
+    }
 }
 
 #[test]

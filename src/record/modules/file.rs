@@ -226,7 +226,7 @@ pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> R
 }
 
 /// The bytes of the vDSO that the kernel gave to this process.
-pub(super) fn read_own_vdso() -> Option<Vec<u8>> {
+pub(crate) fn read_own_vdso() -> Option<Vec<u8>> {
     let mappings = proc_fs::code_mappings(std::process::id()).ok()?;
     let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end - vdso.start).ok().filter(|&len| len <= 1 << 20)?;
