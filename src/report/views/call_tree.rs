@@ -6,7 +6,8 @@
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Labels, Step};
 use crate::report::query::selection::Selection;
-use rustc_hash::FxHashMap;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -81,6 +82,9 @@ pub struct CallTree {
     total: Amount,
 }
 
+/// Trees of threads with fewer groups of samples are built by one thread.
+const LEAST_PARALLEL: usize = 4_096;
+
 impl CallTree {
     /// The tree of all samples of `selection`, with its threads as roots if the selection asks for that.
     pub(crate) fn new(selection: &Selection<'_>, direction: Direction) -> Self {
@@ -97,26 +101,23 @@ impl CallTree {
 
     /// The same with `threads` as roots: a step per task (see [`Selection::thread_steps`]).
     pub(crate) fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
-        let mut tree = TreeBuilder::default();
-        let mut parts: Vec<(Step, Amount)> = Vec::new();
-        selection.for_each_path(|path, groups| {
-            parts.clear();
-            for group in groups {
-                let Some(thread) = threads.get(group.task.index()) else { continue };
-                match parts.iter_mut().find(|(step, _)| step.label == thread.label) {
-                    Some((_, amount)) => amount.add(group.amount),
-                    None => parts.push((*thread, group.amount)),
-                }
+        // Threads that are the roots share no node: their trees are built at the same time.
+        // Each walks all paths, which is worth it where there are many.
+        let roots: FxHashSet<LabelId> = threads.iter().map(|thread| thread.label).collect();
+        let parts = match direction {
+            Direction::TopDown if selection.groups().len() >= LEAST_PARALLEL => {
+                rayon::current_num_threads().clamp(1, roots.len().max(1))
             }
-            for (thread, amount) in &parts {
-                let steps = std::iter::once(*thread).chain(path.iter().copied());
-                match direction {
-                    Direction::TopDown => tree.add(steps, *amount),
-                    Direction::BottomUp => tree.add(steps.rev(), *amount),
-                }
-            }
-        });
-        tree.finish(&selection.labels)
+            Direction::TopDown | Direction::BottomUp => 1,
+        };
+        let builders: Vec<TreeBuilder> = (0..parts)
+            .into_par_iter()
+            .map(|part| {
+                let is_in_part = |thread: &Step| thread.label.index() % parts == part;
+                TreeBuilder::of_threads(selection, direction, threads, is_in_part)
+            })
+            .collect();
+        TreeBuilder::join(builders).finish(&selection.labels)
     }
 
     /// The node `id`, which must come from this tree.
@@ -212,7 +213,50 @@ pub(crate) struct TreeBuilder {
 }
 
 impl TreeBuilder {
-    /// Adds a path, beginning at the root of the tree.
+    /// The paths of the threads that `is_wanted` accepts, with a step for the thread in front.
+    fn of_threads(
+        selection: &Selection<'_>,
+        direction: Direction,
+        threads: &[Step],
+        is_wanted: impl Fn(&Step) -> bool,
+    ) -> Self {
+        let mut tree = TreeBuilder::default();
+        let mut parts: Vec<(Step, Amount)> = Vec::new();
+        selection.for_each_path(|path, groups| {
+            parts.clear();
+            for group in groups {
+                let thread = threads.get(group.task.index()).filter(|thread| is_wanted(thread));
+                let Some(thread) = thread else { continue };
+                match parts.iter_mut().find(|(step, _)| step.label == thread.label) {
+                    Some((_, amount)) => amount.add(group.amount),
+                    None => parts.push((*thread, group.amount)),
+                }
+            }
+            for (thread, amount) in &parts {
+                let steps = std::iter::once(*thread).chain(path.iter().copied());
+                match direction {
+                    Direction::TopDown => tree.add(steps, *amount),
+                    Direction::BottomUp => tree.add(steps.rev(), *amount),
+                }
+            }
+        });
+        tree
+    }
+
+    /// The nodes of all `builders`, which have no root in common. No path can be added any more.
+    fn join(builders: Vec<TreeBuilder>) -> Self {
+        let mut joined = TreeBuilder::default();
+        for builder in builders {
+            let before = joined.nodes.len() as u32;
+            joined.total.add(builder.total);
+            let moved = |id: NodeId| NodeId(id.0 + before);
+            let nodes = builder.nodes.into_iter().map(|node| Node { parent: node.parent.map(moved), ..node });
+            joined.nodes.extend(nodes);
+        }
+        joined
+    }
+
+    /// Adds a path, from the root of the tree on.
     pub(crate) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
         let mut steps = steps.peekable();
         let Some(root) = steps.peek().map(|step| (step.label, step.is_inlined)) else { return };
