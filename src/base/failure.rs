@@ -9,7 +9,7 @@ pub(crate) mod status {
     pub(crate) const OK: u8 = 0;
     /// Something failed.
     pub(crate) const FAILED: u8 = 1;
-    /// The command line makes no sense.
+    /// The command line is not valid.
     pub(crate) const USAGE: u8 = 2;
     /// No sample matched.
     pub(crate) const NO_MATCH: u8 = 3;
@@ -46,7 +46,7 @@ impl Failure {
         Failure { status, message: message.into(), hints: Vec::new() }
     }
 
-    /// A command line that makes no sense.
+    /// A command line that is not valid.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure::new(status::USAGE, message)
     }

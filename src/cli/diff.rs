@@ -90,7 +90,7 @@ impl ComparisonArgs {
             _ => DiffFormat::Text,
         };
         if self.single_run_ok && self.fail_on.is_empty() {
-            return Err(Failure::usage("--single-run-ok is about --fail-on, which is not given")
+            return Err(Failure::usage("--single-run-ok only has a meaning with --fail-on")
                 .hint("for example:  --fail-on 'total>+5%' --single-run-ok"));
         }
         Ok(DiffOptions {

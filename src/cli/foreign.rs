@@ -27,7 +27,7 @@ const fn word(
 const PERF_COMMANDS: [Foreign; 10] = [
     word(
         &["script"],
-        "samples one by one are an export",
+        "prof exports the samples one by one",
         &["prof export -o samples.txt --format perf-script", "merged stacks:  prof export -o out.folded"],
     ),
     word(
@@ -35,37 +35,37 @@ const PERF_COMMANDS: [Foreign; 10] = [
         "prof samples events, each of them with -c 1, and its report adds them up",
         &["prof record -e page-faults -c 1 CMD, then prof report -e page-faults"],
     ),
-    word(&["list"], "the events are in the help of record", &["prof help record"]),
+    word(&["list"], "the help of record lists the events", &["prof help record"]),
     word(
         &["archive", "buildid-cache", "buildid-list", "inject"],
-        "a recording holds its names, and can be read on any machine",
+        "a recording contains its names and can be read on any machine",
         &["names that it lacks:  prof symbolize FILE", "its modules:  prof info"],
     ),
     word(
         &["sched"],
-        "waits for a CPU are recorded with all others",
+        "time spent waiting for a CPU is recorded by default",
         &["by thread:  prof report --threads", "by place:  prof report --off-cpu"],
     ),
     word(
         &["lock", "kwork"],
-        "waits for locks are recorded with all others, with who ended them",
+        "time spent waiting for locks is recorded by default, with the thread that ended each wait",
         &["prof report --off-cpu"],
     ),
     word(
         &["mem", "c2c"],
-        "addresses of data are not sampled",
+        "prof does not sample data addresses",
         &["where caches are missed:  prof record -e cache-misses CMD"],
     ),
-    word(&["trace"], "system calls that wait are waits", &["prof report --off-cpu"]),
-    word(&["probe", "ftrace"], "there are no probes in this version", &["the events:  prof help record"]),
-    word(&["timechart"], "time is a view of the terminal", &["prof tui, then 4"]),
+    word(&["trace"], "prof shows where system calls block, not each call", &["prof report --off-cpu"]),
+    word(&["probe", "ftrace"], "this version has no probes", &["the events:  prof help record"]),
+    word(&["timechart"], "the timeline is a view of prof tui", &["prof tui, then 4"]),
 ];
 
 /// Options of perf report, and of perf script and annotate where they mean the same.
 const PERF_REPORT: [Foreign; 17] = [
     word(
         &["-g", "--call-graph", "-G", "--inverted", "--max-stack"],
-        "call graphs are views",
+        "prof has views for call graphs",
         &[
             "callers above what they call:  prof report --tree",
             "functions above their callers:  prof report --bottom-up",
@@ -101,15 +101,15 @@ const PERF_REPORT: [Foreign; 17] = [
         "rows are chosen by --by, their order by --sort",
         &["--by function|line|address|module|thread|process", "--sort self|total|count"],
     ),
-    word(&["--header", "--header-only", "-I"], "facts of the recording are a command", &["prof info"]),
+    word(&["--header", "--header-only", "-I"], "prof info describes the recording", &["prof info"]),
     word(
         &["-k", "--vmlinux", "--kallsyms", "-m", "--modules", "--symfs"],
-        "names of the kernel are saved with the recording",
+        "kernel names are saved in the recording",
         &["names that it lacks:  prof symbolize FILE"],
     ),
     word(
         &["-T"],
-        "threads are a view",
+        "prof has a view for threads",
         &["prof report --threads", "each for itself:  prof report --threads each"],
     ),
     word(
@@ -117,15 +117,15 @@ const PERF_REPORT: [Foreign; 17] = [
         "what is in a recording is shown by prof info",
         &["prof info", "prof report --threads"],
     ),
-    word(&["--tui", "--gtk"], "screens are a command", &["prof tui"]),
+    word(&["--tui", "--gtk"], "prof tui is the interactive view", &["prof tui"]),
     word(
         &["--percentage"],
-        "percentages are of all; of what the filters leave with --relative",
+        "percentages are of the whole recording; with --relative, of what the filters keep",
         &["--relative"],
     ),
     word(
         &["-D", "--dump-raw-trace"],
-        "samples one by one are an export",
+        "prof exports the samples one by one",
         &["prof export -o samples.txt --format perf-script"],
     ),
     word(
@@ -148,10 +148,14 @@ const PERF_RECORD: [Foreign; 11] = [
         "a rate that the kernel does not allow is lowered, and the recording says so",
         &["leave it out; the highest rate:  -F max"],
     ),
-    word(&["-m", "--mmap-pages"], "buffers are sized by prof, and what is lost is said", &["leave it out"]),
+    word(
+        &["-m", "--mmap-pages"],
+        "prof sizes its buffers itself and reports lost samples",
+        &["leave it out"],
+    ),
     word(
         &["-b", "--branch-any", "-j", "--branch-filter"],
-        "branches are not sampled; stacks need no help of the processor",
+        "prof does not sample branches; its stacks do not need them",
         &["leave it out"],
     ),
     word(
@@ -160,7 +164,11 @@ const PERF_RECORD: [Foreign; 11] = [
         &["without child processes:  --no-children", "threads:  prof report --threads each"],
     ),
     word(&["--all-user"], "that is --user-only", &["--user-only"]),
-    word(&["--all-kernel"], "the kernel alone is a matter of the report", &["prof report --kernel"]),
+    word(
+        &["--all-kernel"],
+        "prof records both, and the report can show the kernel alone",
+        &["prof report --kernel"],
+    ),
     word(&["-C", "--cpu"], "all CPUs are recorded, and the report chooses", &["prof report --cpu {}"]),
     word(&["-u", "--uid"], "processes are chosen by -p, --name or -a", &["-p \"$(pgrep -d, -u {})\""]),
     word(&["--off-cpu"], "waits are recorded with -e off, and by default", &["-e cpu,off"]),
@@ -191,21 +199,25 @@ const PERF_RECORD: [Foreign; 11] = [
 /// What pprof shows a profile as.
 const PPROF: [Foreign; 9] = [
     word(&["top", "text", "topN"], "that is the report", &["prof report"]),
-    word(&["list", "disasm", "weblist"], "source and machine code are a command", &["prof annotate '{}'"]),
+    word(
+        &["list", "disasm", "weblist"],
+        "prof annotate shows source and machine code",
+        &["prof annotate '{}'"],
+    ),
     word(
         &["http", "web", "gv"],
-        "screens are in the terminal, and a graph for the browser is an export",
+        "prof tui is the interactive view; for a browser, export a flame graph",
         &["prof tui", "prof export -o flame.svg"],
     ),
-    word(&["svg", "png", "pdf", "gif", "ps", "dot"], "pictures are an export", &["prof export -o flame.svg"]),
+    word(&["svg", "png", "pdf", "gif", "ps", "dot"], "prof exports pictures", &["prof export -o flame.svg"]),
     word(
         &["tree"],
         "that is the report's --tree",
         &["prof report --tree", "callers and callees:  prof report --peek REGEX"],
     ),
-    word(&["traces", "raw"], "stacks are an export", &["prof export -o out.folded"]),
-    word(&["proto"], "that is an export", &["prof export -o out.pb.gz --format pprof"]),
-    word(&["base", "diff_base"], "comparing is a command", &["prof diff BASE NEW"]),
+    word(&["traces", "raw"], "prof exports stacks", &["prof export -o out.folded"]),
+    word(&["proto"], "prof exports this format", &["prof export -o out.pb.gz --format pprof"]),
+    word(&["base", "diff_base"], "prof diff compares recordings", &["prof diff BASE NEW"]),
     word(&["cum"], "the order is chosen by --sort", &["prof report --sort total"]),
 ];
 
@@ -374,14 +386,14 @@ mod tests {
     #[test]
     fn other_words_of_perf_and_pprof_are_answered_with_those_of_prof() {
         for (line, answer) in [
-            ("prof report -g", "call graphs are views"),
+            ("prof report -g", "prof has views for call graphs"),
             ("prof report --dso libc", "--module"),
             ("prof report --comm=x", "--thread"),
             ("prof report --symbol-filter=foo", "--focus"),
             ("prof report -F overhead", "columns"),
-            ("prof report --header", "command"),
-            ("prof report -k vmlinux", "saved with the recording"),
-            ("prof report -T", "threads are a view"),
+            ("prof report --header", "prof info"),
+            ("prof report -k vmlinux", "saved in the recording"),
+            ("prof report -T", "prof has a view for threads"),
             ("prof report --sort comm,dso,symbol", "--by"),
             ("prof report -top", "that is the report"),
             ("prof report --by label", "no labels"),
@@ -389,10 +401,10 @@ mod tests {
             ("prof stat", "-c 1"),
             ("prof list", "help of record"),
             ("prof archive", "any machine"),
-            ("prof sched", "waits for a CPU"),
-            ("prof mem", "not sampled"),
+            ("prof sched", "waiting for a CPU"),
+            ("prof mem", "does not sample"),
             ("prof -top", "that is the report"),
-            ("prof -list=foo", "command"),
+            ("prof -list=foo", "prof annotate"),
             ("prof -http=:8080", "export"),
             ("prof --web", "export"),
             ("prof record --strict-freq true", "lowered"),
