@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
 # See README.md for the two, CONTRIBUTING.md for the rest.
 
-.PHONY: all build demo test test-kernels oracle fuzz bench bench-gate check fmt man notices install clean
+.PHONY: all build demo screenshots test test-kernels oracle fuzz bench bench-gate check fmt man notices install clean
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -16,6 +16,11 @@ build:
 demo:
 	@scripts/setup.sh demo
 	@scripts/demo.sh
+
+# The pictures of README.md and docs/tui.md, from the program as it is; needs root.
+screenshots: build
+	@scripts/setup.sh test
+	@scripts/screenshots.sh
 
 test:
 	@scripts/setup.sh build test
