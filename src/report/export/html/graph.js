@@ -1,8 +1,8 @@
-// The flame graph, on a canvas as large as its visible part.
+// The flame graph, on a canvas as large as what can be seen of it.
 
 const ROW = 19, FONT = "12px system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
 
-// A tree on the screen, with the part of it that fills the width. One that is `turned` grows upwards.
+// A tree on the screen: which part of it fills the width. `turned` grows upwards.
 class Layer {
 	constructor(boxes, turned, first_row) {
 		Object.assign(this, { boxes, turned, first_row, zoom: 0, from: 0, to: boxes.total[0] || 1 });
@@ -20,7 +20,7 @@ class Layer {
 	depth(row) {
 		return this.turned ? this.first_row - row : row - this.first_row;
 	}
-	// Whether box `i` is an ancestor of the zoomed box.
+	// Whether the zoomed box stands on it.
 	is_above_zoom(i) {
 		const { boxes, zoom } = this;
 		return boxes.depth[i] < boxes.depth[zoom] && boxes.x[i] <= boxes.x[zoom] && boxes.x[i] + boxes.total[i] >= boxes.x[zoom] + boxes.total[zoom];
@@ -41,7 +41,7 @@ class Layer {
 		}
 		return low;
 	}
-	// The heaviest visible child of a box.
+	// The heaviest box on another, of those that can be seen.
 	heaviest(i) {
 		const { x, total, up } = this.boxes;
 		let best = -1;
@@ -75,7 +75,7 @@ class Graph {
 		this.selected = this.hovered = null;
 		this.tall.style.height = this.rows * ROW + "px";
 	}
-	// Scrolls the rows of the zoomed box, or of the root, into view.
+	// Brings the rows of the zoomed box, or the root, to where they can be seen.
 	settle() {
 		const layer = this.layers[this.layers.length - 1];
 		if (!layer) return;
@@ -92,7 +92,7 @@ class Graph {
 		this.canvas.style.width = width + "px";
 		this.canvas.style.height = height + "px";
 	}
-	// Pixels between the pane's top and the first row: a flame graph lower than its pane is at the bottom of it.
+	// Pixels between the pane's top and the first row: a flame that is lower than its pane stands on its foot.
 	offset() {
 		const room = this.height - this.rows * ROW;
 		return room > 0 && this.layers.length === 1 && this.layers[0].turned ? room : 0;
@@ -127,7 +127,7 @@ class Graph {
 		const { boxes } = layer, { context } = this;
 		const scale = this.width / (layer.to - layer.from);
 		const hit = this.found && this.found.get(layer);
-		// Adjacent boxes too narrow to see are drawn as one, in grey, or in the colour of matches.
+		// Boxes too narrow to see are one grey stroke, or of the colour of what was found.
 		let run = -1, run_end = 0, is_hit = false;
 		const flush = () => {
 			if (run >= 0 && run_end - run > 0.3) {
@@ -184,7 +184,7 @@ class Graph {
 		this.is_waiting = true;
 		requestAnimationFrame(() => { this.is_waiting = false; this.draw(); });
 	}
-	// The box at a position of the canvas.
+	// The box at a place of the canvas.
 	at(x, y) {
 		const row = Math.floor((y + this.pane.scrollTop - this.offset()) / ROW);
 		for (const layer of [...this.layers].reverse()) {

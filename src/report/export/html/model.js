@@ -1,7 +1,7 @@
 "use strict";
-// The document inside the page, and the trees made from it. Nothing here touches the screen.
+// The document inside the page, and trees that are made of it. Nothing here touches the screen.
 
-// The document, and everything that is computed from it once.
+// The document, and what can be worked out of it once.
 const data = JSON.parse(document.getElementById("data").textContent), { labels } = data;
 
 const INLINED = 1, WAITING = 2;
@@ -21,7 +21,7 @@ function prepare() {
 		const size = up.length;
 		const tree = { size, up: Int32Array.from(up), at, own, n, total: Float64Array.from(own), start: new Int32Array(size + 1) };
 		for (let i = 1; i < size; i++) tree.up[i] += tree.up[i - 1];
-		// Rows are in order of depth, so the children of a box are consecutive.
+		// Rows come in the order of their depths: what stands on one box is one run of rows.
 		for (let i = size - 1; i > 0; i--) tree.total[tree.up[i]] += tree.total[i];
 		for (let i = 1; i < size; i++) tree.start[tree.up[i] + 1]++;
 		tree.start[0] = 1;
@@ -34,7 +34,7 @@ function prepare() {
 // The class of a thread: its name, `worker-#`, and its title if the thread has another name.
 const class_of = (label) => labels.classes[label] || { name: short_name(label) };
 
-// The classes of an event's threads, each with the names in it, the heaviest first.
+// The classes of an event's threads and the names of each, the heaviest first.
 function thread_choices({ tree }) {
 	const classes = new Map();
 	for (let i = tree.start[0]; i < tree.start[1]; i++) {
@@ -49,7 +49,7 @@ function thread_choices({ tree }) {
 	return [...classes.values()].sort(order);
 }
 
-// The rows of an event's tree that are threads of the choice: `each`, `class`, `merged`, or some: `=NAME`, `~CLASS`.
+// The rows of an event's tree that are threads of the choice: `each`, `class`, `merged`, or `=NAME` and `~CLASS` of some.
 function threads_of(event, choice) {
 	const { tree } = event, found = [];
 	for (let i = tree.start[0]; i < tree.start[1]; i++) {
@@ -60,11 +60,11 @@ function threads_of(event, choice) {
 	return found;
 }
 
-// Most boxes of a tree of callers, and the least share of one: such a tree has many more boxes than one of callees.
+// Most boxes with callers at the root, and the least share of one: there are many more of them than of the others.
 const MOST_CALLER_BOXES = 150000, LEAST_CALLER_SHARE = 2e-5;
 
-// Grows a tree from groups of places in the document's tree; `next` returns the child groups of a group. Boxes are in
-// order of depth, with the children of a box next to each other and sorted by `order`.
+// Grows a tree from groups of places in the document's tree; `next` gives the groups that stand on one. Boxes are in the order
+// of their depths, what stands on one next to each other and in order.
 function grow(root, next, order, most) {
 	const boxes = { at: [], up: [], depth: [], x: [], total: [], own: [], n: [], text: [], from: [] };
 	const by_name = (a, b) => (a.sort < b.sort ? -1 : a.sort > b.sort ? 1 : a.at - b.at);
@@ -82,7 +82,7 @@ function grow(root, next, order, most) {
 		for (const group of boxes.at.length < most ? level : []) {
 			const standing = next(group).filter((child) => child.total > 0);
 			for (const child of standing) child.sort = child.text === undefined ? short_name(child.at >> 2) : child.text;
-			// The box for everything left out comes last.
+			// What is left out comes last.
 			standing.sort((a, b) => is_rest(a) - is_rest(b) || sort(a, b));
 			let { x } = group;
 			for (const child of standing) {
@@ -99,7 +99,7 @@ function grow(root, next, order, most) {
 	return boxes;
 }
 
-// Makes `next` for a tree of callees: the children of a group's places, grouped by label.
+// What stands on the places of a group, by what it is.
 function callees(tree) {
 	return (group) => {
 		const found = new Map();
@@ -119,7 +119,7 @@ function callees(tree) {
 	};
 }
 
-// Makes `next` for a tree of callers: each place of a group goes one step towards the root and keeps its weight.
+// Callers at the root: each place of a group has gone down towards its root, with the weight that it carries.
 function callers(tree, whole, choice) {
 	const least = whole * LEAST_CALLER_SHARE;
 	const rest = labels.kind.indexOf(data.kinds.indexOf("rest")) << 2;
@@ -152,7 +152,7 @@ function callers(tree, whole, choice) {
 	};
 }
 
-// The tree of a view, whose direction is `calls` or `callers`, or `below` or `above` for one side of its label.
+// The tree of a view, of which the direction is `calls`, `callers`, or what is `below` or `above` its label.
 function tree_of(event, view) {
 	const { tree } = event;
 	const threads = threads_of(event, view.threads);
@@ -190,7 +190,7 @@ function tree_of(event, view) {
 		Object.assign(root, { places, weights });
 		return grow(root, callers(tree, whole, view.threads), view.order, MOST_CALLER_BOXES);
 	}
-	// If a function calls itself, only the outermost call counts.
+	// Of a function that calls itself, the outermost call counts.
 	const seen = new Uint8Array(tree.size);
 	let total = 0, n = 0;
 	for (let i = 1; i < tree.size; i++) {
@@ -211,7 +211,7 @@ function tree_of(event, view) {
 	return grow(of, callers(tree, total, view.threads), view.order, MOST_CALLER_BOXES);
 }
 
-// Marks the rows of a tree that belong to the given threads.
+// Which rows of a tree are of some threads.
 function inside_of(tree, threads) {
 	const inside = new Uint8Array(tree.size);
 	for (const place of threads) inside[place] = 1;
@@ -219,7 +219,7 @@ function inside_of(tree, threads) {
 	return inside;
 }
 
-// The rows of a table: from the document for all threads, counted for some.
+// The rows of a table: of the document for all threads, else counted.
 function rows_of(event, choice) {
 	const rows = event.rows;
 	if (choice[0] !== "=" && choice[0] !== "~") {
@@ -230,7 +230,7 @@ function rows_of(event, choice) {
 	return counted_rows(event, threads_of(event, choice));
 }
 
-// Counts the rows of some threads from their stacks; a function that calls itself counts once per stack.
+// The same for some threads, by going through their stacks: a function that calls itself counts once for each.
 function counted_rows(event, threads) {
 	const { tree } = event;
 	const size = labels.name.length;
@@ -263,7 +263,7 @@ function counted_rows(event, threads) {
 	return rows.sort((a, b) => b.own - a.own || b.total - a.total || a.label - b.label);
 }
 
-// A hash of each box's path, the same in every tree that has the path.
+// A number that stands for a box's path, the same in every tree that has the path.
 function path_keys(boxes) {
 	const keys = new Int32Array(boxes.size);
 	const of_label = new Map();
@@ -282,7 +282,7 @@ function path_keys(boxes) {
 	return keys;
 }
 
-// The result of a search: the labels and boxes that match, and the weight of stacks with a match inside a range.
+// What a search finds: which labels, which boxes, and the weight of the stacks that have one, inside a range.
 function matches(boxes, regex) {
 	const of_label = new Map(), test = (label) => {
 		if (!of_label.has(label)) of_label.set(label, regex.test(short_name(label)) || regex.test(full_name(label)));

@@ -1,4 +1,4 @@
-// Text and colours: numbers with units, names cut between characters, and the colour of each kind of box.
+// Text and colours: numbers with their units, names that are cut between characters, and the colour of each kind of box.
 
 function percent(part, whole) {
 	if (!(whole > 0)) return "0.0%";
@@ -10,7 +10,7 @@ function number(n) {
 	return Math.round(n).toLocaleString("en-US");
 }
 
-// A weight with its unit; with `whole`, in the unit of a column with that sum.
+// A weight with its unit; with `whole`, in the unit that a column of that sum has.
 function weight_text(event, value, whole) {
 	const units = UNITS[event.unit];
 	if (!units) return whole === undefined ? number(value) + " " + event.count_name : number(value);
@@ -39,7 +39,7 @@ function graphemes(text) {
 	return segments ? Array.from(segments.segment(text), (part) => part.segment) : Array.from(text);
 }
 
-// Names as they fit in boxes: whole, or cut between characters and with an ellipsis.
+// Names as boxes of a width show them: whole, or cut between characters and with an ellipsis.
 class Fitter {
 	constructor(context) {
 		this.context = context;
@@ -72,7 +72,7 @@ class Fitter {
 	}
 }
 
-// Colours that colour-blind people can tell apart (Okabe and Ito), as in the terminal; waiting is blue.
+// Colours that stay apart for colour-blind eyes (Okabe and Ito), as in the terminal; waiting is blue.
 const KINDS = {
 	own: { hue: 0xe69f00, waiting: 0x9cc3e6, words: "own code" },
 	library: { hue: 0xf0e442, waiting: 0xc6dcf0, words: "library" },
@@ -89,7 +89,7 @@ const KINDS = {
 
 const MATCH = "#e600e6";
 
-// Colours of boxes: each name has a lighter shade with a slight shift in hue.
+// Colours of boxes, lighter or darker and a little to one side by their names.
 class Palette {
 	constructor() {
 		this.colors = new Map();

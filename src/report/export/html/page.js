@@ -1,10 +1,10 @@
-// Controls, keys, and the state in the address, so that a link restores it.
+// Controls, keys, and what is in the address so that a link restores it.
 
 const $ = (id) => document.getElementById(id);
 
 prepare();
 
-// The state of the page.
+// What is shown.
 const view = { event: 0, threads: "class", direction: "calls", root: "", order: "weight", search: "", label: -1 };
 
 const graph = new Graph($("canvas"), $("pane"), $("tall"), {
@@ -37,7 +37,7 @@ const is_label = (boxes, i) => boxes.text[i] === undefined;
 const long_name = (boxes, i) => (is_label(boxes, i) ? full_name(boxes.at[i] >> 2) : boxes.text[i]);
 const main_layer = () => graph.layers[graph.layers.length - 1];
 
-// Makes the trees and rows for the current state from the document.
+// Trees and rows of what is to be shown now, from the document.
 function rebuild() {
 	const event = event_now();
 	if (view.direction === "sandwich") {
@@ -47,7 +47,7 @@ function rebuild() {
 		graph.show([new Layer(above, true, row), new Layer(below, false, row)]);
 	} else {
 		const boxes = tree_of(event, view);
-		// A flame graph too tall for the window has its root at the top.
+		// A flame that is taller than can be seen has its root on top.
 		view.turned = view.root ? view.root === "below" : !data.is_icicle && boxes.depths * ROW <= 1000;
 		graph.show([new Layer(boxes, view.turned, view.turned ? boxes.depths - 1 : 0)]);
 	}
@@ -129,7 +129,7 @@ function find() {
 	graph.found = table.search = null;
 	if (view.search) {
 		try {
-			// Case matters if the search has a capital letter.
+			// Capitals count where some are typed.
 			regex = new RegExp(view.search, /[A-Z]/.test(view.search.replace(/\\./g, "")) ? "" : "i");
 		} catch (error) {
 			problem = error.message.replace(/^Invalid regular expression: /, "");
@@ -146,7 +146,7 @@ function find() {
 	graph.redraw();
 }
 
-// Shows the share of stacks with a match.
+// How much of the time has what was searched for on its stack.
 function show_found() {
 	if (!graph.found) return;
 	const layer = main_layer(), result = graph.found.get(layer);
@@ -155,7 +155,7 @@ function show_found() {
 	$("found").textContent = result.count ? `${percent(weight, event_now().total)} of all${zoomed}  (${counted(result.count, "box")})` : "no match";
 }
 
-// Selects the next match, in order of depth, then from left to right.
+// To the next box that was found, from left to right and from the root on.
 function next_found(step) {
 	if (!graph.found) return;
 	const layer = main_layer(), { hit } = graph.found.get(layer), { size } = layer.boxes;
@@ -170,7 +170,7 @@ function next_found(step) {
 	}
 }
 
-// Shows two lines about the box under the pointer, or else about the selected one.
+// Two lines about the box under the pointer, or else the selected one.
 function show_details() {
 	const box = graph.hovered || graph.selected, details = $("details");
 	details.textContent = "";
@@ -253,7 +253,7 @@ function swatch(key, is_waiting, words) {
 	return entry;
 }
 
-// Fills the list of threads: by class, each name, and the names of classes with several.
+// Threads by class, each name, and of classes with several names those names.
 function fill_threads() {
 	const event = event_now(), select = $("threads");
 	select.textContent = "";
@@ -266,7 +266,7 @@ function fill_threads() {
 	}
 }
 
-// Saves to the address whatever differs from the initial state.
+// The address: what differs from what is shown at first.
 function save() {
 	const layer = main_layer(), state = new URLSearchParams();
 	const { threads, direction, root, order, search } = view;
@@ -293,7 +293,7 @@ function zoom_key(layer, i) {
 
 let saved = null, usual = { threads: "class", direction: "calls" };
 
-// Restores the state in the address, as far as this document has it.
+// Takes what the address says, as far as this document has it.
 function restore() {
 	const state = new URLSearchParams(location.hash.slice(1));
 	const one_of = (key, values, first) => (values.includes(state.get(key)) ? state.get(key) : first);
@@ -312,7 +312,7 @@ function restore() {
 	restore_zoom(state.get("zoom"));
 }
 
-// Zooms to the box with a key, or to the largest box of a function, for links written by hand.
+// To the box of a key, or, as in a link that was written by hand, the largest one of a function.
 function restore_zoom(wanted) {
 	if (!wanted) return;
 	const layer = main_layer();
@@ -323,7 +323,7 @@ function restore_zoom(wanted) {
 
 const named = (name) => labels.name.findIndex((short, label) => short === name || full_name(label) === name);
 
-// Changes the state. The zoomed box stays zoomed if the next tree has it, too.
+// What is zoomed stays so where it is in the next tree, too.
 function change(values) {
 	const layer = main_layer(), key = layer.zoom > 0 ? zoom_key(layer, layer.zoom) : "";
 	Object.assign(view, values);
@@ -348,7 +348,7 @@ function switch_names() {
 	graph.redraw();
 }
 
-// Switches to another event, with the same threads if it has them.
+// Of another event the same threads, if it has them.
 function to_event(event) {
 	view.event = event % data.events.length;
 	fill_threads();
@@ -368,7 +368,7 @@ function copy(what, from) {
 	navigator.clipboard.writeText(text).then(() => said("copied " + what), () => said(text));
 }
 
-// Moves the selection in the direction of an arrow key.
+// Moves the selection to where an arrow points.
 function move(key) {
 	if (!graph.selected) return select({ layer: main_layer(), i: main_layer().zoom });
 	const { layer, i } = graph.selected, { boxes } = layer;
@@ -456,7 +456,7 @@ function listen() {
 	let was_dark = false;
 	set_theme(dark.matches);
 	on(dark, "change", () => set_theme(dark.matches));
-	// Printed pages are white.
+	// Paper is white.
 	on(window, "beforeprint", () => { was_dark = is_dark(); set_theme(false); graph.draw(); });
 	on(window, "afterprint", () => set_theme(was_dark));
 }
