@@ -21,6 +21,7 @@ mod waits;
 pub use analysis::Analysis;
 pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
+pub(crate) use code::source_files::{SourceTexts, read as read_sources};
 pub use export::folded;
 pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
@@ -54,10 +55,12 @@ pub(crate) use print::render::report;
 pub(crate) use print::terminal::Screen;
 pub use print::text::page::Page;
 pub(crate) use print::text::page::{FAINT, HEADING, NOTE, padded, push_line};
-pub(crate) use query::filter::{description as filters_in_words, pattern};
+pub(crate) use query::filter::pattern;
+pub(crate) use query::filter_words::{FilterPart, description as filters_in_words, filter_parts};
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
 pub(crate) use recording::Recording;
+pub(crate) use views::annotation::{AnnotatedLine, Annotation};
 pub use views::call_tree::Direction;
 pub(crate) use views::call_tree::{CallTree, Node, NodeId};
 pub(crate) use views::flame::{BoxOf, FlameBox, flame_boxes};
@@ -72,6 +75,7 @@ pub(crate) use views::timeline::{Busy, TimelineRow};
 pub(crate) use waits::site::{WaitSite, WaitSites};
 #[cfg(test)]
 pub(crate) use {
+    views::annotation::tests::annotated,
     views::peek::peek,
     views::threads::{threads, threads_with_times},
     waits::table::WaitTable,

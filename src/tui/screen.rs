@@ -5,13 +5,14 @@ use super::app::state::App;
 use super::widgets::areas::{Areas, SMALLEST};
 use super::widgets::line::{Below, both_ends, fitting};
 use super::widgets::theme::Theme;
-use super::widgets::{help, last_lines};
+use super::widgets::{chips, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::report::{Direction, Space, ThreadSplit, cost_words};
 use crate::tui::app::action::Tab;
 use crate::tui::app::key;
+use crate::tui::app::query::Window;
 use crate::tui::compute::picture::Picture;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -31,7 +32,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
         return;
     };
     let columns = usize::from(screen.width);
-    frame.render_widget(Line::from(theme.glyphs.rule.repeat(columns)).style(theme.faint()), areas.rule);
+    frame.render_widget(rule(app, areas, theme, columns), areas.rule);
     match &context.picture {
         Some(picture) => draw_picture(frame, areas, app, picture, theme),
         None => draw_before_the_first(frame, areas, context, theme),
@@ -42,6 +43,41 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
     last_lines::draw(frame, context, theme);
     if let Some(overlay) = context.overlay {
         help::draw(frame, context, theme, overlay);
+    }
+}
+
+/// The line below the view, with the filters, and how many rows of it are not on the screen.
+fn rule(app: &App, areas: Areas, theme: &Theme, columns: usize) -> Line<'static> {
+    let context = &app.context;
+    let rule = |columns: usize| Span::styled(theme.glyphs.rule.repeat(columns), theme.faint());
+    let mut spans = Vec::new();
+    let mut at = 0;
+    for chip in chips::chips(&context.query.common.filter, columns, theme) {
+        spans.push(rule(chip.columns.start - at));
+        at = chip.columns.end;
+        spans.push(Span::styled(chip.text, theme.heading()));
+    }
+    let picture = context.picture.as_ref().filter(|picture| picture.empty.is_none());
+    let hidden =
+        picture.map_or((0, 0), |picture| app.view(context.tab).hidden_rows(context, picture, areas.body));
+    let words = hidden_words(hidden);
+    let room = columns.saturating_sub(at);
+    match room.checked_sub(words.len() + 2).filter(|_| !words.is_empty()) {
+        Some(left) => {
+            spans.extend([rule(left), Span::styled(words, theme.faint()), rule(2)]);
+        }
+        None => spans.push(rule(room)),
+    }
+    Line::from(spans)
+}
+
+/// How many rows are above and below those on the screen.
+fn hidden_words((above, below): (u32, u32)) -> String {
+    match (above, below) {
+        (0, 0) => String::new(),
+        (above, 0) => format!(" {} above ", counted(above.into(), "row")),
+        (0, below) => format!(" {} below ", counted(below.into(), "row")),
+        (above, below) => format!(" {} above, {below} below ", counted(above.into(), "row")),
     }
 }
 
@@ -290,13 +326,21 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
         parts.push((0, format!("time {from}-{to} s")));
     } else if context.live.is_some() {
-        parts.push((1, format!("window {}", query.window.words())));
+        // That nothing is left out goes first.
+        let rank = if query.window == Window::All { 2 } else { 1 };
+        parts.push((rank, format!("window {}", query.window.words())));
     }
     if picture.to_name_percent >= 1.0 {
         parts.push((0, "reading names".to_owned()));
     }
     if let Some(until_ns) = picture.coarse_until_ns {
         parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
+    }
+    let idle_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.idle_ns());
+    if filter.idle {
+        parts.push((1, "with idle".to_owned()));
+    } else if picture.event.has_waits && idle_ns > 0 {
+        parts.push((1, format!("idle {} hidden", duration(idle_ns))));
     }
     if filter.space == Space::User {
         parts.push((2, "no kernel".to_owned()));
@@ -317,10 +361,10 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     fitting(&parts, "  ", columns).trim_start().to_owned()
 }
 
-/// Keys in the line of hints, the most useful first; the last are dropped when they do not fit.
-const HINTS: [&str; 19] = [
-    "Enter", "Esc", "/", "Tab 1-5", "f", "u U", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x", "K", "v",
-    "q", "?",
+/// The keys of the line of hints, the most useful first: of those that do not fit, the last go.
+const HINTS: [&str; 21] = [
+    "Enter", "Esc", "/", "Tab 1-6", "f", "u U", "a", "e", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x",
+    "K", "v", "q", "?",
 ];
 /// Hints that are always shown.
 const LAST_HINTS: [&str; 2] = ["q", "?"];
@@ -331,7 +375,7 @@ fn hints(context: &Context, theme: &Theme, columns: usize) -> Line<'static> {
     let has_filters = !context.undo.is_empty();
     let text = |entry: &key::Entry| match entry.keys {
         "Spc" if is_frozen => "Spc go on".to_owned(),
-        "Tab 1-5" => format!("1-5 {}", entry.hint),
+        "Tab 1-6" => format!("1-6 {}", entry.hint),
         "u U" => format!("u {}", entry.hint),
         keys => format!("{keys} {}", entry.hint),
     };

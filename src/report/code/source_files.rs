@@ -2,6 +2,7 @@
 
 use crate::profile::{Profile, StringId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -38,8 +39,8 @@ pub(crate) fn read(
     files: impl IntoIterator<Item = StringId>,
     folders: &[PathBuf],
 ) -> SourceTexts {
-    let files = files.into_iter().filter(|file| *file != StringId(0)).take(MOST_FILES);
-    files.map(|file| (file, text_of(profile, file, folders))).collect()
+    let files: BTreeSet<StringId> = files.into_iter().filter(|file| *file != StringId(0)).collect();
+    files.into_iter().take(MOST_FILES).map(|file| (file, text_of(profile, file, folders))).collect()
 }
 
 fn text_of(profile: &Profile, file: StringId, folders: &[PathBuf]) -> SourceLines {

@@ -5,7 +5,6 @@ use crate::base::units::{percent, percent_text};
 use crate::profile::{FrameId, Profile};
 use crate::report::model::label::{Label, LabelId, module_text};
 use crate::report::model::label_key::address_text;
-use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name::{module_file, module_stem};
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
@@ -30,7 +29,8 @@ pub(crate) fn find(
     wanted: &str,
 ) -> Result<LabelId, Failure> {
     let labels = &selection.labels;
-    let rows: Vec<&FunctionRow> = table.rows.iter().filter(|row| is_code(labels.get(row.label))).collect();
+    let rows: Vec<&FunctionRow> =
+        table.rows.iter().filter(|row| labels.get(row.label).kind.is_code()).collect();
     let matching = |is: &dyn Fn(&Label) -> bool| -> Vec<&FunctionRow> {
         rows.iter().copied().filter(|row| is(labels.get(row.label))).collect()
     };
@@ -53,10 +53,6 @@ pub(crate) fn find(
         [only] => Ok(only.label),
         _ => Err(several(selection, found, wanted)),
     }
-}
-
-fn is_code(label: &Label) -> bool {
-    matches!(label.kind, LabelKind::Program | LabelKind::Library | LabelKind::Kernel | LabelKind::Jit)
 }
 
 /// `MODULE+0xADDRESS`.

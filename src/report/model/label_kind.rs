@@ -22,3 +22,10 @@ pub(crate) enum LabelKind {
     /// Why a thread waited.
     Wait(Reason),
 }
+
+impl LabelKind {
+    /// Whether it is code, that is, whether lines and instructions can be shown of it.
+    pub(crate) fn is_code(self) -> bool {
+        matches!(self, LabelKind::Program | LabelKind::Library | LabelKind::Kernel | LabelKind::Jit)
+    }
+}

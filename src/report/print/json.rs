@@ -12,8 +12,8 @@ use crate::report::model::label_kind::LabelKind;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
 use crate::report::options::{ReportOptions, ReportView};
-use crate::report::query::filter;
 use crate::report::query::filter::pattern;
+use crate::report::query::filter_words;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use crate::report::views::call_tree::{CallTree, Direction};
@@ -291,7 +291,7 @@ pub(crate) fn report(
         samples: selection.total.samples,
         recorded_total: selection.whole.weight,
         recorded_samples: selection.whole.samples,
-        filter: filter::description(&options.common.filter),
+        filter: filter_words::description(&options.common.filter),
         percent_of: selection.base().weight,
         is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
         ended: profile.end.as_ref().map(EndJson::of),

@@ -6,10 +6,8 @@ use crate::report::model::amount::Amount;
 use crate::report::model::label::{Label, Labels};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
-use crate::report::naming::thread_class::{ThreadClasses, thread_class, thread_name};
-use crate::report::options::{
-    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, ThreadSplit, TimeRange,
-};
+use crate::report::naming::thread_class::{ThreadClasses, thread_class};
+use crate::report::options::{FilterOptions, NamePattern, Space, ThreadFilter, TimeRange};
 use regex::{Regex, RegexBuilder};
 
 /// Most memory that one compiled pattern may take, bytes.
@@ -210,86 +208,9 @@ fn is_of_module(module: &Regex, label: &Label) -> bool {
         && [path, name::module_file(path), name::module_stem(path)].iter().any(|name| module.is_match(name))
 }
 
-/// The filters in force, in the words of the command line; `None` when there are none.
-pub(crate) fn description(options: &FilterOptions) -> Option<String> {
-    let mut words = Vec::new();
-    let patterns = [
-        ("--focus", &options.focus),
-        ("--ignore", &options.ignore),
-        ("--hide", &options.hide),
-        ("--show", &options.show),
-        ("--module", &options.module),
-    ];
-    for (option, pattern) in patterns {
-        words.extend(pattern.as_ref().map(|pattern| format!("{option} {pattern}")));
-    }
-    words.extend(options.threads.iter().map(thread_words));
-    if !options.cpus.is_empty() {
-        words.push(list_words("--cpu", &options.cpus));
-    }
-    if options.time != TimeRange::default() {
-        let end = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{}s", ns as f64 / 1e9));
-        words.push(format!("--time {}..{}", end(options.time.from_ns), end(options.time.to_ns)));
-    }
-    match options.space {
-        Space::All => {}
-        Space::User => words.push("--user".to_owned()),
-        Space::Kernel => words.push("--kernel".to_owned()),
-    }
-    words.extend(options.stacks.iter().map(stack_words));
-    // More than what is shown by default is no filter: `--idle` needs no words.
-    (!words.is_empty()).then(|| words.join(" "))
-}
-
-fn list_words<T: ToString>(option: &str, numbers: &[T]) -> String {
-    let numbers: Vec<String> = numbers.iter().map(T::to_string).collect();
-    format!("{option} {}", numbers.join(","))
-}
-
-/// A filter on threads in the words of the command line, or in others where it has none for it.
-fn thread_words(filter: &ThreadFilter) -> String {
-    match filter {
-        ThreadFilter::OfProcesses(pids) => list_words("--pid", pids),
-        ThreadFilter::Ids(tids) => list_words("--tid", tids),
-        ThreadFilter::Matching(NamePattern { text, threads: ThreadSplit::Name }) => {
-            format!("--thread {text}")
-        }
-        ThreadFilter::OfProcessesMatching(text) => format!("--process {text}"),
-        ThreadFilter::Row(ThreadKey { process, pid: Some(pid), .. }) => {
-            format!("(only process {pid}, {process})")
-        }
-        ThreadFilter::Row(ThreadKey { thread, process, tid, pid: None }) => {
-            format!("(only thread {} of {process})", thread_name(thread, *tid))
-        }
-        ThreadFilter::Classes(names) => format!("(only threads {})", names.join(", ")),
-        ThreadFilter::Matching(pattern) => format!("(only threads with a match of {})", pattern.text),
-    }
-}
-
-/// A stack filter in words: the command line has none for it.
-fn stack_words(filter: &StackFilter) -> String {
-    match filter {
-        StackFilter::Focus(key) => format!("(only with {})", key.name()),
-        StackFilter::Drop(key) => format!("(without {})", key.name()),
-        StackFilter::Matching(pattern) => format!("(only with a match of {})", pattern.text),
-        StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name()),
-        StackFilter::CollapseModule(module) => format!("({} as one)", name::module_file(module)),
-        StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name()),
-        StackFilter::Under(paths) => format!("(only in {})", path_words(paths, " > ")),
-        StackFilter::EndingIn(paths) => format!("(only ending in {})", path_words(paths, " < ")),
-    }
-}
-
-fn path_words(paths: &[Vec<PathStep>], step: &str) -> String {
-    let words =
-        |path: &Vec<PathStep>| path.iter().map(|step| step.label.name()).collect::<Vec<_>>().join(step);
-    paths.iter().map(words).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LabelKey;
 
     #[test]
     fn a_bad_pattern_is_a_usage_error_with_a_way_out() {
@@ -302,21 +223,5 @@ mod tests {
     #[test]
     fn a_huge_pattern_is_refused() {
         assert!(pattern("--hide", "(a{1000}){1000}").unwrap_err().message.ends_with("too big"));
-    }
-
-    #[test]
-    fn filters_are_described_as_typed() {
-        let options = FilterOptions {
-            focus: Some("parse".into()),
-            threads: vec![ThreadFilter::Ids(vec![7, 8])],
-            time: TimeRange { from_ns: Some(2_500_000_000), to_ns: None },
-            ..FilterOptions::default()
-        };
-        assert_eq!(description(&options).unwrap(), "--focus parse --tid 7,8 --time 2.5s..");
-        assert_eq!(description(&FilterOptions::default()), None);
-        let key = LabelKey::function("parse", "/x");
-        let stacks = vec![StackFilter::Focus(key.clone()), StackFilter::CollapseRecursion(key)];
-        let options = FilterOptions { stacks, ..FilterOptions::default() };
-        assert_eq!(description(&options).unwrap(), "(only with parse) (parse without recursion)");
     }
 }

@@ -1,7 +1,7 @@
 //! From a recording and what is asked of it to the samples that are shown, or to why there are none.
 
 use super::selection::Selection;
-use super::{advice, filter, notes};
+use super::{advice, filter_words, notes};
 use crate::base::failure::{Failure, status};
 use crate::base::units;
 use crate::profile::{End, counter};
@@ -52,7 +52,7 @@ impl Recording {
     /// Why nothing is left to show.
     pub(crate) fn no_match(&self, selection: &Selection<'_>, options: &CommonOptions) -> Failure {
         let noun = &*selection.shown.noun;
-        if let Some(words) = filter::description(&options.filter) {
+        if let Some(words) = filter_words::description(&options.filter) {
             let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
             let whole = units::counted(all, noun);
             return Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))

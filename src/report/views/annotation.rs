@@ -8,8 +8,8 @@ use crate::profile::code::function_code::FunctionCode;
 use crate::profile::{Location, ModuleId, Profile, StringId};
 use crate::report::code::disassembly::{AsmSyntax, disassemble};
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{Step, module_text};
-use crate::report::model::label_key::CodePlace;
+use crate::report::model::label::{Label, Step, module_text};
+use crate::report::model::label_key::{CodePlace, LabelKey};
 use crate::report::query::selection::Selection;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,6 +30,8 @@ pub(crate) struct Annotation {
     pub(crate) instructions: Vec<AnnotatedInstruction>,
     /// Ranges of the function whose code was recorded.
     pub(crate) parts: Vec<AnnotatedPart>,
+    /// The function that calls it in most samples.
+    pub(crate) caller: Option<LabelKey>,
 }
 
 /// A source line of the function.
@@ -47,6 +49,8 @@ pub(crate) struct AnnotatedLine {
     pub(crate) total: Amount,
     /// Code of the line: its own first, then code inlined there, in the order of addresses.
     pub(crate) groups: Vec<InlineGroup>,
+    /// The function that is called from it in most samples.
+    pub(crate) callee: Option<LabelKey>,
 }
 
 /// Code of a line that belongs to the same chain of inlined calls, or the line's own code.
@@ -109,6 +113,7 @@ struct LineTally {
     inlined: Amount,
     total: Amount,
     groups: BTreeMap<Vec<InlineStep>, Amount>,
+    callees: BTreeMap<LabelKey, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -131,6 +136,7 @@ struct Tallies {
     own: Amount,
     inlined: Amount,
     total: Amount,
+    callers: BTreeMap<LabelKey, u64>,
 }
 
 impl Annotation {
@@ -206,6 +212,18 @@ impl Tallies {
                 if is_own { [&mut self.own, &mut line.own] } else { [&mut self.inlined, &mut line.inlined] };
             sums.into_iter().for_each(|sum| sum.add(amount));
             line.groups.entry(chain.clone()).or_default().add(amount);
+        }
+        let callee = path.get(innermost + 1 + inner.len());
+        let is_other = |outer: &&Step| {
+            let (outer, called) = (label(outer), label(step));
+            outer.name != called.name || outer.module != called.module
+        };
+        let caller = path[..innermost].iter().rfind(is_other);
+        for (step, sums) in [(callee, &mut line.callees), (caller, &mut self.callers)] {
+            if let Some(key) = step.and_then(|step| function_key(label(step))) {
+                let sum = sums.entry(key).or_default();
+                *sum = sum.saturating_add(amount.weight);
+            }
         }
         if let Some(at) = at {
             let code = self.code.entry((at.module, at.address)).or_default();
@@ -298,16 +316,38 @@ impl Tallies {
             for group in &mut groups {
                 group.own = tally.groups.get(&group.chain).copied().unwrap_or_default();
             }
-            let LineTally { own, inlined, total, .. } = tally;
-            AnnotatedLine { file, line, own, inlined, total, groups }
+            let LineTally { own, inlined, total, callees, .. } = tally;
+            AnnotatedLine { file, line, own, inlined, total, groups, callee: heaviest(callees) }
         };
         let mut lines: Vec<AnnotatedLine> = lines.into_iter().zip(groups).map(line).collect();
         own_code_first(&mut lines, &mut instructions);
-        Annotation { own: self.own, inlined: self.inlined, total: self.total, lines, instructions, parts }
+        Annotation {
+            own: self.own,
+            inlined: self.inlined,
+            total: self.total,
+            lines,
+            instructions,
+            parts,
+            caller: heaviest(self.callers),
+        }
     }
 }
 
-/// Puts the own code of each line first.
+/// The function that a label by address is of; `None` of what is no code.
+fn function_key(label: &Label) -> Option<LabelKey> {
+    let module = label.module.clone();
+    label.kind.is_code().then(|| match label.address {
+        Some(address) => LabelKey::Address { module, address },
+        None => LabelKey::Named { name: label.name.clone(), module, line: None },
+    })
+}
+
+fn heaviest(sums: BTreeMap<LabelKey, u64>) -> Option<LabelKey> {
+    // Of equal ones the first by name.
+    sums.into_iter().rev().max_by_key(|(_, weight)| *weight).map(|(key, _)| key)
+}
+
+/// Has each line begin with its own code.
 fn own_code_first(lines: &mut [AnnotatedLine], instructions: &mut [AnnotatedInstruction]) {
     for line in lines {
         line.groups.sort_by_key(|group| !group.chain.is_empty());

@@ -3,6 +3,7 @@
 use crate::base::mailbox::{Mail, MailKind};
 use crate::report::{Analysis, ExportJob, ExportShape};
 use ratatui::layout::Position;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -22,11 +23,14 @@ pub enum Tab {
     Time,
     /// A table of threads.
     Threads,
+    /// Source and machine code of one function.
+    Source,
 }
 
 impl Tab {
-    /// All views, in the order of their tabs.
-    pub(crate) const ALL: &'static [Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
+    /// Those that exist.
+    pub(crate) const ALL: &'static [Tab] =
+        &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads, Tab::Source];
 
     /// Name on the tab.
     pub(crate) fn name(self) -> &'static str {
@@ -36,6 +40,7 @@ impl Tab {
             Tab::Callers => "Callers",
             Tab::Time => "Time",
             Tab::Threads => "Threads",
+            Tab::Source => "Source",
         }
     }
 
@@ -47,6 +52,7 @@ impl Tab {
             Tab::Callers => '3',
             Tab::Time => '4',
             Tab::Threads => '5',
+            Tab::Source => '6',
         }
     }
 }
@@ -106,17 +112,25 @@ pub enum Action {
     CollapseModule,
     /// Merges the recursive calls of the selected function into one.
     CollapseRecursion,
-    /// Undoes the last change of the filters.
+    /// Shows the source of the selected function.
+    Annotate,
+    /// Opens the editor at the selected line.
+    OpenEditor,
+    /// Takes the last change of filters back.
     Undo,
     /// Undoes all changes of the filters.
     UndoAll,
-    /// Toggles between callers on top and callees on top.
+    /// What all samples have in common as one row, or frame by frame.
+    Trunk,
+    /// Callers above callees, or the other way round.
     Invert,
     /// Shows the next metric of the recording.
     NextMetric,
     /// Cycles through classes of threads, single threads, and all threads of a process merged.
     SplitThreads,
-    /// Shows or hides kernel frames.
+    /// Idle waits or not.
+    Idle,
+    /// Kernel frames or not.
     KernelFrames,
     /// Shows or hides inlined functions as frames of their own.
     InlinedFrames,
@@ -212,7 +226,9 @@ pub(crate) enum Effect {
     Mouse(bool),
     /// Send a command to the live recording.
     Live(LiveCommand),
-    /// Stop until the shell continues the program.
+    /// Open a file in the editor, at a line.
+    OpenEditor(PathBuf, u32),
+    /// Stop until the shell wakes us.
     Suspend,
     /// Redraw the whole screen.
     Redraw,

@@ -116,7 +116,9 @@ pub(crate) struct Context {
     pub(crate) toast: Option<String>,
     /// Size of the terminal.
     pub(crate) size: Size,
-    /// Whether the mouse is captured.
+    /// The screen is drawn in ASCII.
+    pub(crate) is_ascii: bool,
+    /// The mouse is ours.
     pub(crate) has_mouse: bool,
     /// Set when the recording is live.
     pub(crate) live: Option<LiveState>,
@@ -147,6 +149,7 @@ impl Context {
             names,
             toast: None,
             size,
+            is_ascii: false,
             has_mouse: true,
             live: None,
             callers_of: None,

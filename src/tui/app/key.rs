@@ -52,7 +52,7 @@ const fn named(code: KeyCode) -> Chord {
     (code, KeyModifiers::NONE)
 }
 
-const ALL: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
+const ALL: &[Tab] = Tab::ALL;
 /// Views in which functions can be selected.
 const CODE: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers];
 /// Views in which a stack can be selected.
@@ -64,6 +64,7 @@ const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 /// Views with boxes side by side.
 const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
+const SOURCE: &[Tab] = &[Tab::Source];
 const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];
 
 const fn entry(
@@ -110,7 +111,7 @@ pub(crate) const TABLE: &[Entry] = &[
         "up down jk",
         "",
         "",
-        TABLES,
+        &[Tab::Top, Tab::Threads, Tab::Source],
         &[
             (named(KeyCode::Up), Action::Up),
             (key('k'), Action::Up),
@@ -146,7 +147,7 @@ pub(crate) const TABLE: &[Entry] = &[
     ),
     entry(
         "view",
-        "Tab 1-5",
+        "Tab 1-6",
         "views",
         "views",
         ALL,
@@ -158,8 +159,10 @@ pub(crate) const TABLE: &[Entry] = &[
             (key('3'), Action::Open(Tab::Callers)),
             (key('4'), Action::Open(Tab::Time)),
             (key('5'), Action::Open(Tab::Threads)),
+            (key('6'), Action::Open(Tab::Source)),
         ],
     ),
+    entry("view", "a", "source", "source", CODE, &[(key('a'), Action::Annotate)]),
     entry("zoom", "Enter", "in", "zoom", FLAME, &[(named(KeyCode::Enter), Action::Enter)]),
     entry(
         "zoom",
@@ -178,6 +181,21 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Tab::Threads],
         &[(named(KeyCode::Enter), Action::Enter)],
     ),
+    entry("zoom", "Enter", "instructions", "code", SOURCE, &[(named(KeyCode::Enter), Action::Enter)]),
+    entry(
+        "zoom",
+        "left right hl",
+        "caller, callee",
+        "",
+        SOURCE,
+        &[
+            (named(KeyCode::Left), Action::Left),
+            (key('h'), Action::Left),
+            (named(KeyCode::Right), Action::Right),
+            (key('l'), Action::Right),
+        ],
+    ),
+    entry("zoom", "e", "edit", "edit", SOURCE, &[(key('e'), Action::OpenEditor)]),
     entry("zoom", "Esc", "back", "back", ALL, &[(named(KeyCode::Esc), Action::Back)]),
     entry("zoom", "0", "all", "", WHOLE, &[(key('0'), Action::Whole)]),
     entry(
@@ -206,7 +224,14 @@ pub(crate) const TABLE: &[Entry] = &[
         CODE,
         &[(key('*'), Action::SearchSelected), (key('#'), Action::SearchSelected)],
     ),
-    entry("find", "&", "keep matches", "", ALL, &[(key('&'), Action::KeepMatches)]),
+    entry(
+        "find",
+        "& F",
+        "keep stacks with matches",
+        "",
+        ALL,
+        &[(key('&'), Action::KeepMatches), (key('F'), Action::KeepMatches)],
+    ),
     entry("filter", "f", "focus", "focus", CODE, &[(key('f'), Action::Focus)]),
     entry("filter", "d", "drop", "", CODE, &[(key('d'), Action::Drop)]),
     entry(
@@ -229,6 +254,7 @@ pub(crate) const TABLE: &[Entry] = &[
         ALL,
         &[(key('u'), Action::Undo), (key('U'), Action::UndoAll)],
     ),
+    entry("show", "t", "trunk", "", FLAME, &[(key('t'), Action::Trunk)]),
     entry("show", "i", "invert", "invert", FLAME, &[(key('i'), Action::Invert)]),
     Entry {
         group: "show",
@@ -239,6 +265,7 @@ pub(crate) const TABLE: &[Entry] = &[
         tabs: ALL,
         when: When::Metrics,
     },
+    entry("show", "o", "idle", "", ALL, &[(key('o'), Action::Idle)]),
     entry("show", "T", "threads", "threads", ALL, &[(key('T'), Action::SplitThreads)]),
     entry("show", "K", "kernel", "", ALL, &[(key('K'), Action::KernelFrames)]),
     entry("show", "I", "inlined", "", ALL, &[(key('I'), Action::InlinedFrames)]),
@@ -342,7 +369,6 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
     let Some(entry) = found.next() else {
         // Keys reserved for planned views.
         return Action::Nothing(match chord.0 {
-            KeyCode::Char('6' | 'a' | 'e') => "source and machine code are not in this version".to_owned(),
             KeyCode::Char('b') => "comparing two profiles is not in this version".to_owned(),
             _ => "unbound key; ? lists the keys".to_owned(),
         });

@@ -67,7 +67,9 @@ pub struct Query {
     pub(crate) sort: SortKey,
     /// The function whose callers and callees are shown.
     pub(crate) pivot: Option<LabelKey>,
-    /// Whether to compute when threads ran and waited.
+    /// The function whose source is shown.
+    pub(crate) source: Option<LabelKey>,
+    /// When threads ran and waited is shown.
     pub(crate) timeline: bool,
     /// The samples to list.
     pub(crate) samples_at: Option<SamplesQuery>,
@@ -122,6 +124,7 @@ impl Query {
             direction: Direction::TopDown,
             sort: SortKey::default(),
             pivot: None,
+            source: None,
             timeline: false,
             samples_at: None,
             window: Window::default(),

@@ -21,6 +21,7 @@ pub(super) fn words(action: &Action) -> Option<&'static str> {
         | Action::CollapseRecursion => "this filter is already active; u undoes it",
         Action::RangeStart => "the range begins here already",
         Action::RangeEnd => "the range ends here already",
+        Action::OpenEditor => "no source line is known here",
         Action::Open(_) => "this view is open already",
         _ => return None,
     })

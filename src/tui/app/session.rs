@@ -14,10 +14,11 @@ use crate::tui::terminal::events::Outside;
 use crate::tui::terminal::guard::TerminalGuard;
 use crate::tui::terminal::suspend::suspend;
 use crate::tui::terminal::translator::Translator;
-use crate::tui::terminal::{events, tty};
+use crate::tui::terminal::{editor, events, tty};
 use crate::tui::widgets::theme::Theme;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -109,6 +110,7 @@ pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow:
     let mut app = App::new(query, size);
     app.open(options.tab);
     app.context.has_mouse = options.mouse;
+    app.context.is_ascii = theme.is_ascii();
     app.context.live = live;
     app.context.toast = warning;
     let mut session =
@@ -277,6 +279,7 @@ impl ScreenSession {
                 Effect::Hold(Seen(recording)) => self.worker.ask(Job::Hold(recording)),
                 Effect::Resume => self.look_at_newest(),
                 Effect::Live(command) => self.command(command),
+                Effect::OpenEditor(path, line) => self.edit(&path, line)?,
                 Effect::Suspend => self.suspend()?,
                 Effect::Redraw => self.terminal.redraw().map_err(gone)?,
             }
@@ -316,6 +319,17 @@ impl ScreenSession {
         self.terminal.leave();
         suspend().context("cannot stop")?;
         self.terminal.enter().map_err(gone)?;
+        self.see_size()
+    }
+
+    /// Gives the terminal to the user's editor until that ends.
+    fn edit(&mut self, path: &Path, line: u32) -> anyhow::Result<()> {
+        self.terminal.leave();
+        let edited = editor::edit(path, line);
+        self.terminal.enter().map_err(gone)?;
+        if let Err(why) = edited {
+            self.app.context.tell(why);
+        }
         self.see_size()
     }
 

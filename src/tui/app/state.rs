@@ -8,6 +8,7 @@ use crate::base::failure::Failure;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::callers::CallersState;
 use crate::tui::views::flame::FlameState;
+use crate::tui::views::source::SourceState;
 use crate::tui::views::threads::ThreadsState;
 use crate::tui::views::time::state::TimeState;
 use crate::tui::views::top::TopState;
@@ -30,6 +31,8 @@ pub struct App {
     pub(crate) time: TimeState,
     /// The table of threads.
     pub(crate) threads: ThreadsState,
+    /// Source and machine code.
+    pub(crate) source: SourceState,
 }
 
 impl App {
@@ -42,6 +45,7 @@ impl App {
             callers: CallersState::default(),
             time: TimeState::default(),
             threads: ThreadsState::default(),
+            source: SourceState::default(),
         }
     }
 
@@ -53,6 +57,7 @@ impl App {
             Tab::Callers => &self.callers,
             Tab::Time => &self.time,
             Tab::Threads => &self.threads,
+            Tab::Source => &self.source,
         }
     }
 
@@ -64,6 +69,7 @@ impl App {
             Tab::Callers => &mut self.callers,
             Tab::Time => &mut self.time,
             Tab::Threads => &mut self.threads,
+            Tab::Source => &mut self.source,
         };
         (view, &mut self.context)
     }
@@ -82,8 +88,16 @@ impl App {
         }
         self.context.picture = Some(Arc::clone(&picture));
         self.context.problem = None;
-        if self.context.tab == Tab::Callers && self.context.query.pivot.is_none() {
-            self.callers.opened(&mut self.context, Some(&picture), &[]);
+        // It was opened before there was a picture.
+        let tab = self.context.tab;
+        let is_unset = match tab {
+            Tab::Callers => self.context.query.pivot.is_none(),
+            Tab::Source => self.context.query.source.is_none(),
+            _ => false,
+        };
+        if is_unset {
+            let (view, context) = self.view_mut(tab);
+            view.opened(context, Some(&picture), &[]);
         }
         self.measure_search();
     }

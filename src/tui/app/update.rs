@@ -7,11 +7,12 @@ use super::refusal;
 use super::search::Search;
 use super::state::App;
 use crate::report::{
-    Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter, ThreadFilter,
-    ThreadSplit,
+    Direction, FilterPart, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
+    ThreadFilter, ThreadSplit, filter_parts,
 };
 use crate::tui::compute::picture::Picture;
-use crate::tui::widgets::help;
+use crate::tui::widgets::theme::Theme;
+use crate::tui::widgets::{chips, help};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 use tui_input::Input;
@@ -113,6 +114,7 @@ impl App {
         }
         let is_done = match action {
             Action::Click(at) if self.click_tab(*at) => true,
+            Action::Click(at) | Action::DoubleClick(at) if self.click_chip(*at) => true,
             _ => self.context.areas().is_some_and(|areas| self.view_action(action, areas.body, &picture)),
         };
         if is_done {
@@ -120,6 +122,7 @@ impl App {
         }
         match action {
             Action::Back => self.back(),
+            Action::Annotate => self.annotate_selected(&picture),
             Action::SearchSelected => self.search_selected(&picture),
             Action::KeepMatches => self.keep_matches(),
             Action::Focus
@@ -137,6 +140,7 @@ impl App {
             }),
             Action::NextMetric => self.next_metric(&picture),
             Action::SplitThreads => self.split_threads(),
+            Action::Idle => self.show_idle(&picture),
             Action::KernelFrames => self.show_kernel_frames(),
             Action::InlinedFrames => self.show_inlined_frames(),
             Action::Names => self.next_names(),
@@ -167,6 +171,17 @@ impl App {
             ThreadSplit::Class | ThreadSplit::Name => {
                 "threads whose names differ only in numbers are one; T separates them"
             }
+        });
+    }
+
+    fn show_idle(&mut self, picture: &Picture) {
+        if !picture.metrics.contains(&Metric::OffCpu) {
+            return self.context.tell("the recording has no waits, idle or not");
+        }
+        self.context.ask(|query| query.common.filter.idle = !query.common.filter.idle);
+        self.context.tell(match self.context.query.common.filter.idle {
+            true => "idle waits are shown: o hides them",
+            false => "idle waits are hidden",
         });
     }
 
@@ -222,6 +237,10 @@ impl App {
             let picture = self.context.picture.clone();
             let (view, context) = self.view_mut(tab);
             view.opened(context, picture.as_deref(), &selected);
+            // It takes time, in a live view again and again.
+            if tab != Tab::Source {
+                context.ask(|query| query.source = None);
+            }
         }
     }
 
@@ -239,12 +258,32 @@ impl App {
         found.is_some()
     }
 
-    /// Goes one step back, to fewer filters (overlays, prompts, the search and the zoom come before). A time range that
-    /// was cleared stays cleared: only `u` brings it back.
+    /// Takes off the filter that is clicked.
+    fn click_chip(&mut self, at: Position) -> bool {
+        let Some(rule) = self.context.areas().map(|areas| areas.rule).filter(|rule| rule.contains(at)) else {
+            return false;
+        };
+        let filter = &self.context.query.common.filter;
+        let column = usize::from(at.x - rule.x);
+        let chips = chips::chips(filter, rule.width.into(), &Theme::plain(self.context.is_ascii));
+        let found = chips.into_iter().find(|chip| chip.columns.contains(&column));
+        match &found {
+            // Its own key turns it round.
+            Some(chip) if chip.part == FilterPart::Space => {
+                self.context.ask(|query| chip.part.remove(&mut query.common.filter));
+            }
+            Some(chip) => self.context.change_filter(|options| chip.part.remove(options)),
+            None => {}
+        }
+        found.is_some()
+    }
+
+    /// One step back, to fewer filters (overlays, prompts, the search and the zoom come before). A range of time that was
+    /// cleared stays so: only `u` brings it back.
     fn back(&mut self) {
         let now = self.context.query.common.filter.clone();
         while let Some(mut before) = self.context.undo.pop() {
-            before.space = now.space;
+            (before.space, before.idle) = (now.space, now.idle);
             if now.time.is_everything() {
                 before.time = now.time;
             }
@@ -257,17 +296,35 @@ impl App {
     fn undo_last(&mut self) {
         match self.context.undo.pop() {
             Some(mut before) => {
-                // Kernel frames have a toggle key of their own.
-                before.space = self.context.query.common.filter.space;
+                // Their own keys turn these round.
+                let now = &self.context.query.common.filter;
+                (before.space, before.idle) = (now.space, now.idle);
                 self.context.ask(|query| query.common.filter = before);
             }
-            None => self.context.tell("no filter to undo"),
+            None => self.drop_filters(1),
         }
     }
 
     fn undo_all(&mut self) {
+        if self.context.undo.is_empty() {
+            return self.drop_filters(usize::MAX);
+        }
         self.context.undo.truncate(1);
         self.undo_last();
+    }
+
+    /// Takes off the last filters of those that were there at the start: those of the command line.
+    fn drop_filters(&mut self, count: usize) {
+        let parts = filter_parts(&self.context.query.common.filter);
+        let mut parts: Vec<FilterPart> = parts.into_iter().map(|(part, _)| part).collect();
+        parts.retain(|part| *part != FilterPart::Space);
+        if parts.is_empty() {
+            return self.context.tell("no filter to undo");
+        }
+        // The last first: numbers of those before it stay what they are.
+        self.context.ask(|query| {
+            parts.iter().rev().take(count).for_each(|part| part.remove(&mut query.common.filter));
+        });
     }
 
     fn next_metric(&mut self, picture: &Picture) {
@@ -328,6 +385,14 @@ impl App {
         }
         let (name, split) = (label.name.as_str(), picture.query.threads());
         self.context.change_filter(|options| keep_threads(options, &[name], split));
+    }
+
+    fn annotate_selected(&mut self, picture: &Picture) {
+        let label = self.selected().last().map(|id| picture.labels.get(*id));
+        if label.is_some_and(|label| label.kind.is_code()) {
+            return self.open(Tab::Source);
+        }
+        self.context.tell("select a function first");
     }
 
     fn search_selected(&mut self, picture: &Picture) {

@@ -1,6 +1,7 @@
 //! The thread that turns a recording and a query into a picture, and the picture itself. Independent of the screen.
 
 pub(crate) mod picture;
+pub(crate) mod source_sheet;
 pub(crate) mod worker;
 #[cfg(test)]
 pub(crate) mod worker_tests;

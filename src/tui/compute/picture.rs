@@ -10,6 +10,7 @@ use crate::report::{
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
+use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -97,7 +98,9 @@ pub struct Picture {
     pub(crate) coarse_until_ns: Option<u64>,
     /// Callers and callees of the pivot function.
     pub(crate) pivot: Option<Pivot>,
-    /// When threads ran and waited, if the query asks for it.
+    /// The source of a function, if asked for.
+    pub(crate) source: Option<SourceSheet>,
+    /// When threads ran and waited, if that was asked for.
     pub(crate) timeline: Option<Arc<Timeline>>,
     /// The listed samples, if the query asks for them.
     pub(crate) samples_at: Option<SamplesAt>,
@@ -141,8 +144,10 @@ impl Picture {
         );
         let samples_at = (query.samples_at.as_ref())
             .map(|asked| SamplesAt::new(recording, &samples_options(asked, &options), MOST_BEHIND));
+        let source = (query.source.as_ref()).map(|key| SourceSheet::new(recording, selection, &options, key));
         Ok(Picture {
             pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
+            source: source.transpose()?.flatten(),
             timeline: timeline(recording, query, before)?,
             samples_at: samples_at.transpose()?,
             query: query.clone(),

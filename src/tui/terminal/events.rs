@@ -1,6 +1,6 @@
 //! Event sources: a thread for terminal input and one for signals.
 
-use super::{guard, tty};
+use super::{editor, guard, suspend, tty};
 use crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -31,8 +31,10 @@ const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Longest wait for the rest of an incomplete input sequence.
 const PARTIAL: Duration = Duration::from_millis(20);
 
-/// Starts both threads. They run until the process ends, or until `tell` returns false because no one receives any
-/// more.
+/// So often it is looked whether an editor has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Starts both threads; `tell` says whether somebody still listens. They end with the process.
 ///
 /// # Errors
 ///
@@ -46,6 +48,18 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
             if signal == SIGWINCH {
                 // Fails only when the input thread has ended, and then there is nothing to wake.
                 let _ = wake.write_all(b"r");
+            }
+            // Ctrl-C in an editor is the editor's.
+            if editor::is_open() {
+                match signal {
+                    SIGINT | SIGQUIT => continue,
+                    // The editor stops, and prof with it.
+                    SIGTSTP => {
+                        let _ = suspend::suspend();
+                        continue;
+                    }
+                    _ => {}
+                }
             }
             if ENDING.contains(&signal) {
                 tty::end_by(signal);
@@ -74,7 +88,11 @@ fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::
             let mut drained = [0; 64];
             let _ = resized.read(&mut drained)?;
         }
-        while event::poll(PARTIAL)? {
+        // What is typed into an editor is the editor's.
+        while editor::is_open() {
+            thread::sleep(LOOK_AGAIN);
+        }
+        while !editor::is_open() && event::poll(PARTIAL)? {
             if !tell(Outside::Input(event::read()?)) {
                 return Ok(());
             }

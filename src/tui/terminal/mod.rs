@@ -1,6 +1,7 @@
 //! The terminal itself: taking and restoring it, writing to it, reading from it. It handles bytes and events, and is
 //! independent of profiles.
 
+pub(crate) mod editor;
 pub(crate) mod events;
 pub(crate) mod guard;
 pub(crate) mod suspend;

@@ -10,6 +10,7 @@ use crate::tui::app::key;
 use crate::tui::app::query::Window;
 use crate::tui::terminal::translator::Translator;
 use crate::tui::views::callers::tests::with_gifts;
+use crate::tui::views::source::tests::with_text;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 fn trace(screen: &TestScreen) -> String {
     let app = &screen.app;
     format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         app.context.query,
         app.context.tab,
         app.context.overlay,
@@ -31,6 +32,7 @@ fn trace(screen: &TestScreen) -> String {
         app.callers,
         app.time,
         app.threads,
+        app.source,
         app.context.has_mouse,
         (app.context.is_done, &app.context.live),
         screen.effects
@@ -127,6 +129,9 @@ fn every_key_of_the_help_does_something_in_its_view() {
             Tab::Callers => &[(with_gifts, "↑\n↓"), (with_gifts, "↑\n↓→"), (with_gifts, "↑\n↓→\n")],
             // A range; a search in the list of samples; a stack.
             Tab::Time => &[(waiting, "[→→]"), (waiting, "\n/e\n"), (waiting, "\n\n")],
+            Tab::Source => {
+                &[(with_text, ""), (with_text, "↓"), (with_text, "/line\n"), (with_text, "/work\nF")]
+            }
             Tab::Flame | Tab::Top | Tab::Threads => &[],
         };
         for is_live in [false, true] {
@@ -160,7 +165,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
 
 #[test]
 fn a_key_does_something_or_says_why_not() {
-    let more = [KeyCode::Char('b'), KeyCode::Char('6'), KeyCode::F(9), KeyCode::Insert];
+    let more = [KeyCode::Char('b'), KeyCode::Char('7'), KeyCode::F(9), KeyCode::Insert];
     let known = key::TABLE.iter().flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
     let chords: Vec<key::Chord> = known.chain(more.map(|code| (code, KeyModifiers::NONE))).collect();
     let ended = LiveState { ended: Some("it ended".into()), ..LiveState::default() };
@@ -208,12 +213,13 @@ fn a_key_of_another_view_says_which() {
     );
     screen.keys("B");
     assert_eq!(screen.app.context.toast.as_deref(), Some("unbound key; ? lists the keys"));
-    for planned in ["6", "a", "e"] {
-        screen.keys(planned);
-        assert_eq!(
-            screen.app.context.toast.as_deref(),
-            Some("source and machine code are not in this version")
-        );
+    for (key, said) in [
+        ("a", "a source: only in 1 Flame, 2 Top, 3 Callers"),
+        ("e", "e edit: only in 6 Source"),
+        ("b", "comparing two profiles is not in this version"),
+    ] {
+        screen.keys(key);
+        assert_eq!(screen.app.context.toast.as_deref(), Some(said));
     }
     screen.keys("1g\u{1b}");
     assert_eq!(screen.app.context.toast.as_deref(), Some("nothing to go back to; q quits"));

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 pub(crate) mod export;
+mod filters;
 #[cfg(test)]
 pub(crate) mod key;
 #[cfg(test)]

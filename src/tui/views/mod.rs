@@ -1,7 +1,8 @@
-//! The five views, a folder each: drawing, keys and tests.
+//! The six views: a folder each, with what it draws, what its keys do and its tests.
 
 pub(crate) mod callers;
 pub(crate) mod flame;
+pub(crate) mod source;
 pub(crate) mod threads;
 pub(crate) mod time;
 pub(crate) mod top;

@@ -59,7 +59,13 @@ pub(crate) trait View {
         let _ = (context, picture);
     }
 
-    /// Description of the order of rows or boxes.
+    /// Rows above and below those that are seen, where the view takes `area`.
+    fn hidden_rows(&self, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        let _ = (context, picture, area);
+        (0, 0)
+    }
+
+    /// The order of what is seen, in words.
     fn order_words(&self, context: &Context) -> Option<&'static str> {
         let _ = context;
         None

@@ -180,7 +180,7 @@ fn mouse_words(context: &Context) -> Vec<&'static str> {
         Tab::Flame => Some("Shift-wheel pan"),
         Tab::Top | Tab::Threads => Some("click on a heading sort"),
         Tab::Time => Some("drag range"),
-        Tab::Callers => None,
+        Tab::Callers | Tab::Source => None,
     });
     if matches!(context.tab, Tab::Callers | Tab::Time) {
         words.push("Shift-wheel pan");

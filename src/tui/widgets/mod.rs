@@ -1,6 +1,7 @@
 //! Shared parts of the views: tables, lists, lines, help, colours, and the layout of the screen around a view.
 
 pub(crate) mod areas;
+pub(crate) mod chips;
 pub(crate) mod help;
 pub(crate) mod last_lines;
 pub(crate) mod line;

@@ -125,8 +125,13 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// Chooses the theme by the environment, and queries the terminal for its background. Must run before anything else
-    /// reads from the terminal.
+    /// Without colours.
+    pub(crate) fn plain(is_ascii: bool) -> Self {
+        let glyphs = if is_ascii { Glyphs::ASCII } else { Glyphs::UNICODE };
+        Theme { depth: ColorDepth::None, is_light: false, glyphs }
+    }
+
+    /// Looks at the environment, and asks the terminal for its background. Before anything else reads from it.
     pub(crate) fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);

@@ -11,7 +11,7 @@ use crate::report::model::group::Group;
 use crate::report::model::label::{LabelId, PlaceId, Step};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
-use crate::report::query::filter;
+use crate::report::query::filter_words;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
@@ -158,7 +158,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let note = "the JSON has merged stacks, without times, CPUs or wakers";
     Box::new(StacksJson {
         names: options.common.names_for_programs(),
-        filters: filter::description(&options.common.filter),
+        filters: filter_words::description(&options.common.filter),
         notes: common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect(),
         selection,
     })

@@ -63,7 +63,8 @@ impl Label {
                 self.address.is_none()
                     && self.module == *module
                     && self.line == *line
-                    && if self.at.is_some() { self.placed(&self.name) == *name } else { self.name == *name }
+                    // A label of an address is of its function, too.
+                    && (self.name == *name || (self.at.is_some() && self.placed(&self.name) == *name))
             }
             LabelKey::Address { module, address } => self.address == Some(*address) && self.module == *module,
         }

@@ -13,7 +13,7 @@ use crate::report::model::quality::Quality;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions, ReportView};
 use crate::report::print::cost::cost_words;
-use crate::report::query::filter;
+use crate::report::query::filter_words;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use anstyle::Style;
@@ -33,7 +33,7 @@ pub(in crate::report) fn header(
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
     push_joined(&mut out, &broken(quality_line(recording, selection, page), page), page.width);
-    if let Some(words) = filter::description(filters) {
+    if let Some(words) = filter_words::description(filters) {
         let total = selection.total;
         let whole = selection.whole;
         let all = counted(selection.count_of_whole(), &selection.shown.noun);

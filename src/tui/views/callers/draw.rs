@@ -9,7 +9,7 @@ use crate::report::{BoxOf, FlameBox, LabelKind};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::{Picture, Pivot, Side};
 use crate::tui::views::flame::details::rest_heading;
-use crate::tui::views::flame::rest_text;
+use crate::tui::views::flame::text::rest_text;
 use crate::tui::views::top;
 use crate::tui::widgets::line::{Below, fitting};
 use crate::tui::widgets::theme::Theme;

@@ -1,6 +1,7 @@
 //! The lines below the Flame view: details of the selected box.
 
-use super::{FlameState, mark_of, name_of};
+use super::FlameState;
+use super::text::{mark_of, name_of};
 use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};

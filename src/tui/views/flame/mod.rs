@@ -4,12 +4,13 @@ pub(crate) mod details;
 mod export;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(in crate::tui::views) mod text;
+mod trunk;
 mod view;
 
 use crate::base::safe_text;
-use crate::base::units::{count, counted};
-use crate::profile::Unit;
-use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Metric, Node, NodeId, flame_boxes};
+use crate::base::units::counted;
+use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Node, NodeId, flame_boxes};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::tree_path::TreePath;
@@ -31,7 +32,9 @@ pub(crate) struct FlameState {
     pub(crate) selected: TreePath,
     /// The first row of boxes on the screen.
     pub(crate) scroll: u32,
-    /// The chosen order: by weight if true, by name if false, the default if `None`.
+    /// What all samples have in common is shown frame by frame.
+    pub(crate) has_open_trunk: bool,
+    /// The order that was chosen: by weight, else by name.
     pub(crate) by_weight: Option<bool>,
     /// The state before the stacks were inverted, and the function that was selected then.
     turned: Option<Box<(Option<LabelKey>, FlameState)>>,
@@ -82,6 +85,22 @@ pub(crate) fn order_words(view: &FlameState, context: &Context) -> &'static str 
 
 /// All boxes at this width, on the screen or not.
 pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
+    folded_boxes(view, context, picture, columns).0
+}
+
+/// The same, and how many frames of the trunk are hidden.
+fn folded_boxes(
+    view: &FlameState,
+    context: &Context,
+    picture: &Picture,
+    columns: u16,
+) -> (Vec<FlameBox>, usize) {
+    let mut boxes = all_boxes(view, context, picture, columns);
+    let hidden = if view.has_open_trunk { 0 } else { trunk::fold(picture, &mut boxes) };
+    (boxes, hidden)
+}
+
+fn all_boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
     let by_weight = is_by_weight(view, context);
     let rank = |id: &NodeId| {
         let node = picture.tree.node(*id);
@@ -137,6 +156,7 @@ pub(crate) fn update(
         }
         Action::Back => return zoom_out(view),
         Action::Sort => view.by_weight = Some(!is_by_weight(view, context)),
+        Action::Trunk => toggle_trunk(view, context, picture, area),
         Action::NextMatch => next_match(view, context, picture, area, true),
         Action::PreviousMatch => next_match(view, context, picture, area, false),
         Action::Click(at) if area.contains(*at) => select_at(view, context, picture, area, *at),
@@ -156,6 +176,24 @@ pub(crate) fn update(
         _ => return false,
     }
     true
+}
+
+fn toggle_trunk(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect) {
+    if !view.has_open_trunk && folded_boxes(view, context, picture, area.width).1 == 0 {
+        context.tell("no long row of frames is common to all samples here");
+        return;
+    }
+    view.has_open_trunk = !view.has_open_trunk;
+    view.scroll = 0;
+}
+
+/// Rows above and below those on the screen, in a view that takes `area`.
+fn hidden_rows(view: &FlameState, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+    let area = box_area(view, area);
+    let boxes = boxes(view, context, picture, area.width);
+    let above = shown_scroll(view, &boxes, area);
+    let below = (last_row(&boxes) + 1).saturating_sub(above + u32::from(area.height));
+    (above, below)
 }
 
 fn last_row(boxes: &[FlameBox]) -> u32 {
@@ -308,6 +346,8 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
     if matches.is_empty() {
         let what = if search.functions + search.threads == 0 {
             "nothing matches"
+        } else if is_in_trunk(view, context, picture, area.width) {
+            "the match is in the folded row: t opens it"
         } else {
             "no box of a match is wide enough: & keeps only matches"
         };
@@ -323,6 +363,16 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
     if let Some(next) = next {
         select(view, picture, area, &boxes[*next]);
     }
+}
+
+/// Whether the search matches a frame of the folded trunk.
+fn is_in_trunk(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> bool {
+    let Some(search) = context.search.as_ref().filter(|_| !view.has_open_trunk) else { return false };
+    let is_match = |one: &FlameBox| match &one.what {
+        BoxOf::Node(id) => search.matches(picture.tree.node(*id).label.index()),
+        BoxOf::All | BoxOf::Rest(_) => false,
+    };
+    all_boxes(view, context, picture, columns).iter().any(is_match)
 }
 
 /// First row on the screen, such that no line stays empty that could be filled.
@@ -347,7 +397,8 @@ pub(crate) fn draw(
     if inner.height == 0 {
         return;
     }
-    let boxes = boxes(view, context, picture, inner.width);
+    let (boxes, hidden) = folded_boxes(view, context, picture, inner.width);
+    let trunk = trunk::place(picture, &boxes).filter(|_| hidden > 0);
     let scroll = shown_scroll(view, &boxes, inner);
     let selected = selected_box(view, picture, &boxes);
     for (index, one) in boxes.iter().enumerate() {
@@ -362,7 +413,12 @@ pub(crate) fn draw(
         if index == selected {
             style = theme.selected(style);
         }
-        let text = text_of(context, picture, theme, &one.what, place.width.into());
+        let text = match &one.what {
+            BoxOf::Node(id) if trunk == Some(index) => {
+                text::trunk_text(context, picture, theme, (*id, hidden), place.width.into())
+            }
+            what => text::text_of(context, picture, theme, what, place.width.into()),
+        };
         let buffer = frame.buffer_mut();
         buffer.set_style(place, style);
         buffer.set_stringn(place.x, place.y, text, place.width.into(), style);
@@ -383,68 +439,7 @@ fn style_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf) -
     }
 }
 
-/// Text of a box that is `columns` wide.
-fn text_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf, columns: usize) -> String {
-    let room = columns.saturating_sub(1);
-    let text = match what {
-        BoxOf::All => all_text(picture, theme),
-        BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
-        BoxOf::Node(id) => {
-            let name = name_of(context, picture, theme, *id);
-            let mark = mark_of(picture, *id);
-            if safe_text::width(&name) + mark.len() <= room { name + mark } else { name }
-        }
-    };
-    format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
-}
-
-/// Text of a shared box.
-pub(super) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
-    let ellipsis = theme.glyphs.ellipsis;
-    let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
-    if safe_text::width(&text) <= room { text } else { ellipsis.to_owned() }
-}
-
-fn all_text(picture: &Picture, theme: &Theme) -> String {
-    let separator = theme.glyphs.separator;
-    let samples = counted(picture.count, &picture.event.noun);
-    format!(
-        "all{separator}{samples}{separator}{}{}",
-        picture.weight_text(picture.total.weight),
-        weight_word(picture)
-    )
-}
-
-/// What the weight counts, where its unit does not say so: ` CPU`, ` page faults`.
-fn weight_word(picture: &Picture) -> String {
-    match picture.event.metric {
-        Metric::OnCpu => " CPU".to_owned(),
-        Metric::Event(_) if picture.event.unit == Unit::Count => format!(" {}", picture.event.title),
-        _ => String::new(),
-    }
-}
-
-/// Name of a node, followed by its number of threads.
-pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
-    let label = picture.tree.node(id).label;
-    let name = context.name(picture.labels.get(label));
-    match picture.threads_of.get(&label) {
-        Some(threads) if *threads > 1 => format!("{name} {}{}", theme.glyphs.times, count(*threads)),
-        _ => name,
-    }
-}
-
-/// The mark for what the colour means.
-pub(super) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
-    let node = picture.tree.node(id);
-    match (node.is_kernel, node.is_inlined) {
-        (true, _) => " [k]",
-        (_, true) => " [i]",
-        _ => "",
-    }
-}
-
-/// The line with the path of the zoom.
+/// The way to the zoom.
 fn path_line(view: &FlameState, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     // The zoom, or its nearest ancestor in this picture.
     let zoom = picture.path_of(&picture.find(&view.zoom));

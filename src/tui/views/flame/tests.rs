@@ -5,6 +5,7 @@ use crate::report::tests::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::tests::screen::{ASCII, COLORS, PLAIN, TestScreen};
+use crate::tui::tests::session::{Session, function};
 use crate::tui::widgets::theme::{ColorDepth, Theme};
 use insta::assert_snapshot;
 use ratatui::layout::Position;
@@ -267,4 +268,49 @@ fn a_box_too_narrow_for_what_is_below_says_how_that_is_shown() {
     assert_eq!(screen.selected(), ["t", "main", "narrow", "below"]);
     screen.keys("↓");
     assert_eq!(screen.app.context.toast.as_deref(), Some("nothing is below this"));
+}
+
+/// Of a compiler 20 of 23 rows were one chain that every sample has.
+#[test]
+fn what_all_samples_have_in_common_is_one_row_until_it_is_opened() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "cc", "cc");
+    let trunk: Vec<String> = (0..10).map(|depth| format!("/x:trunk{depth}")).collect();
+    for (leaf, samples) in [("parse", 6), ("emit", 4)] {
+        let mut path: Vec<&str> = trunk.iter().map(String::as_str).collect();
+        let leaf = format!("/x:{leaf}");
+        path.push(&leaf);
+        build.add(task, samples, &path);
+    }
+    let mut session = Session::new(build.finish(), None, Tab::Flame);
+    let text = session.text();
+    assert!(text.contains("… 9 frames to trunk9  (t opens)"), "{text}");
+    assert!(!text.contains("trunk8") && text.contains("▏parse"), "{text}");
+    // From all over the thread and the trunk to what differs, and back.
+    session.press(&[Action::Down, Action::Down]);
+    assert_eq!(function(&session.app), "trunk9");
+    session.press(&[Action::Down]);
+    assert_eq!(function(&session.app), "parse");
+    session.press(&[Action::Up, Action::Up, Action::Trunk]);
+    let text = session.text();
+    assert!(text.contains("▏trunk0") && text.contains("▏trunk8") && !text.contains("t opens"), "{text}");
+    session.press(&[Action::Trunk]);
+    assert!(session.text().contains("9 frames to trunk9"));
+}
+
+#[test]
+fn rows_that_are_not_on_the_screen_are_counted() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "deep", "deep");
+    // Each frame has samples of its own: no trunk.
+    let path: Vec<String> = (0..30).map(|depth| format!("/x:f{depth}")).collect();
+    for depth in 1..=path.len() {
+        let path: Vec<&str> = path[..depth].iter().map(String::as_str).collect();
+        build.add(task, 50, &path);
+    }
+    let mut session = Session::new(build.finish(), None, Tab::Flame);
+    assert!(session.text().contains(" rows below "), "{}", session.text());
+    session.press(&[Action::Last]);
+    let text = session.text();
+    assert!(text.contains(" rows above "), "{text}");
 }

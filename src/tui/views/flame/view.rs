@@ -25,6 +25,10 @@ impl View for FlameState {
         super::details::details(self, context, picture, below)
     }
 
+    fn hidden_rows(&self, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        super::hidden_rows(self, context, picture, area)
+    }
+
     fn fingerprint(&self) -> u64 {
         fingerprint_of(self)
     }

@@ -14,7 +14,7 @@ use super::gzip;
 use super::stacks::common_notes;
 use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::options::ExportOptions;
-use crate::report::query::filter;
+use crate::report::query::filter_words;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 use writer::PprofFile;
@@ -47,7 +47,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
         columns: ValueColumns::of(&selection, options),
         names: options.common.names_for_programs(),
         time: options.common.filter.time,
-        filters: filter::description(&options.common.filter),
+        filters: filter_words::description(&options.common.filter),
         notes: notes.collect(),
         selection,
     })

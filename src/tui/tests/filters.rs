@@ -1,0 +1,66 @@
+//! Filters on the screen: each in words, each can be taken off; idle waits are a key away.
+
+use super::screen::{PLAIN, TestScreen};
+use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture_waits::waiting;
+use crate::report::{CommonOptions, FilterOptions, Metric, ThreadFilter};
+use crate::tui::app::action::Action;
+use ratatui::layout::Position;
+
+/// The line with the filters: its number and its text.
+fn rule(screen: &TestScreen) -> (u16, String) {
+    let text = screen.text(&PLAIN);
+    let found = text.lines().enumerate().filter(|(_, line)| line.starts_with("──")).last();
+    let (at, line) = found.expect("there is a line below the view");
+    (at as u16, line.to_owned())
+}
+
+#[test]
+fn filters_of_the_command_line_are_shown_and_can_be_taken_off() {
+    let filter = FilterOptions {
+        focus: Some("main".into()),
+        threads: vec![ThreadFilter::named("ingest")],
+        ..FilterOptions::default()
+    };
+    let common = CommonOptions { filter, ..CommonOptions::default() };
+    let mut screen = TestScreen::with(ingest(), common, 80, 24);
+    let (y, line) = rule(&screen);
+    assert!(line.starts_with("──[focus main ×]─[thread ingest ×]──"), "{line}");
+
+    screen.act(&Action::Click(Position::new(4, y)));
+    assert!(rule(&screen).1.starts_with("──[thread ingest ×]──"), "{}", rule(&screen).1);
+    screen.keys("u");
+    assert!(rule(&screen).1.contains("[focus main ×]"), "what was taken off comes back");
+    screen.keys("u");
+    assert!(rule(&screen).1.starts_with("──[focus main ×]──"), "the last goes first: {}", rule(&screen).1);
+    screen.keys("U");
+    assert!(!rule(&screen).1.contains('['), "{}", rule(&screen).1);
+    screen.keys("u");
+    assert_eq!(screen.app.context.toast.as_deref(), Some("no filter to undo"));
+}
+
+#[test]
+fn what_keys_filter_is_in_words_on_the_screen() {
+    let mut screen = TestScreen::new(ingest(), 80, 24);
+    screen.keys("↓↓↓↓f");
+    let function = screen.selected().pop().unwrap();
+    assert!(rule(&screen).1.contains(&format!("[only with {function}")), "{}", rule(&screen).1);
+    screen.keys("/read\nF");
+    assert!(rule(&screen).1.contains("[only with a match of (?i)read ×]"), "{}", rule(&screen).1);
+}
+
+#[test]
+fn hidden_idle_time_is_said_and_a_key_shows_it() {
+    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let mut screen = TestScreen::with(waiting(), common, 120, 24);
+    let shown = screen.app.context.picture.as_ref().unwrap().total.weight;
+    assert!(screen.text(&PLAIN).contains(" hidden"), "{}", screen.text(&PLAIN));
+    screen.keys("o");
+    assert!(screen.text(&PLAIN).contains("with idle"), "{}", screen.text(&PLAIN));
+    assert!(screen.app.context.picture.as_ref().unwrap().total.weight > shown);
+    screen.keys("o");
+    assert_eq!(screen.app.context.picture.as_ref().unwrap().total.weight, shown);
+    let mut running = TestScreen::new(ingest(), 80, 24);
+    running.keys("o");
+    assert_eq!(running.app.context.toast.as_deref(), Some("the recording has no waits, idle or not"));
+}

@@ -1,0 +1,91 @@
+//! What stands in boxes.
+
+use crate::base::safe_text;
+use crate::base::units::{count, counted};
+use crate::profile::Unit;
+use crate::report::{BoxOf, Metric, NodeId};
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::theme::Theme;
+
+/// What stands in a box of `columns`.
+pub(super) fn text_of(
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+    what: &BoxOf,
+    columns: usize,
+) -> String {
+    let room = columns.saturating_sub(1);
+    let text = match what {
+        BoxOf::All => all_text(picture, theme),
+        BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
+        BoxOf::Node(id) => {
+            let name = name_of(context, picture, theme, *id);
+            let mark = mark_of(picture, *id);
+            if safe_text::width(&name) + mark.len() <= room { name + mark } else { name }
+        }
+    };
+    format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
+}
+
+/// What stands in the box of a folded trunk: how many frames are hidden, and the last one.
+pub(super) fn trunk_text(
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+    (id, hidden): (NodeId, usize),
+    columns: usize,
+) -> String {
+    let (edge, ellipsis) = (theme.glyphs.edge, theme.glyphs.ellipsis);
+    let frames = counted(hidden as u64, "frame");
+    let name = name_of(context, picture, theme, id);
+    let text = format!("{ellipsis} {frames} to {name}  (t opens)");
+    format!("{edge}{}", theme.fit(&text, columns.saturating_sub(1)))
+}
+
+/// What stands in a box that several share.
+pub(in crate::tui::views) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
+    let ellipsis = theme.glyphs.ellipsis;
+    let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
+    if safe_text::width(&text) <= room { text } else { ellipsis.to_owned() }
+}
+
+fn all_text(picture: &Picture, theme: &Theme) -> String {
+    let separator = theme.glyphs.separator;
+    let samples = counted(picture.count, &picture.event.noun);
+    format!(
+        "all{separator}{samples}{separator}{}{}",
+        picture.weight_text(picture.total.weight),
+        weight_word(picture)
+    )
+}
+
+/// What the weight is of, where its unit does not say it: ` CPU`, ` page faults`.
+fn weight_word(picture: &Picture) -> String {
+    match picture.event.metric {
+        Metric::OnCpu => " CPU".to_owned(),
+        Metric::Event(_) if picture.event.unit == Unit::Count => format!(" {}", picture.event.title),
+        _ => String::new(),
+    }
+}
+
+/// Its name, with the number of threads after it.
+pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
+    let label = picture.tree.node(id).label;
+    let name = context.name(picture.labels.get(label));
+    match picture.threads_of.get(&label) {
+        Some(threads) if *threads > 1 => format!("{name} {}{}", theme.glyphs.times, count(*threads)),
+        _ => name,
+    }
+}
+
+/// Says what the colour says.
+pub(in crate::tui::views) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
+    let node = picture.tree.node(id);
+    match (node.is_kernel, node.is_inlined) {
+        (true, _) => " [k]",
+        (_, true) => " [i]",
+        _ => "",
+    }
+}

@@ -1,0 +1,54 @@
+//! The Source view as the rest of the screen knows it.
+
+use super::state::SourceState;
+use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
+use crate::tui::app::search::Search;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::line::Below;
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+impl View for SourceState {
+    fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool {
+        super::update(self, context, action, area, picture)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme) {
+        super::draw::draw(frame, area, self, context, picture, theme);
+    }
+
+    fn details(&self, context: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+        super::draw::details(self, context, picture, below)
+    }
+
+    fn selected(&self, picture: &Picture) -> Vec<LabelId> {
+        self.function.as_ref().and_then(|key| picture.label_of(key)).into_iter().collect()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        fingerprint_of(self)
+    }
+
+    fn opened(&mut self, context: &mut Context, picture: Option<&Picture>, selected: &[LabelId]) {
+        if let Some(picture) = picture {
+            SourceState::opened(self, context, picture, selected);
+        }
+    }
+
+    fn follow(&mut self, _: &mut Context, picture: &Picture) {
+        SourceState::follow(self, picture);
+    }
+
+    fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
+        (ReportView::Flat, "all functions".to_owned())
+    }
+
+    fn finds_threads(&self, _: &Search, _: &Picture) -> bool {
+        false
+    }
+}
