@@ -20,7 +20,8 @@ rm -rf "$work"
 mkdir -p "$work" "$pictures"
 cp examples/workload.c "$work/"
 cd "$work"
-trap 'tmux -S "$work/tmux" kill-server >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+name=none
+trap 'tmux -S "$work/$name" kill-server >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
 for level in 2 1; do
 	cc -O$level -g -pthread -o workload workload.c
@@ -35,7 +36,8 @@ svg() {
 	echo "docs/pictures/$1.svg  $bytes bytes"
 }
 
-in_tmux() { tmux -S "$work/tmux" -f /dev/null "$@"; }
+# A terminal of its own for each picture.
+in_tmux() { tmux -S "$work/$name" -f /dev/null "$@"; }
 
 # shot NAME WORDS KEY…: presses the keys, waits until the words are on the screen, and takes the picture.
 shot() {
@@ -60,5 +62,5 @@ shot() {
 
 shot flame 'indexer-#' Down Down Down Down Down
 shot time 'bars = ' 4
-shot source 'generate_lines' 2 a Enter
+shot source '+0x' 2 /generate_lines Enter a Enter
 COLUMNS=$columns "$prof" diff --color always O2.data O1.data | head -n $rows | svg diff

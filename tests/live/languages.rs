@@ -70,7 +70,9 @@ fn a_shared_library_of_go_has_whole_stacks_while_they_are_moved() {
 fn check_go_and_c(program: &Path) {
     let program = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
     let recording = Recording::of_pid(program.pid(), "3s");
-    recording.report().assert_whole(500);
+    // What comes too late is walked from a copy, which lacks the runtime's data that lead from C back to Go.
+    let allowed: &[&str] = if recording.was_crowded { &["no_unwind_info"] } else { &[] };
+    recording.report().assert_whole_or(500, allowed);
     let stacks = recording.stacks();
     stacks.assert_has(&["runtime.goexit", "main.main", "main.intoC", "main.spinInGo"]);
     stacks.assert_has(&["runtime.goexit", "main.grow", "main.grow", "main.spinInGo"]);
