@@ -56,7 +56,7 @@ shot() {
 		[ $tries -lt 40 ] || { echo "screenshots: '$words' did not come for $name" >&2; exit 1; }
 		sleep 0.5
 	done
-	in_tmux capture-pane -e -p | svg "$name"
+	in_tmux capture-pane -e -p -N | svg "$name"
 	in_tmux kill-server
 }
 

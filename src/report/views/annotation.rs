@@ -219,6 +219,8 @@ impl Tallies {
             outer.name != called.name || outer.module != called.module
         };
         let caller = path[..innermost].iter().rfind(is_other);
+        // An interrupt that came is no call of the line.
+        let callee = callee.filter(|callee| !callee.is_kernel || step.is_kernel);
         for (step, sums) in [(callee, &mut line.callees), (caller, &mut self.callers)] {
             if let Some(key) = step.and_then(|step| function_key(label(step))) {
                 let sum = sums.entry(key).or_default();

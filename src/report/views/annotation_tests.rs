@@ -164,3 +164,19 @@ fn rows_of_addresses_are_instructions() {
     assert_eq!(own[..3], expected.map(|(name, samples)| (name.to_owned(), samples)));
     assert!(own.contains(&("work+0x8".to_owned(), 1)), "{own:?}");
 }
+
+#[test]
+fn callers_and_callees_are_functions_and_an_interrupt_is_none() {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "demo", "demo");
+    let [main, work, helper] = ["main", "work", "helper"].map(|name| format!("/usr/bin/demo:{name}"));
+    build.add(task, 9, &[&main, &work, "[kernel]:asm_sysvec_apic_timer_interrupt"]);
+    build.add(task, 1, &[&main, &work, &work, &helper]);
+    let recording = build.finish();
+    let name = |key: &Option<LabelKey>| key.as_ref().map(|key| key.name().into_owned());
+    let work = annotation(&recording, "work", true);
+    assert_eq!(name(&work.caller).as_deref(), Some("main"), "not itself");
+    let callees: Vec<_> = work.lines.iter().map(|line| name(&line.callee)).collect();
+    assert!(callees.contains(&Some("helper".to_owned())), "{callees:?}");
+    assert!(callees.iter().flatten().all(|callee| callee == "helper"), "{callees:?}");
+}
