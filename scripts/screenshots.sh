@@ -17,7 +17,9 @@ work=/tmp/prof-screenshots
 command -v tmux >/dev/null 2>&1 || { echo "screenshots: tmux is not installed" >&2; exit 1; }
 cargo build --quiet --locked --example ansi_to_svg
 rm -rf "$work"
-mkdir -p "$work" "$pictures"
+# Fails if another user was faster.
+mkdir -m 700 "$work"
+mkdir -p "$pictures"
 cp examples/workload.c "$work/"
 cd "$work"
 name=none

@@ -9,7 +9,7 @@ use super::widgets::{chips, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, Space, ThreadSplit, cost_words};
+use crate::report::{Direction, FilterPart, Space, ThreadSplit, cost_words, filter_parts};
 use crate::tui::app::action::Tab;
 use crate::tui::app::key;
 use crate::tui::app::query::Window;
@@ -311,11 +311,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let query = &picture.query;
     let filter = &query.common.filter;
     let mut parts: Vec<(u8, String)> = Vec::new();
-    let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.show, &filter.module];
-    let filters = filter.stacks.len()
-        + patterns.iter().filter(|pattern| pattern.is_some()).count()
-        + filter.threads.len()
-        + usize::from(!filter.cpus.is_empty());
+    // Time and the kernel's frames have words of their own.
+    let is_counted = |part: FilterPart| !matches!(part, FilterPart::Time | FilterPart::Space);
+    let filters = filter_parts(filter).into_iter().filter(|(part, _)| is_counted(*part)).count();
     if filters > 0 {
         let share = honest_percent_text(percent(picture.total.weight, picture.whole.weight));
         parts.push((0, format!("{} {share}", counted(filters as u64, "filter"))));

@@ -230,6 +230,9 @@ fn trusted<'f>(frames: &'f [FrameAddress], space: &AddressSpace, files: &MappedF
     &frames[..good]
 }
 
+/// Code whose unwind information is not here.
+const NOT_LOADED: MappedModule<'static> = MappedModule { bias: 0, code: ModuleCode::NotLoaded };
+
 /// The code of one process at one time, as the walk asks for it.
 struct CopiedCode<'a> {
     space: &'a AddressSpace,
@@ -255,22 +258,22 @@ impl ModuleMap for CopiedCode<'_> {
                 // Code of Java's compilers leaves the frame pointer of an outer frame: those between would be left out.
                 let has_jvm = || self.space.files().any(|file| self.files.is_jvm(file));
                 let is_jvm = *self.has_jvm.get_or_init(has_jvm);
-                let code = if is_jvm { ModuleCode::NotLoaded } else { ModuleCode::Jit };
-                return Some(MappedModule { bias: 0, code });
+                return Some(if is_jvm {
+                    NOT_LOADED
+                } else {
+                    MappedModule { bias: 0, code: ModuleCode::Jit }
+                });
             }
-            _ => return Some(MappedModule { bias: 0, code: ModuleCode::NotLoaded }),
+            _ => return Some(NOT_LOADED),
         }
         let (start, info) = (self.files.known_start(&mapping), self.known.get(&mapping.file));
         let (Some(start), Some(info)) = (start, info) else {
             self.missed.set(Some(mapping));
-            return Some(MappedModule { bias: 0, code: ModuleCode::NotLoaded });
+            return Some(NOT_LOADED);
         };
-        let code = info.as_ref().map_or(ModuleCode::NotLoaded, |info| ModuleCode::Table(&info.table));
-        let bias = start.map(|start| mapping.start.wrapping_sub(start));
-        Some(bias.map_or(MappedModule { bias: 0, code: ModuleCode::NotLoaded }, |bias| MappedModule {
-            bias,
-            code,
-        }))
+        let (Some(start), Some(info)) = (start, info) else { return Some(NOT_LOADED) };
+        let bias = mapping.start.wrapping_sub(start);
+        Some(MappedModule { bias, code: ModuleCode::Table(&info.table) })
     }
 
     fn cfi(&self, address: u64) -> Option<&CfiSections> {

@@ -1,4 +1,4 @@
-//! The samples behind a number: their thread, time, length and stack.
+//! The samples that make up a number: their thread, time, length and stack.
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};

@@ -61,7 +61,7 @@ pub(crate) struct LiveState {
     pub(crate) refresh: Duration,
     /// Why the recording ended; `None` while it goes on.
     pub(crate) ended: Option<String>,
-    /// Start of the recording (CLOCK_MONOTONIC, ns) in pictures from before it was cleared, so that they can be told
+    /// Start of the recording (CLOCK_MONOTONIC, ns) in pictures from before it was cleared, to tell them
     /// apart.
     pub(crate) cleared_start_ns: Option<u64>,
 }

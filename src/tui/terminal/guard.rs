@@ -17,7 +17,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process controls the terminal. Whoever clears the flag first restores the terminal, so that it happens
+/// Whether this process controls the terminal. The thread that clears the flag first restores the terminal, so that it happens
 /// once.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 

@@ -6,7 +6,7 @@ use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
 use crate::tui::screen;
-use crate::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
+use crate::tui::widgets::theme::{ColorDepth, Theme};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 
 pub(crate) fn theme(depth: ColorDepth, is_ascii: bool) -> Theme {
-    Theme { depth, is_light: false, glyphs: if is_ascii { Glyphs::ASCII } else { Glyphs::UNICODE } }
+    Theme { depth, ..Theme::plain(is_ascii) }
 }
 
 /// An app without a terminal, whose pictures are computed at once.

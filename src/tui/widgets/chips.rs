@@ -21,7 +21,8 @@ pub(crate) struct Chip {
     pub(crate) columns: Range<usize>,
 }
 
-/// The filters of `options` that fit into `columns`, in the order in which they were set.
+/// The filters of `options` that fit into `columns`, always in the same order; the row of tabs
+/// counts all.
 pub(crate) fn chips(options: &FilterOptions, columns: usize, theme: &Theme) -> Vec<Chip> {
     let mut at = START;
     let mut chips = Vec::new();
@@ -43,11 +44,10 @@ pub(crate) fn chips(options: &FilterOptions, columns: usize, theme: &Theme) -> V
 mod tests {
     use super::*;
     use crate::report::ThreadFilter;
-    use crate::tui::widgets::theme::{ColorDepth, Glyphs};
 
     #[test]
     fn filters_are_chips_as_long_as_they_fit() {
-        let theme = Theme { depth: ColorDepth::None, is_light: false, glyphs: Glyphs::ASCII };
+        let theme = Theme::plain(true);
         let options = FilterOptions {
             focus: Some("parse".into()),
             threads: vec![ThreadFilter::named("worker")],

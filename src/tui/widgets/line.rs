@@ -113,12 +113,11 @@ pub(crate) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::widgets::theme::{ColorDepth, Glyphs};
 
     #[test]
     fn of_a_place_the_file_and_the_line_stay() {
-        let theme = Theme { depth: ColorDepth::None, is_light: false, glyphs: Glyphs::UNICODE };
-        let ascii = Theme { glyphs: Glyphs::ASCII, ..theme };
+        let theme = Theme::plain(false);
+        let ascii = Theme::plain(true);
         let text = |columns| place_text(&theme, "libc.so.6", "./string/../sysdeps/memcmp.S:81", columns);
         assert_eq!(text(60), "libc.so.6   ./string/../sysdeps/memcmp.S:81");
         assert_eq!(text(30), "libc.so.6   …sdeps/memcmp.S:81");

@@ -62,6 +62,23 @@ impl ListState {
         self.cursor = row;
     }
 
+    /// The next row below the selected one, or above it, for which `is_match`; goes on at the other end, and comes to
+    /// the selected one last.
+    pub(crate) fn next_match(
+        &self,
+        count: usize,
+        forward: bool,
+        is_match: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let at = self.cursor(count);
+        let is_match = |row: &usize| *row < count && is_match(*row);
+        if forward {
+            (at + 1..count).chain(0..=at).find(is_match)
+        } else {
+            (0..at).rev().chain((at..count).rev()).find(is_match)
+        }
+    }
+
     /// The row shown at line `line`.
     pub(crate) fn row_at(&self, line: usize, count: usize, height: usize) -> Option<usize> {
         let row = self.offset(count, height) + line;
@@ -98,6 +115,22 @@ mod tests {
         let list = ListState { cursor: 90, offset: 80 };
         assert_eq!((list.cursor(5), list.offset(5, 4), list.offset(3, 4)), (4, 1, 0));
         assert_eq!((list.cursor(0), list.row_at(0, 0, 4)), (0, None));
+    }
+
+    #[test]
+    fn the_next_match_is_found_round_the_ends() {
+        let list = ListState { cursor: 3, offset: 0 };
+        let next = |forward, rows: &[usize]| list.next_match(6, forward, |row| rows.contains(&row));
+        assert_eq!(
+            (next(true, &[1, 3, 5]), next(true, &[1, 3]), next(true, &[3])),
+            (Some(5), Some(1), Some(3))
+        );
+        assert_eq!(
+            (next(false, &[1, 3, 5]), next(false, &[3, 5]), next(false, &[3])),
+            (Some(1), Some(5), Some(3))
+        );
+        assert_eq!((next(true, &[]), next(false, &[7])), (None, None));
+        assert_eq!(list.next_match(0, true, |_| true), None);
     }
 
     #[test]

@@ -129,16 +129,8 @@ fn next_match(
         return;
     };
     let count = rows.len();
-    let at = view.list.cursor(count);
-    let is_match = |at: &usize| {
-        rows.get(*at).is_some_and(|row| search.matches_text(&draw::row_text(picture, sheet, *row)))
-    };
-    let found = if forward {
-        (at + 1..count).chain(0..=at).find(is_match)
-    } else {
-        (0..at).rev().chain((at..count).rev()).find(is_match)
-    };
-    match found {
+    let is_match = |at: usize| search.matches_text(&draw::row_text(picture, sheet, rows[at]));
+    match view.list.next_match(count, forward, is_match) {
         Some(found) => view.list.select(found, count, height),
         None => context.tell("nothing matches in this function"),
     }

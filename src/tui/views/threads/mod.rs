@@ -239,14 +239,8 @@ fn next_match(
     };
     let order = order(view, picture);
     let rows = order.len();
-    let at = view.list.cursor(rows);
-    let is_found = |at: &usize| order.get(*at).is_some_and(|row| is_match(search, &picture.threads[*row]));
-    let found = if forward {
-        (at + 1..rows).chain(0..=at).find(is_found)
-    } else {
-        (0..at).rev().chain((at..rows).rev()).find(is_found)
-    };
-    match found {
+    let is_found = |at: usize| is_match(search, &picture.threads[order[at]]);
+    match view.list.next_match(rows, forward, is_found) {
         Some(found) => view.list.select(found, rows, height),
         None => context.tell("no thread matches"),
     }

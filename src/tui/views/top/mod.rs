@@ -270,14 +270,8 @@ fn next_match(view: &mut TopState, context: &mut Context, picture: &Picture, hei
         return;
     };
     let rows = picture.table.rows.len();
-    let at = view.list.cursor(rows);
-    let is_match = |at: &usize| row(view, picture, *at).is_some_and(|row| search.matches(row.label.index()));
-    let found = if forward {
-        (at + 1..rows).chain(0..=at).find(is_match)
-    } else {
-        (0..at).rev().chain((at..rows).rev()).find(is_match)
-    };
-    match found {
+    let is_match = |at: usize| row(view, picture, at).is_some_and(|row| search.matches(row.label.index()));
+    match view.list.next_match(rows, forward, is_match) {
         Some(found) => view.list.select(found, rows, height),
         None => context.tell("nothing matches"),
     }
