@@ -32,8 +32,8 @@ struct Books {
 const WAKING_NS: u64 = 50_000;
 
 /// What the kernel may take to choose a thread for a CPU: its books give that to the one that comes, `prof` to the one that
-/// leaves or to no one, ns.
-const CHOOSING_NS: u64 = 5_000;
+/// leaves or to no one, ns. 4,000 to 8,000 where a hypervisor shares the machine out.
+const CHOOSING_NS: u64 = 10_000;
 
 /// Whether a time is the kernel's, within 1 % or 2 ms. What a hypervisor takes is time on CPU for one side and not for the other.
 fn is_near(found_ns: u64, books_ns: u64, stolen_ns: u64) -> bool {
@@ -60,13 +60,13 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
         let mut times = waits.profile.thread_times.iter().filter(of_thread);
         let time = times.next().unwrap_or_else(|| panic!("thread {tid} is not accounted for"));
         assert!(times.next().is_none(), "thread {tid} is accounted for twice");
-        assert!(
-            is_near(time.on_cpu_ns, on_cpu_ns, stolen_ns + CHOOSING_NS * (left + lost)),
-            "on CPU: {line}, and {time:?}"
-        );
-        let least =
-            |time: &ThreadTime| time.no_cpu_ns >= no_cpu_ns || is_near(time.no_cpu_ns, no_cpu_ns, stolen_ns);
-        assert!(least(time), "runnable: {line}, and {time:?}");
+        let choosing_ns = CHOOSING_NS * (left + lost);
+        assert!(is_near(time.on_cpu_ns, on_cpu_ns, stolen_ns + choosing_ns), "on CPU: {line}, and {time:?}");
+        // Whoever is given the choosing: both together lose nothing.
+        let ready_ns = time.on_cpu_ns + time.no_cpu_ns;
+        let least = |ready_ns, books_ns| ready_ns >= books_ns || is_near(ready_ns, books_ns, stolen_ns);
+        assert!(least(ready_ns, on_cpu_ns + no_cpu_ns), "on CPU or runnable: {line}, and {time:?}");
+        assert!(least(time.no_cpu_ns + choosing_ns, no_cpu_ns), "runnable: {line}, and {time:?}");
         // What it waited for a CPU between reading the books and its end.
         let later = usize::try_from(time.switches.saturating_sub(left + lost)).unwrap_or(usize::MAX);
         let last_ns: u64 = no_cpu_waits(&waits.profile, tid).iter().rev().take(later).sum();
@@ -224,6 +224,17 @@ fn times_of_a_go_program_are_those_of_the_kernels_own_books() {
     let Some(program) = Running::fixture("goburn", &[UNTIL_ENDED]) else { return };
     let pids: Vec<u32> = iter::once(program.pid()).collect();
     assert_booked("go", &pids, None);
+}
+
+/// Most of them sleep when the recording begins, and on some machines the kernel does not report every switch: the first
+/// one that is seen of a thread may be its leaving a CPU.
+#[test]
+fn times_of_a_crowd_that_sleeps_at_the_start_are_those_of_the_kernels_own_books() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("crowd") else { return };
+    let crowd = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
+    let _job = Running::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+    assert_booked("crowd", &[crowd.pid()], Some(1001));
 }
 
 /// Whether they are buried while the recording lasts or not.

@@ -251,13 +251,30 @@ struct pid {
 	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
+/* kernel/sched/sched.h */
+struct rq {
+	__u64 clock; /* ns, as it was when the scheduler began to choose */
+} __attribute__((preserve_access_index));
+
+struct cfs_rq {
+	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED */
+} __attribute__((preserve_access_index));
+
 /* include/linux/sched.h */
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq; /* with CONFIG_FAIR_GROUP_SCHED */
+} __attribute__((preserve_access_index));
+
+struct sched_info {
+	unsigned long long
+		run_delay; /* it was in a queue so long before it last came on a CPU, ns */
+	unsigned long long last_queued; /* by the clock of its rq; 0: it is in no queue */
 } __attribute__((preserve_access_index));
 
 struct task_struct {
 	struct sched_entity se;
+	struct sched_info sched_info;
 	__u64 start_time; /* CLOCK_MONOTONIC, ns */
 	unsigned int flags;
 	int pid;

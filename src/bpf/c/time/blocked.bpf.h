@@ -31,6 +31,9 @@ int threads_at_start(struct bpf_iter__task *ctx)
 		/* It may have called exec since it was looked at first. */
 		state->tid = numbers_of(task).tid;
 		if (!task->on_cpu) {
+			state->was_off = 1;
+			state->run_ns = task->se.sum_exec_runtime;
+			state->delay_ns = delay_of(task);
 			state->task_state = task->__state;
 			state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 		}
@@ -131,8 +134,8 @@ int threads_at_end(struct bpf_iter__task *ctx)
 	if (!state || state->has_ended || !s || !budget)
 		return 0;
 	left = left_at(state, !task->on_cpu);
-	if (state->out_ns && task->on_cpu && state->out_ns < stop) {
-		entered_unseen(state, task->se.sum_exec_runtime, stop);
+	if (left && task->on_cpu && left < stop) {
+		entered_unseen(state, task, stop);
 		left = 0;
 	} else if (!left && !task->on_cpu && state->in_ns < stop) {
 		left = left_unseen(state, task->se.sum_exec_runtime, stop);
@@ -182,7 +185,8 @@ static __always_inline __u64 read_account(struct task_struct *task,
 					  volatile struct thread_state *state, __u64 now,
 					  struct prof_thread_time *time)
 {
-	__u64 run_ns = task->se.sum_exec_runtime, in_ns = state->in_ns, out_ns = state->out_ns;
+	__u64 run_ns = task->se.sum_exec_runtime, in_ns = state->in_ns;
+	__u64 out_ns = left_at((const struct thread_state *)state, false);
 	__u64 since = in_ns ? in_ns : known_since((const struct thread_state *)state);
 	__u64 ran = run_ns > state->run_ns ? run_ns - state->run_ns : 0, left;
 

@@ -102,30 +102,16 @@ static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now
 	send_wait(s, finish_sample(s), place);
 }
 
-/* `task` has left the CPU, and its time on it has been added up. */
-static __always_inline void leave_at(struct task_struct *task, struct thread_state *state,
-				     __u64 now, __u32 task_state)
-{
-	state->switches++;
-	state->task_state = task_state;
-	state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
-	state->wake_ns = 0;
-	state->is_decided = 0;
-	/* A wait whose beginning was not reported is kept, without a stack. */
-	state->early_factor = 1;
-	state->waker = PROF_WAKER_NONE;
-	state->out_ns = now;
-}
-
 /* `task` leaves the CPU. */
 static __always_inline void leave(struct task_struct *task, struct thread_state *state, __u64 now,
 				  __u32 task_state)
 {
-	__u64 run_ns = task->se.sum_exec_runtime, since;
+	__u64 run_ns = task->se.sum_exec_runtime, since, left;
 
 	mark_change(state);
-	if (state->out_ns && now > state->out_ns)
-		entered_unseen(state, run_ns, now);
+	left = left_at(state, false);
+	if (left && now > left)
+		entered_unseen(state, task, now);
 	since = state->in_ns ? state->in_ns : known_since(state);
 	state->run_ns = run_ns;
 	state->on_cpu_ns += now > since ? now - since : 0;
@@ -343,6 +329,7 @@ static __always_inline bool enter(struct task_struct *task, struct thread_state 
 	mark_change(state);
 	if (!left)
 		left = left_unseen(state, task->se.sum_exec_runtime, now);
+	woken_unseen(state, task, left, now);
 	is_sent = close_wait(task, state, budget, &budget->pending, left, now, false);
 
 	state->run_ns = task->se.sum_exec_runtime;

@@ -16,11 +16,12 @@
  * is only looked up.
  */
 struct thread_state {
-	__u64 from_ns; /* its start; 0: before the recording's */
-	__u64 in_ns;   /* last came on a CPU; 0: not seen */
-	__u64 out_ns;  /* last left one; 0 while it is on one, and if not seen */
-	__u64 wake_ns; /* was woken since; 0 if not */
-	__u64 run_ns;  /* the scheduler's count of its running time when it last left */
+	__u64 from_ns;	/* its start; 0: before the recording's */
+	__u64 in_ns;	/* last came on a CPU; 0: not seen */
+	__u64 out_ns;	/* last left one; 0 while it is on one, and if not seen */
+	__u64 wake_ns;	/* was woken since; 0 if not */
+	__u64 run_ns;	/* the scheduler's count of its running time when it last left */
+	__u64 delay_ns; /* and of the time that it was ready to run without a CPU */
 	__u64 on_cpu_ns;
 	__u64 no_cpu_ns;
 	__u64 blocked_ns;
@@ -42,6 +43,8 @@ struct thread_state {
 	__u8 in_iowait;
 	__u8 is_decided; /* blocked_weight counts */
 	__u8 has_ended;
+	__u8 was_off;	  /* on no CPU when the recording began, and its time until then counts for
+			     nothing: the scheduler's counts are of then */
 	__u32 is_counted; /* in PROF_COUNT_ACCOUNT */
 	__u8 waker_comm[PROF_COMM_BYTES];
 	struct prof_short_waits short_waits[PROF_REASONS];
@@ -156,6 +159,13 @@ static __always_inline void begin_new_thread(struct task_struct *task)
 	begin_state(task, &first);
 }
 
+/* How long a thread was ready to run without a CPU so far, by the scheduler's books; 0 if it keeps
+ * none. */
+static __always_inline __u64 delay_of(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
+}
+
 /*
  * Begins the account of a thread that is there. Before the recording nothing has to be known: what
  * it does at the start it has done since, until it is seen to leave or enter a CPU. During it the
@@ -175,6 +185,7 @@ static __always_inline void begin_old_thread(struct task_struct *task)
 	} else if (now) {
 		first.from_ns = now;
 		first.run_ns = task->se.sum_exec_runtime;
+		first.delay_ns = delay_of(task);
 		if (task->on_cpu) {
 			first.in_ns = now;
 		} else {
@@ -234,7 +245,7 @@ static __always_inline __u64 left_at(const struct thread_state *state, bool is_o
 {
 	if (state->out_ns || state->in_ns)
 		return state->out_ns;
-	return is_off ? known_since(state) : 0;
+	return is_off || state->was_off ? known_since(state) : 0;
 }
 
 /* Adds a wait that is too short for a stack. */
@@ -261,25 +272,73 @@ static __always_inline __u64 left_unseen(struct thread_state *state, __u64 run_n
 	return left;
 }
 
+/* How long a thread was ready to run since it last left its CPU, by the scheduler's books; 0 if it
+ * keeps none. */
+static __always_inline __u64 delay_since(const struct thread_state *state, struct task_struct *task)
+{
+	__u64 delay = delay_of(task), queued = 0, now = 0;
+
+	delay = delay > state->delay_ns ? delay - state->delay_ns : 0;
+	if (bpf_core_field_exists(task->sched_info.last_queued) &&
+	    bpf_core_field_exists(task->se.cfs_rq) &&
+	    bpf_core_field_exists(((struct cfs_rq *)0)->rq)) {
+		queued = task->sched_info.last_queued;
+		now = BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+	}
+	return delay + (queued && now > queued ? now - queued : 0);
+}
+
 /* A thread that leaves a CPU without having been seen to come on one: the same. Its wait has no
  * stack. */
-static __always_inline void entered_unseen(struct thread_state *state, __u64 run_ns, __u64 now)
+static __always_inline void entered_unseen(struct thread_state *state, struct task_struct *task,
+					   __u64 now)
 {
-	__u64 ran = run_ns - state->run_ns, passed = now - state->out_ns, blocked = 0, waited;
+	__u64 out_ns = left_at(state, false), delay = delay_since(state, task);
+	__u64 ran = task->se.sum_exec_runtime - state->run_ns, passed = now - out_ns;
+	__u64 blocked = 0, waited;
 
 	count(PROF_COUNT_SWITCH_MISSED);
 	waited = ran < passed ? passed - ran : 0;
 	if (state->task_state) {
-		blocked = waited;
-		if (state->wake_ns && state->wake_ns - state->out_ns < waited)
-			blocked = state->wake_ns - state->out_ns;
+		blocked = delay < waited ? waited - delay : 0;
+		if (state->wake_ns && state->wake_ns - out_ns < waited)
+			blocked = state->wake_ns - out_ns;
 	}
 	state->blocked_ns += blocked;
 	state->no_cpu_ns += waited - blocked;
 	add_short(state, PROF_REASON_OTHER, blocked);
 	add_short(state, PROF_REASON_NO_CPU, waited - blocked);
-	state->in_ns = state->out_ns + waited;
+	state->in_ns = out_ns + waited;
 	state->out_ns = 0;
+}
+
+/* A thread that left at `left` comes on a CPU: where the kernel has not reported that it was woken,
+ * the same. */
+static __always_inline void woken_unseen(struct thread_state *state, struct task_struct *task,
+					 __u64 left, __u64 now)
+{
+	__u64 delay;
+
+	if (!state->task_state || state->wake_ns || now <= left || is_over_at(now))
+		return;
+	delay = delay_since(state, task);
+	state->wake_ns = delay < now - left ? now - delay : left;
+}
+
+/* `task` has left the CPU, and its time on it has been added up. */
+static __always_inline void leave_at(struct task_struct *task, struct thread_state *state,
+				     __u64 now, __u32 task_state)
+{
+	state->switches++;
+	state->delay_ns = delay_of(task);
+	state->task_state = task_state;
+	state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+	state->wake_ns = 0;
+	state->is_decided = 0;
+	/* A wait whose beginning was not reported is kept, without a stack. */
+	state->early_factor = 1;
+	state->waker = PROF_WAKER_NONE;
+	state->out_ns = now;
 }
 
 /* What the file of a descriptor makes a thread wait for. */
