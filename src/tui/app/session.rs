@@ -185,6 +185,9 @@ impl ScreenSession {
                 if let Some(action) = self.translator.action(&self.app.context, &event, Instant::now()) {
                     self.act(&action)?;
                 }
+                if let Some(action) = self.translator.next_action(&self.app.context) {
+                    self.act(&action)?;
+                }
                 self.see_size()?;
             }
             SessionMessage::Outside(Outside::Signal(signal)) => self.signal(signal)?,

@@ -31,6 +31,8 @@ pub(crate) struct Translator {
     asked: Option<Instant>,
     /// Number of characters that may still belong to the answer, and when the last one arrived.
     answer: Option<(usize, Instant)>,
+    /// A key that was read together with an Esc before it.
+    after_esc: Option<KeyEvent>,
 }
 
 impl Translator {
@@ -43,6 +45,12 @@ impl Translator {
     pub(crate) fn action(&mut self, context: &Context, event: &Event, now: Instant) -> Option<Action> {
         match event {
             Event::Key(key) if self.is_of_answer(key, now) => None,
+            // No key is bound with Alt: this is Esc and a key after it, read at once where the machine is busy.
+            Event::Key(key) if key.modifiers.contains(KeyModifiers::ALT) && context.prompt.is_none() => {
+                self.after_esc =
+                    Some(KeyEvent { modifiers: key.modifiers.difference(KeyModifiers::ALT), ..*key });
+                action_of_key(context, &KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE))
+            }
             Event::Key(key) => action_of_key(context, key),
             Event::Mouse(mouse) => {
                 let at = Position::new(mouse.column, mouse.row);
@@ -71,6 +79,11 @@ impl Translator {
             }
             _ => None,
         }
+    }
+
+    /// The action of the key that was read together with the last one, once that one's is done.
+    pub(crate) fn next_action(&mut self, context: &Context) -> Option<Action> {
+        action_of_key(context, &self.after_esc.take()?)
     }
 
     /// Whether a key is part of an answer: a terminal that was queried for its colours and answers late seems to type

@@ -256,6 +256,17 @@ fn a_late_answer_of_the_terminal_is_not_typed() {
     }
 }
 
+/// A busy machine reads both at once, and then it looks like a key with Alt.
+#[test]
+fn a_key_right_after_escape_does_what_it_does_alone() {
+    let screen = screen();
+    let mut translator = Translator::default();
+    let key = Event::Key(KeyEvent::new(KeyCode::Char('0'), KeyModifiers::ALT));
+    assert_eq!(translator.action(&screen.app.context, &key, Instant::now()), Some(Action::Back));
+    assert_eq!(translator.next_action(&screen.app.context), Some(Action::Whole));
+    assert_eq!(translator.next_action(&screen.app.context), None);
+}
+
 #[test]
 fn only_what_comes_at_once_after_a_question_is_an_answer() {
     let screen = screen();
@@ -270,7 +281,7 @@ fn only_what_comes_at_once_after_a_question_is_an_answer() {
     for (mut translator, after_ms) in
         [(Translator::default(), 0), (Translator::after_a_question(asked), 60_000)]
     {
-        assert!(matches!(send(&mut translator, bracket, after_ms), Some(Action::Nothing(_))));
+        assert_eq!(send(&mut translator, bracket, after_ms), Some(Action::Back));
         assert_eq!(send(&mut translator, quit, after_ms), Some(Action::Quit));
     }
     // A pause ends the answer.
