@@ -1,0 +1,149 @@
+//! The call paths of each thread: a forest with a tree for every one.
+//!
+//! Threads of one program mostly have the same paths. The tree of all paths is made once, and each thread gets a copy of
+//! the part that it has: copying a node needs no lookup by label.
+
+use super::builder::TreeBuilder;
+use super::node::{Node, NodeId};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, Step};
+use crate::report::query::selection::Selection;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Forests of fewer ends are grown by one thread.
+const LEAST_PARALLEL: usize = 4_096;
+
+/// How much of a thread's samples have one path.
+#[derive(Debug, Clone, Copy)]
+struct PathEnd {
+    /// Index of the thread in the list of roots.
+    root: usize,
+    /// The last node of the path, in the tree of all paths; `None` for a path without steps.
+    node: Option<NodeId>,
+    amount: Amount,
+}
+
+/// The nodes of all threads of `selection`, parents before children, with the weight that ends in each: `threads` are the roots, a step for each task, and
+/// tasks with the same step share one.
+pub(super) fn nodes_by_thread(selection: &Selection<'_>, threads: &[Step]) -> Vec<Node> {
+    let (roots, root_of_task) = roots_of(threads);
+    let mut paths = TreeBuilder::default();
+    let mut ends: Vec<PathEnd> = Vec::with_capacity(selection.groups().len());
+    selection.for_each_path(|path, groups| {
+        let node = paths.insert(path.iter().copied());
+        ends.extend(groups.iter().filter_map(|group| {
+            let root = *root_of_task.get(group.task.index())?;
+            Some(PathEnd { root, node, amount: group.amount })
+        }));
+    });
+    // A thread's ends stay in the order of the paths, in which neighbours share most of their nodes.
+    ends.sort_by_key(|end| end.root);
+
+    let parts = if ends.len() < LEAST_PARALLEL { 1 } else { rayon::current_num_threads() };
+    let grown: Vec<Vec<Node>> = parts_by_root(&ends, parts)
+        .into_par_iter()
+        .map(|part| {
+            let mut grove = Grove::beside(&paths.nodes);
+            for tree in ends[part].chunk_by(|a, b| a.root == b.root) {
+                grove.grow(&roots[tree[0].root], tree);
+            }
+            grove.nodes
+        })
+        .collect();
+    join(grown)
+}
+
+/// The distinct steps, and which of them stands for each task.
+fn roots_of(threads: &[Step]) -> (Vec<Step>, Vec<usize>) {
+    let mut known: FxHashMap<LabelId, usize> = FxHashMap::default();
+    let mut roots = Vec::new();
+    let root_of_task = threads.iter().map(|thread| {
+        *known.entry(thread.label).or_insert_with(|| {
+            roots.push(*thread);
+            roots.len() - 1
+        })
+    });
+    let root_of_task = root_of_task.collect();
+    (roots, root_of_task)
+}
+
+/// Cuts `ends`, sorted by root, into at most `parts` ranges of about the same length, none of which shares a root with
+/// another.
+fn parts_by_root(ends: &[PathEnd], parts: usize) -> Vec<Range<usize>> {
+    let mut cuts = Vec::new();
+    let mut start = 0;
+    for part in 1..=parts {
+        let aim = (ends.len() * part / parts).max(start);
+        let root = ends[..aim].last().map(|end| end.root);
+        let end = ends.partition_point(|end| Some(end.root) <= root);
+        if end > start {
+            cuts.push(start..end);
+            start = end;
+        }
+    }
+    cuts
+}
+
+/// The trees of some threads.
+struct Grove<'a> {
+    /// The tree of all paths.
+    paths: &'a [Node],
+    nodes: Vec<Node>,
+    /// The latest copy of each node of `paths`. It is the present thread's if it comes after the thread's root.
+    copies: Vec<NodeId>,
+    /// The nodes of one path that have no copy yet, the leaf first.
+    missing: Vec<NodeId>,
+}
+
+impl<'a> Grove<'a> {
+    fn beside(paths: &'a [Node]) -> Self {
+        Grove { paths, nodes: Vec::new(), copies: vec![NodeId(0); paths.len()], missing: Vec::new() }
+    }
+
+    /// Adds the tree of one thread.
+    fn grow(&mut self, thread: &Step, ends: &[PathEnd]) {
+        let root = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node::new(thread, None, 0));
+        for end in ends {
+            let node = self.copy_of(end.node, root);
+            self.nodes[node.index()].own.add(end.amount);
+        }
+    }
+
+    /// The copy of a node of `paths` below `root`, which is made with all above it if there is none.
+    fn copy_of(&mut self, node: Option<NodeId>, root: NodeId) -> NodeId {
+        let mut at = node;
+        let mut parent = root;
+        while let Some(id) = at {
+            let copy = self.copies[id.index()];
+            if copy > root {
+                parent = copy;
+                break;
+            }
+            self.missing.push(id);
+            at = self.paths[id.index()].parent;
+        }
+        while let Some(id) = self.missing.pop() {
+            let copy = NodeId(self.nodes.len() as u32);
+            let path = &self.paths[id.index()];
+            self.nodes.push(Node { parent: Some(parent), depth: path.depth + 1, ..*path });
+            self.copies[id.index()] = copy;
+            parent = copy;
+        }
+        parent
+    }
+}
+
+/// The nodes of all `parts`, one after the other.
+fn join(parts: Vec<Vec<Node>>) -> Vec<Node> {
+    let mut parts = parts.into_iter();
+    let mut joined = parts.next().unwrap_or_default();
+    for part in parts {
+        let before = joined.len() as u32;
+        let moved = |id: NodeId| NodeId(id.0 + before);
+        joined.extend(part.into_iter().map(|node| Node { parent: node.parent.map(moved), ..node }));
+    }
+    joined
+}

@@ -1,0 +1,160 @@
+//! The arena of nodes, with the siblings in order.
+
+use super::node::{Node, NodeId};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, Labels};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// All call paths of a selection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTree {
+    nodes: Vec<Node>,
+    /// The children of all nodes, siblings next to each other.
+    children: Vec<NodeId>,
+    roots: Vec<NodeId>,
+    total: Amount,
+}
+
+impl CallTree {
+    /// The tree of `nodes`, of which the weight that ends in each is known: siblings are sorted by weight.
+    pub(super) fn of_nodes(mut nodes: Vec<Node>, labels: &Labels) -> CallTree {
+        let total = add_up(&mut nodes);
+        let (mut roots, mut children) = children_by_parent(&mut nodes);
+        let order = |ids: &mut [NodeId]| {
+            ids.sort_by(|a, b| {
+                let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
+                (y.total.weight.cmp(&x.total.weight))
+                    .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
+                    .then(x.is_inlined.cmp(&y.is_inlined))
+                    .then(a.cmp(b))
+            });
+        };
+        nodes
+            .iter()
+            .filter(|node| node.children.count > 1)
+            .for_each(|node| order(&mut children[node.children.range()]));
+        order(&mut roots);
+        CallTree { nodes, children, roots, total }
+    }
+
+    /// The node `id`, which must come from this tree.
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The callees of the node `id`, heaviest first.
+    pub(crate) fn children(&self, id: NodeId) -> &[NodeId] {
+        &self.children[self.node(id).children.range()]
+    }
+
+    /// All nodes, parents before children.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    }
+
+    /// Nodes without a parent, heaviest first.
+    pub(crate) fn roots(&self) -> &[NodeId] {
+        &self.roots
+    }
+
+    /// Sum over all roots.
+    pub(crate) fn total(&self) -> Amount {
+        self.total
+    }
+
+    /// All nodes that `keep` accepts along with all their ancestors, in display order: parents first, heavier siblings
+    /// first.
+    pub(crate) fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        let mut order = Vec::new();
+        let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
+        while let Some(id) = pending.pop() {
+            if keep(self.node(id)) {
+                order.push(id);
+                pending.extend(self.children(id).iter().rev());
+            }
+        }
+        order
+    }
+
+    /// The nodes from `id` to its root, `id` first.
+    pub(crate) fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let node = self.node(next?);
+            next = node.parent;
+            Some(node)
+        })
+    }
+
+    /// All call paths at the end of which samples were taken, heaviest first, each as one of its nodes with the weight
+    /// of the samples that end there. A function that calls itself counts once in a path, so that paths that differ
+    /// only in the depth of recursion are merged.
+    pub(crate) fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
+        let mut paths: Vec<(NodeId, u64)> = Vec::new();
+        let mut path_of_node = vec![0usize; self.nodes.len()];
+        let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();
+        // In display order a node comes after its parent, and among equal paths the first one shown stays first.
+        for id in self.walk(|_| true) {
+            let node = self.node(id);
+            let path = match node.parent {
+                Some(parent) if self.node(parent).label == node.label => path_of_node[parent.index()],
+                parent => {
+                    let above = parent.map(|parent| path_of_node[parent.index()]);
+                    *known.entry((above, node.label)).or_insert_with(|| {
+                        paths.push((id, 0));
+                        paths.len() - 1
+                    })
+                }
+            };
+            path_of_node[id.index()] = path;
+            paths[path].1 = paths[path].1.saturating_add(node.own.weight);
+        }
+        paths.retain(|(_, weight)| *weight > 0);
+        paths.sort_by_key(|(_, weight)| Reverse(*weight));
+        paths
+    }
+}
+
+/// Adds up what ends in each node and below it; returns the sum over all roots.
+fn add_up(nodes: &mut [Node]) -> Amount {
+    let mut sum = Amount::default();
+    for index in (0..nodes.len()).rev() {
+        let node = &mut nodes[index];
+        node.total.add(node.own);
+        let (parent, total) = (node.parent, node.total);
+        match parent {
+            Some(parent) => nodes[parent.index()].total.add(total),
+            None => sum.add(total),
+        }
+    }
+    sum
+}
+
+/// The nodes without a parent, and the children of all others in one list, each in the order of their ids; stores the
+/// range of each node's children in the node.
+fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
+    let ids = |nodes: &[Node]| (0..nodes.len() as u32).map(NodeId);
+    let mut roots = Vec::new();
+    for id in ids(nodes) {
+        match nodes[id.index()].parent {
+            Some(parent) => nodes[parent.index()].children.count += 1,
+            None => roots.push(id),
+        }
+    }
+    let mut start = 0;
+    for node in nodes.iter_mut() {
+        let count = std::mem::take(&mut node.children.count);
+        node.children.start = start;
+        start += count;
+    }
+    let mut children = vec![NodeId(0); start as usize];
+    for id in ids(nodes) {
+        if let Some(parent) = nodes[id.index()].parent {
+            let span = &mut nodes[parent.index()].children;
+            children[span.range().end] = id;
+            span.count += 1;
+        }
+    }
+    (roots, children)
+}
