@@ -71,7 +71,7 @@ pub(crate) use views::samples_at::{SampleAt, StackStep};
 pub(crate) use views::sandwich::Sandwich;
 pub(crate) use views::threads::{ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title};
 pub use views::timeline::Timeline;
-pub(crate) use views::timeline::{Busy, TimelineRow};
+pub(crate) use views::timeline::{TimelineRow, TimelineState};
 pub(crate) use waits::site::{WaitSite, WaitSites};
 #[cfg(test)]
 pub(crate) use {

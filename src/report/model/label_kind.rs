@@ -24,6 +24,23 @@ pub(crate) enum LabelKind {
 }
 
 impl LabelKind {
+    /// The word for its colour.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            LabelKind::Program => "own",
+            LabelKind::Library => "library",
+            LabelKind::Kernel => "kernel",
+            LabelKind::Jit => "JIT",
+            LabelKind::Task => "thread",
+            LabelKind::Cut => "cut",
+            LabelKind::Nothing => "no stack",
+            LabelKind::Wait(Reason::NoCpu) => "no CPU",
+            LabelKind::Wait(Reason::Lock) => "lock",
+            LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => "I/O",
+            LabelKind::Wait(_) => "wait",
+        }
+    }
+
     /// Whether it is code, that is, whether lines and instructions can be shown of it.
     pub(crate) fn is_code(self) -> bool {
         matches!(self, LabelKind::Program | LabelKind::Library | LabelKind::Kernel | LabelKind::Jit)

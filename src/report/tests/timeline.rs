@@ -3,7 +3,7 @@
 use super::fixture::Build;
 use super::fixture_waits::{MS, waiting};
 use crate::profile::{Reason, TaskId, ThreadTime};
-use crate::report::views::timeline;
+use crate::report::views::timeline::{self, Busy};
 use crate::report::*;
 
 /// A row for each thread.

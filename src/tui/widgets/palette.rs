@@ -1,7 +1,7 @@
 //! Colours of each kind of code, and text that is readable on them.
 
 use crate::profile::Reason;
-use crate::report::LabelKind;
+use crate::report::{LabelKind, TimelineState};
 use ratatui::style::Color;
 
 /// Least contrast between text and its background, where both are our own colours.
@@ -50,6 +50,16 @@ impl Hue {
             (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
             (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
             (LabelKind::Task | LabelKind::Cut | LabelKind::Nothing, _) => Hue::GREY,
+        }
+    }
+
+    /// The colour of what a thread does: that of the boxes of a flame graph that stand for it.
+    pub(super) fn of_state(state: TimelineState) -> Hue {
+        match state {
+            TimelineState::Running => Hue::PROGRAM,
+            TimelineState::NoCpu => Hue::NO_CPU,
+            TimelineState::Blocked(reason) => Hue::of(LabelKind::Wait(reason), true),
+            TimelineState::Idle => Hue::GREY,
         }
     }
 

@@ -5,9 +5,23 @@
 
 use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
 use crate::base::safe_text;
-use crate::report::{ColorWhen, LabelKind};
+use crate::profile::Reason;
+use crate::report::{ColorWhen, LabelKind, TimelineState};
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
+
+/// The kinds of boxes that a legend names.
+const LEGEND: [LabelKind; 9] = [
+    LabelKind::Program,
+    LabelKind::Library,
+    LabelKind::Kernel,
+    LabelKind::Jit,
+    LabelKind::Wait(Reason::Lock),
+    LabelKind::Wait(Reason::Disk),
+    LabelKind::Wait(Reason::NoCpu),
+    LabelKind::Wait(Reason::Sleep),
+    LabelKind::Task,
+];
 
 /// Background colour of a search match.
 const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
@@ -202,6 +216,11 @@ impl Theme {
         }
     }
 
+    /// The kinds of boxes, each with its word and its style.
+    pub(crate) fn legend(&self) -> [(&'static str, Style); 9] {
+        LEGEND.map(|kind| (kind.word(), self.kind(kind, false, "")))
+    }
+
     /// Style of the selection: `style` inverted; on a dark background black on white, since an inverted box would look
     /// like a hole in the picture.
     pub(crate) fn selected(&self, style: Style) -> Style {
@@ -254,9 +273,26 @@ impl Theme {
         self.ink(Hue::PROGRAM)
     }
 
-    /// Style of a bar or shade of waiting time.
-    pub(crate) fn waiting(&self) -> Style {
-        self.ink(Hue::LOCK)
+    /// Style of a bar of threads in one state, on the background or on those in another.
+    pub(crate) fn state(&self, state: TimelineState, above: Option<TimelineState>) -> Style {
+        let style = self.ink(Hue::of_state(state));
+        match above.map(|above| self.ink(Hue::of_state(above)).fg) {
+            Some(Some(background)) => style.bg(background),
+            _ => style,
+        }
+    }
+
+    /// The character that fills a cell with threads in one state: colour is never the only sign.
+    pub(crate) fn state_glyph(&self, state: TimelineState) -> &'static str {
+        match state {
+            TimelineState::Running => self.glyphs.bars[8],
+            TimelineState::NoCpu => self.glyphs.shades[3],
+            TimelineState::Blocked(Reason::Lock) => self.glyphs.shades[2],
+            TimelineState::Blocked(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => {
+                self.glyphs.shades[1]
+            }
+            TimelineState::Blocked(_) | TimelineState::Idle => self.glyphs.dot,
+        }
     }
 
     fn ink(&self, hue: Hue) -> Style {
@@ -290,7 +326,6 @@ fn is_light(background: Option<[u8; 3]>, colorfgbg: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Reason;
     use crate::tui::widgets::palette::{LEAST_CONTRAST, indexed_rgb, luminance};
 
     fn depth(when: ColorWhen, set: &[(&str, &str)]) -> ColorDepth {

@@ -1,24 +1,31 @@
-//! Draws the bars and the heat map of the Time view.
+//! Draws the stacked bars and the heat map of the Time view.
 
+use super::column::{Cell, EIGHTHS, cells};
 use super::layout::{TimeLayout, row_text};
+use super::shown_states::ShownStates;
 use super::state::TimeState;
 use crate::base::safe_text;
-use crate::report::{Busy, HeatGrid, Timeline, TimelineRow};
+use crate::base::units::counted;
+use crate::report::{HeatGrid, TimelineRow, TimelineState};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-/// Draws a row of bars for each row of the timeline.
+/// Draws the share of the CPUs that was used, and a picture of each row of the timeline.
 pub(super) fn draw_bars(
     frame: &mut Frame<'_>,
     area: Rect,
     view: &TimeState,
     theme: &Theme,
     layout: &TimeLayout,
-    timeline: &Timeline,
+    shown: &ShownStates<'_>,
     range: Option<(u64, u64)>,
 ) {
+    let timeline = shown.timeline;
+    if layout.top > 0 {
+        draw_cpus(frame, area, theme, layout, shown);
+    }
     let (count, height) = (timeline.rows.len(), usize::from(layout.rows));
     let cursor = view.list.cursor(count);
     let here = layout.axis.column_of(view.at_ns);
@@ -26,46 +33,70 @@ pub(super) fn draw_bars(
     for line in 0..height {
         let Some(number) = view.list.row_at(line, count, height) else { break };
         let row = &timeline.rows[number];
-        let y = area.y + line as u16;
+        let (y, lines) = (area.y + layout.top + line as u16 * layout.lines, layout.lines);
         let room = usize::from(layout.side).saturating_sub(2);
         let name = row_name(row, theme, room);
         let mark = if number == cursor { ">" } else { " " };
         let style = if number == cursor { theme.selected(Style::new()) } else { Style::new() };
         buffer.set_stringn(area.x, y, format!("{mark}{name}"), layout.side.into(), style);
+        let full = shown.most_threads(row, &layout.axis);
+        if lines > 1 && row.threads > 1 {
+            let words = format!(" to {}", counted(full, "thread"));
+            buffer.set_stringn(area.x, y + 1, theme.fit(&words, room + 1), room + 1, theme.faint());
+        }
         for column in 0..layout.axis.columns {
             let (from_ns, to_ns) = layout.axis.time_of(column);
-            let (glyph, mut style) = bar(busy_in(timeline, row, from_ns, to_ns), theme);
-            if range.is_some_and(|(start, end)| from_ns < end && to_ns > start) {
-                style = style.add_modifier(Modifier::REVERSED);
+            let is_marked = range.is_some_and(|(start, end)| from_ns < end && to_ns > start);
+            let is_here = number == cursor && column == here;
+            for (cell, above) in shown.column(row, (from_ns, to_ns), full, lines.into()).into_iter().zip(0..)
+            {
+                let (glyph, mut style) = glyph_of(cell, theme);
+                if is_marked {
+                    style = style.add_modifier(Modifier::REVERSED);
+                }
+                if is_here {
+                    style = theme.selected(style).add_modifier(Modifier::UNDERLINED);
+                }
+                let y = y + lines - 1 - above;
+                buffer.set_stringn(layout.axis.x + column, y, glyph, 1, style);
             }
-            if number == cursor && column == here {
-                style = theme.selected(style).add_modifier(Modifier::UNDERLINED);
-            }
-            buffer.set_stringn(layout.axis.x + column, y, glyph, 1, style);
         }
     }
 }
 
-/// Time of a row in a part of the recording; a bucket that overlaps it partly counts in proportion.
-pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_ns: u64) -> Busy {
-    let bucket_ns = timeline.bucket_ns.max(1);
-    let mut sum = Busy::default();
-    let first = (from_ns.saturating_sub(timeline.start_ns) / bucket_ns) as usize;
-    for (number, busy) in row.buckets.iter().enumerate().skip(first) {
-        let start_ns = timeline.start_ns.saturating_add((number as u64).saturating_mul(bucket_ns));
-        if start_ns >= to_ns {
-            break;
-        }
-        let overlap_ns = to_ns.min(start_ns.saturating_add(bucket_ns)) - from_ns.max(start_ns);
-        let part = |ns: u64| (u128::from(ns) * u128::from(overlap_ns) / u128::from(bucket_ns)) as u64;
-        sum.add(Busy {
-            on_cpu_ns: part(busy.on_cpu_ns),
-            no_cpu_ns: part(busy.no_cpu_ns),
-            blocked_ns: part(busy.blocked_ns),
-            alive_ns: part(busy.alive_ns),
-        });
+/// A line with the share of the CPUs that everything that passes the filters ran on.
+fn draw_cpus(frame: &mut Frame<'_>, area: Rect, theme: &Theme, layout: &TimeLayout, shown: &ShownStates<'_>) {
+    let buffer = frame.buffer_mut();
+    let words = format!(" {}", counted(shown.cpus, "CPU"));
+    buffer.set_stringn(
+        area.x,
+        area.y,
+        theme.fit(&words, layout.side.into()),
+        layout.side.into(),
+        theme.faint(),
+    );
+    for column in 0..layout.axis.columns {
+        let (from_ns, to_ns) = layout.axis.time_of(column);
+        let busy = shown.timeline.busy_in(&shown.timeline.sums, from_ns, to_ns);
+        let full = (to_ns - from_ns).saturating_mul(shown.cpus);
+        let cells = cells(&[(TimelineState::Running, busy.on_cpu_ns)], full, 1);
+        let (glyph, style) = glyph_of(cells[0], theme);
+        buffer.set_stringn(layout.axis.x + column, area.y, glyph, 1, style);
     }
-    sum
+}
+
+/// The character of a cell, and its colours. Each state has both, since some terminals have no colours.
+fn glyph_of(cell: Cell, theme: &Theme) -> (&'static str, Style) {
+    match (cell.lower, cell.upper) {
+        (None, _) => (theme.glyphs.bars[0], Style::new()),
+        (Some((TimelineState::Running, eighths)), upper) => {
+            (theme.glyphs.bars[eighths], theme.state(TimelineState::Running, upper))
+        }
+        (Some((_, eighths)), Some(upper)) if 2 * eighths < EIGHTHS => {
+            (theme.state_glyph(upper), theme.state(upper, None))
+        }
+        (Some((state, _)), _) => (theme.state_glyph(state), theme.state(state, None)),
+    }
 }
 
 /// Name of a row, cut to this many columns such that the thread id stays whole.
@@ -76,27 +107,6 @@ fn row_name(row: &TimelineRow, theme: &Theme, columns: usize) -> String {
     };
     let name = theme.fit(&safe_text::terminal(&row.thread), columns.saturating_sub(tid.len()));
     theme.fit(&format!("{name}{tid}"), columns)
-}
-
-/// The time that threads could have run: as long as they existed.
-pub(crate) fn whole_ns(busy: &Busy) -> u64 {
-    busy.alive_ns.max(busy.on_cpu_ns)
-}
-
-/// A bar for the on-CPU share; a dot where the threads hardly ran and mostly waited.
-fn bar(busy: Busy, theme: &Theme) -> (&'static str, Style) {
-    let bars = &theme.glyphs.bars;
-    let most = bars.len() - 1;
-    let whole = u128::from(whole_ns(&busy).max(1));
-    let level = (u128::from(busy.on_cpu_ns) * most as u128 * 2 + whole) / (2 * whole);
-    let level = (level as usize).min(most);
-    if level > 0 {
-        return (bars[level], theme.running());
-    }
-    if busy.blocked_ns.saturating_add(busy.no_cpu_ns) > busy.on_cpu_ns {
-        return (theme.glyphs.dot, theme.waiting());
-    }
-    (if busy.on_cpu_ns > 0 { bars[1] } else { bars[0] }, theme.running())
 }
 
 /// Draws the cells of the heat map.

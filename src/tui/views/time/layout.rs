@@ -12,6 +12,12 @@ use ratatui::layout::Rect;
 const NAME_COLUMNS: usize = 16;
 /// Columns of `+200 ms`, with a space on both sides.
 const OFFSET_COLUMNS: u16 = 10;
+/// Columns of `to 99 threads`.
+const HEIGHT_COLUMNS: usize = 13;
+/// Most lines of one row: with more, rows are not seen at a glance.
+const MOST_LINES: u16 = 4;
+/// Least number of lines for the line of the CPUs.
+const LEAST_WITH_CPUS: u16 = 6;
 /// Most screen columns per cell of the heat map.
 const MOST_CELL_COLUMNS: u16 = 6;
 
@@ -26,8 +32,12 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
 pub(crate) struct TimeLayout {
     /// Columns to the left: names of threads, or offsets.
     pub(crate) side: u16,
-    /// Lines of bars or cells.
+    /// Lines above the rows: the CPUs.
+    pub(crate) top: u16,
+    /// Rows of bars or cells that fit.
     pub(crate) rows: u16,
+    /// Screen lines per row of bars.
+    pub(crate) lines: u16,
     /// Screen columns per column of the heat map.
     pub(crate) cell: u16,
     pub(crate) axis: TimeAxis,
@@ -48,9 +58,11 @@ impl TimeLayout {
             let length_ns = grid.column_ns.saturating_mul(columns.into());
             let start_ns = grid.origin_ns;
             let axis = TimeAxis { x: area.x + side, columns: columns * cell, start_ns, length_ns };
-            return TimeLayout { side, rows, cell, axis, grid: Some(grid) };
+            return TimeLayout { side, top: 0, rows, lines: 1, cell, axis, grid: Some(grid) };
         }
         let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
+        let has_pools = timeline.rows.iter().any(|row| row.threads > 1);
+        let widest = if has_pools { widest.max(HEIGHT_COLUMNS) } else { widest };
         // At most a third of the screen.
         let most = NAME_COLUMNS.min(usize::from(area.width / 3));
         let side = widest.min(most) as u16 + 2;
@@ -60,7 +72,10 @@ impl TimeLayout {
             start_ns: timeline.start_ns,
             length_ns: timeline.duration_ns.saturating_sub(timeline.start_ns),
         };
-        TimeLayout { side, rows, cell: 1, axis, grid: None }
+        let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty());
+        let count = u16::try_from(timeline.rows.len()).unwrap_or(u16::MAX).max(1);
+        let lines = ((rows - top) / count).clamp(1, MOST_LINES);
+        TimeLayout { side, top, rows: (rows - top) / lines, lines, cell: 1, axis, grid: None }
     }
 
     /// Start and end of the selected cell, ns.

@@ -2,9 +2,11 @@
 //! samples of a cell.
 
 pub(crate) mod axis;
+mod column;
 pub(crate) mod draw;
 mod layout;
 pub(crate) mod samples;
+mod shown_states;
 pub(crate) mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,12 +22,14 @@ use crate::tui::compute::picture::{Picture, samples_options};
 use crate::tui::widgets::line::{Below, fitting};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::theme::Theme;
-use draw::{busy_in, draw_bars, draw_heat, whole_ns};
+use draw::{draw_bars, draw_heat};
 use layout::{TimeLayout, row_text};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
+use shown_states::{ShownStates, name_of};
 use state::{Panel, TimeState};
+use std::cmp::Reverse;
 
 /// Names on the selected stack, innermost first. Foreign text.
 pub(crate) fn selected_names(view: &TimeState, context: &Context, picture: &Picture) -> Vec<String> {
@@ -187,11 +191,13 @@ fn select_at(
     at: Position,
 ) -> Option<u64> {
     let line = usize::from(at.y - area.y);
-    if line >= layout.rows.into() {
+    let (top, lines) = (usize::from(layout.top), usize::from(layout.lines));
+    if line >= top + usize::from(layout.rows) * lines {
         return None;
     }
     let count = timeline.rows.len();
     if layout.grid.is_none()
+        && let Some(line) = line.checked_sub(top).map(|line| line / lines)
         && let Some(row) = view.list.row_at(line, count, layout.rows.into())
     {
         view.list.select(row, count, layout.rows.into());
@@ -269,7 +275,10 @@ pub(super) fn draw_view(
     let range = marked(view, context, &layout, timeline);
     match &layout.grid {
         Some(grid) => draw_heat(frame, area, view, theme, &layout, grid, range),
-        None => draw_bars(frame, area, view, theme, &layout, timeline, range),
+        None => {
+            let shown = ShownStates::of(picture, timeline);
+            draw_bars(frame, area, view, theme, &layout, &shown, range);
+        }
     }
     let y = area.bottom().saturating_sub(1);
     let start = match layout.axis.start_ns {
@@ -308,7 +317,7 @@ pub(crate) fn details(
     let (from_ns, to_ns) = layout.place(at_ns);
     let when = format!("{}-{} s", seconds(from_ns), seconds(to_ns.min(timeline.duration_ns)));
     let what = words_at(view, picture, timeline, &layout, at_ns, theme);
-    let mut range = range_words(view, context, timeline, &layout, theme);
+    let mut range = range_words(view, context, timeline, &layout);
     if picture.empty.is_some() {
         range.push((0, "nothing in it".to_owned()));
     }
@@ -323,8 +332,21 @@ pub(crate) fn details(
         first.push((1, format!("mean of {:.0}-{:.0} s", start as f64 / 1e9, end as f64 / 1e9)));
     }
     first.extend(what);
-    let line = |parts: &[(u8, String)]| Line::from(theme.fit(&fitting(parts, "   ", columns), columns));
-    [line(&first), line(&range)].into_iter().take(lines).collect()
+    let line = |parts: &[(u8, String)], columns| theme.fit(&fitting(parts, "   ", columns), columns);
+    let mut second = vec![Span::raw(" ")];
+    if layout.grid.is_none() {
+        second.extend(ShownStates::of(picture, timeline).legend(theme));
+    }
+    // A range that is chosen is told first, then what the colours mean.
+    let is_chosen = marked(view, context, &layout, timeline).is_some();
+    let used: usize = second.iter().map(Span::width).sum();
+    let range_columns = safe_text::width(&fitting(&range, "   ", usize::MAX)) - 1;
+    if used + if is_chosen { range_columns } else { 0 } > columns {
+        second.truncate(1);
+    }
+    let used: usize = second.iter().map(Span::width).sum();
+    second.push(Span::raw(line(&range, columns.saturating_sub(used - 1)).split_off(1)));
+    [Line::from(line(&first, columns)), Line::from(second)].into_iter().take(lines).collect()
 }
 
 fn seconds(ns: u64) -> String {
@@ -347,36 +369,42 @@ fn words_at(
     }
     let Some(row) = timeline.rows.get(view.list.cursor(timeline.rows.len())) else { return Vec::new() };
     let (from_ns, to_ns) = layout.place(at_ns);
-    let busy = busy_in(timeline, row, from_ns, to_ns);
-    let whole = whole_ns(&busy);
+    let busy = timeline.busy_in(&row.buckets, from_ns, to_ns);
+    // The time that threads could have run: as long as they existed.
+    let whole = busy.alive_ns.max(busy.on_cpu_ns);
     // A wait that is weighted as several can add up to more than its thread's time.
     let share = |ns: u64| percent_text(percent(ns.min(whole), whole));
-    vec![
+    let mut blocked = timeline.states_in(row, from_ns, to_ns).split_off(2);
+    blocked.retain(|(_, ns)| *ns > 0);
+    blocked.sort_by_key(|(_, ns)| Reverse(*ns));
+    let mut parts = vec![
         (3, row_text(row, theme.glyphs.times)),
         (0, format!("on-CPU {}", share(busy.on_cpu_ns))),
         (2, format!("no CPU {}", share(busy.no_cpu_ns))),
         (1, format!("blocked {}", share(busy.blocked_ns))),
-        (4, threads_there(row, busy.alive_ns, to_ns - from_ns)),
-    ]
+    ];
+    // The heaviest reasons stay longest.
+    let ranks = 4u8..12;
+    parts.extend(
+        ranks.zip(blocked).map(|(rank, (state, ns))| (rank, format!("{} {}", name_of(state), share(ns)))),
+    );
+    parts.push((12, threads_there(row, busy.alive_ns, to_ns - from_ns)));
+    parts
 }
 
-/// The time range, or without one the legend and the keys that set a range.
+/// The time range, or without one the keys that set it.
 fn range_words(
     view: &TimeState,
     context: &Context,
     timeline: &Timeline,
     layout: &TimeLayout,
-    theme: &Theme,
 ) -> Vec<(u8, String)> {
     if let Some((start, end)) = marked(view, context, layout, timeline) {
         let length = duration(end.saturating_sub(start));
         let range = format!("range {}-{} s", seconds(start), seconds(end));
         return vec![(0, range), (2, length), (1, "0 clears it".to_owned())];
     }
-    let what = match view.is_heat_map {
-        true => "each column from the top down".to_owned(),
-        false => format!("bars = on-CPU share, {} = blocked", theme.glyphs.dot),
-    };
+    let what = if view.is_heat_map { "each column from the top down".to_owned() } else { String::new() };
     vec![(2, what), (0, "[ ] or drag chooses a range".to_owned())]
 }
 

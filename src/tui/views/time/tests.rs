@@ -24,6 +24,21 @@ fn time_on_all_screens() {
 }
 
 #[test]
+fn the_metric_says_which_states_stand_on_each_other() {
+    let line = |metric| {
+        let mut session = Session::new(waiting(), Some(metric), Tab::Time);
+        let lines = session.lines((120, 40), &theme(ColorDepth::True, false));
+        // The lowest line of the first row, and the legend.
+        (lines[6].clone(), lines[38].clone())
+    };
+    let (running, legend) = line(Metric::OnCpu);
+    assert!(running.contains("████") && running.contains('▒'), "{running}");
+    assert!(["█ running", "▒ lock", "░ I/O"].iter().all(|words| legend.contains(words)), "{legend}");
+    let (waiting, _) = line(Metric::OffCpu);
+    assert!(!waiting.trim_start().starts_with('█') && waiting.contains('▒'), "{waiting}");
+}
+
+#[test]
 fn a_chosen_range_on_all_screens() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     session.app.time.at_ns = 2_000_000_000;

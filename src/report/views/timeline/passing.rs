@@ -1,0 +1,92 @@
+//! Which samples a timeline has, and what their threads did.
+
+use super::timeline_state::TimelineState;
+use crate::base::failure::Failure;
+use crate::profile::{Reason, Sample};
+use crate::report::analysis::Analysis;
+use crate::report::model::group::Key;
+use crate::report::model::metric::Shown;
+use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
+use crate::report::query::filter::SampleFilter;
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashSet;
+
+/// Start and end of a sample or wait, ns: a sample has length 0, merged samples that of their time step.
+pub(super) fn interval(sample: &Sample) -> (u64, u64) {
+    let length_ns = match (&sample.merged, &sample.wait) {
+        (Some(folded), _) => folded.span_ns,
+        (None, Some(wait)) => wait.duration_ns,
+        (None, None) => 0,
+    };
+    (sample.time_ns, sample.time_ns.saturating_add(length_ns))
+}
+
+/// Which samples pass the filters, whatever their time.
+pub(super) struct Passing<'r> {
+    recording: &'r Analysis,
+    pub(super) filter: SampleFilter,
+    cpus: bool,
+    shows_idle: bool,
+    /// Samples that ended before this time are left out, ns.
+    pub(super) start_ns: u64,
+    /// Keys of the samples whose functions pass; `None` if no filter is on functions.
+    keys: Option<FxHashSet<Key>>,
+}
+
+impl<'r> Passing<'r> {
+    pub(super) fn new(
+        recording: &'r Analysis,
+        options: &CommonOptions,
+        start_ns: u64,
+    ) -> Result<Self, Failure> {
+        let filter =
+            FilterOptions { time: TimeRange::default(), hide: None, show: None, ..options.filter.clone() };
+        let is_on_names = filter.drops_by_code();
+        let shows_idle = filter.idle;
+        let sample_filter = SampleFilter::new(&filter, &recording.profile.tables)?;
+        let cpus = !filter.cpus.is_empty();
+        let keys = if is_on_names {
+            let options = CommonOptions { filter: FilterOptions { idle: true, ..filter }, ..options.clone() };
+            let selection = Selection::new(recording, Shown::time_of(&recording.profile), &options)?;
+            Some(
+                selection
+                    .groups()
+                    .iter()
+                    .map(|group| (group.task, group.stack, group.outcome, group.activity))
+                    .collect(),
+            )
+        } else {
+            None
+        };
+        Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, start_ns, keys })
+    }
+
+    /// What the thread of a sample did; `None` if the sample does not pass.
+    pub(super) fn state_of(&self, sample: &Sample) -> Option<TimelineState> {
+        if !self.filter.keeps_task(sample.task) || (self.cpus && self.filter.amount(sample).is_none()) {
+            return None;
+        }
+        if interval(sample).1 < self.start_ns {
+            return None;
+        }
+        if let Some(keys) = &self.keys
+            && !keys.contains(&(
+                sample.task,
+                sample.stack,
+                sample.outcome,
+                self.recording.reasons().activity(sample),
+            ))
+        {
+            return None;
+        }
+        let Some(wait) = &sample.wait else { return Some(TimelineState::Running) };
+        if wait.reason == Reason::NoCpu {
+            return Some(TimelineState::NoCpu);
+        }
+        let reason = self.recording.reasons().reason(wait, sample.stack);
+        if self.recording.idle_waits().is_idle(sample.task, sample.stack, reason) {
+            return self.shows_idle.then_some(TimelineState::Idle);
+        }
+        Some(TimelineState::Blocked(reason))
+    }
+}

@@ -1,0 +1,133 @@
+//! Which states of threads the metric shows, and how high they stand.
+
+use super::axis::TimeAxis;
+use super::column::{Cell, EIGHTHS, cells};
+use crate::profile::Reason;
+use crate::report::{Metric, Timeline, TimelineRow, TimelineState};
+use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::theme::Theme;
+use ratatui::text::Span;
+
+/// A timeline with the metric that chooses what is shown of it.
+pub(super) struct ShownStates<'p> {
+    pub(super) timeline: &'p Timeline,
+    metric: Metric,
+    /// Number of CPUs, at least one.
+    pub(super) cpus: u64,
+}
+
+impl<'p> ShownStates<'p> {
+    pub(super) fn of(picture: &Picture, timeline: &'p Timeline) -> Self {
+        let cpus = u64::from(picture.recording.profile.meta.cpus).max(1);
+        ShownStates { timeline, metric: picture.event.metric, cpus }
+    }
+
+    /// Whether the metric counts a state.
+    pub(super) fn is_shown(&self, state: TimelineState) -> bool {
+        match self.metric {
+            Metric::OnCpu => state == TimelineState::Running,
+            Metric::OffCpu => state != TimelineState::Running,
+            Metric::Wall | Metric::Event(_) => true,
+        }
+    }
+
+    /// The most threads of a row that are in a shown state at once, in the mean of a column: the height of a full bar.
+    pub(super) fn most_threads(&self, row: &TimelineRow, axis: &TimeAxis) -> u64 {
+        let threads = (0..axis.columns).map(|column| {
+            let (from_ns, to_ns) = axis.time_of(column);
+            let states = self.timeline.states_in(row, from_ns, to_ns);
+            let shown = states.iter().filter(|(state, _)| self.is_shown(*state));
+            // A sample counts as a whole in the column in which it was taken.
+            let sum = shown.fold(0u64, |sum, (_, ns)| sum.saturating_add(*ns));
+            (sum.saturating_sub((to_ns - from_ns) / 16)).div_ceil(to_ns - from_ns)
+        });
+        threads.max().unwrap_or(0).clamp(1, row.threads.max(1))
+    }
+
+    /// The lines of a row in a part of the recording, the lowest first; `full` threads fill all `lines`. Where none is in a
+    /// shown state, what most of the others do stands in the lowest line.
+    pub(super) fn column(
+        &self,
+        row: &TimelineRow,
+        (from_ns, to_ns): (u64, u64),
+        full: u64,
+        lines: usize,
+    ) -> Vec<Cell> {
+        let mut states = self.timeline.states_in(row, from_ns, to_ns);
+        let other =
+            states.iter().filter(|(state, ns)| !self.is_shown(*state) && *ns > 0).max_by_key(|(_, ns)| *ns);
+        let other = other.map(|(state, _)| *state);
+        states.retain(|(state, ns)| self.is_shown(*state) && *ns > 0);
+        let mut cells = cells(&states, (to_ns - from_ns).saturating_mul(full), lines);
+        if let (Some(state), Some(lowest)) = (other, cells.first_mut())
+            && lowest.lower.is_none()
+        {
+            *lowest = Cell { lower: Some((state, 0)), upper: None };
+        }
+        // Only running has eighths: less than half a line of another state is none, but for what has no other line.
+        for cell in cells.iter_mut().skip(1) {
+            if cell
+                .lower
+                .is_some_and(|(state, eighths)| state != TimelineState::Running && 2 * eighths < EIGHTHS)
+                && cell.upper.is_none()
+            {
+                *cell = Cell::default();
+            }
+        }
+        cells
+    }
+
+    /// The characters and colours of the states that occur, each with its name.
+    pub(super) fn legend(&self, theme: &Theme) -> Vec<Span<'static>> {
+        let mut known: Vec<&'static str> = Vec::new();
+        let mut spans = Vec::new();
+        let rows = || self.timeline.rows.iter();
+        let mut states = vec![TimelineState::Running, TimelineState::NoCpu];
+        let mut blocked: Vec<TimelineState> =
+            rows().flat_map(|row| &row.blocked).map(|(state, _)| *state).collect();
+        blocked.sort_by_key(|state| GROUPS.iter().position(|group| *group == group_of(*state)));
+        states.extend(blocked);
+        for state in states {
+            let group = group_of(state);
+            let occurs = match state {
+                TimelineState::Running => rows().any(|row| row.sum.on_cpu_ns > 0),
+                TimelineState::NoCpu => rows().any(|row| row.sum.no_cpu_ns > 0),
+                TimelineState::Blocked(_) | TimelineState::Idle => true,
+            };
+            if !occurs || known.contains(&group) {
+                continue;
+            }
+            known.push(group);
+            let mark = theme.state_glyph(state);
+            spans.push(Span::styled(mark, theme.state(state, None)));
+            spans.push(Span::raw(format!(" {group}  ")));
+        }
+        spans
+    }
+}
+
+/// Names of the colours, in the order of the stack.
+const GROUPS: [&str; 6] = ["running", "no CPU", "lock", "I/O", "other waits", "idle"];
+
+/// The name of the colour of a state.
+fn group_of(state: TimelineState) -> &'static str {
+    let group = match state {
+        TimelineState::Running => 0,
+        TimelineState::NoCpu => 1,
+        TimelineState::Blocked(Reason::Lock) => 2,
+        TimelineState::Blocked(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => 3,
+        TimelineState::Blocked(_) => 4,
+        TimelineState::Idle => 5,
+    };
+    GROUPS[group]
+}
+
+/// What a state is called where it has a number.
+pub(super) fn name_of(state: TimelineState) -> &'static str {
+    match state {
+        TimelineState::Running => "on-CPU",
+        TimelineState::NoCpu => "no CPU",
+        TimelineState::Blocked(reason) => reason.label(),
+        TimelineState::Idle => "idle",
+    }
+}
