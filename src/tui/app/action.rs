@@ -172,6 +172,12 @@ pub enum Action {
     RangeEnd,
     /// Toggles between the heat map and the bars.
     HeatMap,
+    /// Lists all actions.
+    Actions,
+    /// Lists marked places and searches.
+    Places,
+    /// Asks for a name for what is seen, to come back to it.
+    MarkPlace,
     /// Ends the program.
     Quit,
     /// Stops the program until the shell continues it.
@@ -199,6 +205,12 @@ pub enum Action {
     Edit(InputRequest),
     /// Accepts the typed text.
     Accept,
+    /// Moves up in a list that is typed into, or to the search before.
+    PromptUp,
+    /// Moves down in a list that is typed into, or to the search after.
+    PromptDown,
+    /// Completes the typed text to the selected row.
+    Complete,
     /// Discards the typed text.
     Cancel,
     /// Closes the overlay.

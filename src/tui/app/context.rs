@@ -22,6 +22,24 @@ pub(crate) enum Overlay {
     Notes,
 }
 
+/// What a list offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListOf {
+    /// The actions that apply.
+    Actions,
+    /// Marked places, and searches.
+    Places,
+}
+
+/// The name of a marked place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlaceName {
+    /// As it was typed. Foreign text.
+    pub(crate) name: String,
+    /// The open view.
+    pub(crate) tab: Tab,
+}
+
 /// A prompt in the last line.
 #[derive(Debug, Clone)]
 pub(crate) enum Prompt {
@@ -36,6 +54,20 @@ pub(crate) enum Prompt {
     },
     /// Asks for the format of the file to write.
     Export,
+    /// A list that is chosen from by typing.
+    List {
+        /// What it offers.
+        list: ListOf,
+        /// Text typed so far.
+        input: Input,
+        /// The selected row of those that have the text.
+        cursor: usize,
+    },
+    /// The name of a place to mark.
+    PlaceName {
+        /// Text typed so far.
+        input: Input,
+    },
 }
 
 /// How names are written.
@@ -110,6 +142,10 @@ pub(crate) struct Context {
     pub(crate) prompt: Option<Prompt>,
     /// The search.
     pub(crate) search: Option<Search>,
+    /// Texts that were searched, the latest last.
+    pub(crate) searches: Vec<String>,
+    /// The names of the marked places, the latest last: [`super::state::App::places`] has what was seen there.
+    pub(crate) places: Vec<PlaceName>,
     /// How names are written.
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
@@ -146,6 +182,8 @@ impl Context {
             overlay_line: 0,
             prompt: None,
             search: None,
+            searches: Vec::new(),
+            places: Vec::new(),
             names,
             toast: None,
             size,

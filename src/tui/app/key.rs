@@ -232,6 +232,14 @@ pub(crate) const TABLE: &[Entry] = &[
         ALL,
         &[(key('&'), Action::KeepMatches), (key('F'), Action::KeepMatches)],
     ),
+    entry(
+        "find",
+        "' \"",
+        "places, mark one",
+        "",
+        ALL,
+        &[(key('\''), Action::Places), (key('"'), Action::MarkPlace)],
+    ),
     entry("filter", "f", "focus", "focus", CODE, &[(key('f'), Action::Focus)]),
     entry("filter", "d", "drop", "", CODE, &[(key('d'), Action::Drop)]),
     entry(
@@ -285,6 +293,7 @@ pub(crate) const TABLE: &[Entry] = &[
     entry("copy", "y", "name", "", COPIED, &[(key('y'), Action::CopyName)]),
     entry("copy", "Y", "whole stack", "", COPIED, &[(key('Y'), Action::CopyStack)]),
     entry("save", "x", "export", "export", ALL, &[(key('x'), Action::Export)]),
+    entry("other", ":", "actions", "", ALL, &[(key(':'), Action::Actions)]),
     entry("other", "!", "notes", "", ALL, &[(key('!'), Action::Notes)]),
     entry("other", "M", "free the mouse", "", ALL, &[(key('M'), Action::Mouse)]),
     entry(
@@ -329,7 +338,7 @@ pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Actio
         return Some(Action::Suspend);
     }
     match &context.prompt {
-        Some(Prompt::Search { .. }) => return typed(event),
+        Some(Prompt::Search { .. } | Prompt::List { .. } | Prompt::PlaceName { .. }) => return typed(event),
         Some(Prompt::Export) => {
             let found = ExportShape::offered().find(|(_, letter, _)| chord.0 == KeyCode::Char(*letter));
             return Some(found.map_or(Action::Cancel, |(shape, ..)| Action::ExportAs(shape)));
@@ -349,6 +358,22 @@ pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Actio
     Some(found.next().map_or_else(|| meaningless(context, chord), |(_, action)| action.clone()))
 }
 
+/// A key in words: `f`, `Ctrl-R`, `Enter`.
+pub(crate) fn chord_text((code, modifiers): Chord) -> String {
+    let key = match code {
+        KeyCode::Char(' ') => "Space".to_owned(),
+        // With Ctrl, letters are the same in either case.
+        KeyCode::Char(c) if modifiers.contains(KeyModifiers::CONTROL) => c.to_uppercase().to_string(),
+        KeyCode::Char(c) => c.to_string(),
+        KeyCode::F(number) => format!("F{number}"),
+        KeyCode::PageUp => "PgUp".to_owned(),
+        KeyCode::PageDown => "PgDn".to_owned(),
+        KeyCode::BackTab => "Shift-Tab".to_owned(),
+        other => format!("{other:?}"),
+    };
+    if modifiers.contains(KeyModifiers::CONTROL) { format!("Ctrl-{key}") } else { key }
+}
+
 /// Drops Shift from the chord: the letter is already in upper case, and not every terminal reports the modifier.
 pub(crate) fn chord_of(event: &KeyEvent) -> Chord {
     let held = event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT);
@@ -359,6 +384,9 @@ fn typed(event: &KeyEvent) -> Option<Action> {
     match event.code {
         KeyCode::Enter => Some(Action::Accept),
         KeyCode::Esc => Some(Action::Cancel),
+        KeyCode::Up => Some(Action::PromptUp),
+        KeyCode::Down => Some(Action::PromptDown),
+        KeyCode::Tab => Some(Action::Complete),
         _ => tui_input::backend::crossterm::to_input_request(&Event::Key(*event)).map(Action::Edit),
     }
 }

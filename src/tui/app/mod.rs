@@ -2,6 +2,7 @@
 //! terminal and computes no picture.
 
 pub(crate) mod action;
+pub(crate) mod choices;
 pub(crate) mod context;
 pub(crate) mod export;
 pub(crate) mod key;

@@ -2,6 +2,7 @@
 //! with each new picture.
 
 use super::action::{Effect, Tab};
+use super::choices::marked_place::MarkedPlace;
 use super::context::{Context, Prompt};
 use super::query::Query;
 use crate::base::failure::Failure;
@@ -33,6 +34,8 @@ pub struct App {
     pub(crate) threads: ThreadsState,
     /// Source and machine code.
     pub(crate) source: SourceState,
+    /// What was seen at the marked places, in the order of their names in the context.
+    pub(crate) places: Vec<MarkedPlace>,
 }
 
 impl App {
@@ -46,6 +49,7 @@ impl App {
             time: TimeState::default(),
             threads: ThreadsState::default(),
             source: SourceState::default(),
+            places: Vec::new(),
         }
     }
 

@@ -1,10 +1,9 @@
 //! How actions change the state. Does no drawing and no I/O.
 
 use super::action::{Action, Effect, Tab};
-use super::context::{NameDetail, Overlay, Prompt};
+use super::context::{ListOf, NameDetail, Overlay, Prompt};
 use super::query::keep_threads;
 use super::refusal;
-use super::search::Search;
 use super::state::App;
 use crate::report::{
     Direction, FilterPart, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
@@ -62,15 +61,7 @@ impl App {
             Action::Open(tab) => self.open(*tab),
             Action::NextTab => self.open_neighbour(1),
             Action::PreviousTab => self.open_neighbour(Tab::ALL.len() - 1),
-            Action::Mouse => {
-                self.context.has_mouse = !self.context.has_mouse;
-                self.context.effects.push(Effect::Mouse(self.context.has_mouse));
-                self.context.tell(if self.context.has_mouse {
-                    "the mouse works here"
-                } else {
-                    "the terminal has the mouse; M takes it back"
-                });
-            }
+            Action::Mouse => self.take_mouse(),
             Action::Search => {
                 let text = String::new();
                 self.context.prompt = Some(Prompt::Search {
@@ -82,6 +73,12 @@ impl App {
             Action::Edit(request) => self.edit(*request),
             Action::Accept => self.accept(),
             Action::Cancel => self.cancel(),
+            Action::PromptUp => self.move_in_prompt(false),
+            Action::PromptDown => self.move_in_prompt(true),
+            Action::Complete => self.complete(),
+            Action::Actions => self.open_list(ListOf::Actions),
+            Action::Places => self.open_list(ListOf::Places),
+            Action::MarkPlace => self.mark_place(),
             Action::Export => self.context.prompt = Some(Prompt::Export),
             Action::ExportAs(shape) => {
                 self.context.prompt = None;
@@ -97,6 +94,16 @@ impl App {
             }
             _ => self.with_picture(action),
         }
+    }
+
+    fn take_mouse(&mut self) {
+        self.context.has_mouse = !self.context.has_mouse;
+        self.context.effects.push(Effect::Mouse(self.context.has_mouse));
+        self.context.tell(if self.context.has_mouse {
+            "the mouse works here"
+        } else {
+            "the terminal has the mouse; M takes it back"
+        });
     }
 
     fn show(&mut self, overlay: Overlay) {
@@ -219,7 +226,7 @@ impl App {
         });
     }
 
-    fn view_action(&mut self, action: &Action, area: Rect, picture: &Arc<Picture>) -> bool {
+    pub(super) fn view_action(&mut self, action: &Action, area: Rect, picture: &Arc<Picture>) -> bool {
         let (view, context) = self.view_mut(self.context.tab);
         let is_done = view.update(context, action, area, picture);
         if let Some(function) = self.context.callers_of.take() {
@@ -395,27 +402,6 @@ impl App {
         self.context.tell("select a function first");
     }
 
-    fn search_selected(&mut self, picture: &Picture) {
-        let Some(label) = self.selected().last().map(|id| picture.labels.get(*id)) else {
-            self.context.tell("select a function first");
-            return;
-        };
-        self.set_search(&format!("^{}$", regex::escape(&label.name)));
-    }
-
-    /// Searches for `text`, and reports a bad pattern.
-    fn set_search(&mut self, text: &str) {
-        match Search::new(text) {
-            Ok(mut search) => {
-                if let Some(picture) = &self.context.picture {
-                    search.find(picture);
-                }
-                self.context.search = Some(search);
-            }
-            Err(problem) => self.context.tell(format!("cannot search that: {problem}")),
-        }
-    }
-
     fn keep_matches(&mut self) {
         let Some(search) = &self.context.search else { return self.context.tell("search first: /") };
         // The matches are those of the picture on the screen.
@@ -435,49 +421,5 @@ impl App {
                 options.threads.push(filter);
             }
         });
-    }
-
-    fn edit(&mut self, request: tui_input::InputRequest) {
-        let Some(Prompt::Search { input, problem, .. }) = &mut self.context.prompt else { return };
-        input.handle(request);
-        let text = input.value().to_owned();
-        if text.is_empty() {
-            *problem = None;
-            self.context.search = None;
-            return;
-        }
-        match Search::new(&text) {
-            Ok(mut search) => {
-                *problem = None;
-                if let Some(picture) = &self.context.picture {
-                    search.find(picture);
-                }
-                self.context.search = Some(search);
-            }
-            // The last valid search stays.
-            Err(why) => *problem = Some(why),
-        }
-    }
-
-    fn accept(&mut self) {
-        let Some(Prompt::Search { problem, input, before }) = self.context.prompt.take() else { return };
-        if input.value().is_empty() {
-            // Nothing typed: back to the previous search.
-            self.context.search = before.map(|before| *before);
-        } else if problem.is_some() {
-            // The prompt stays open with the error, so that the text can be fixed.
-            self.context.prompt = Some(Prompt::Search { problem, input, before });
-        } else if let Some(picture) = self.context.picture.clone() {
-            if let Some(areas) = self.context.areas() {
-                self.view_action(&Action::NextMatch, areas.body, &picture);
-            }
-            self.context.toast = None;
-        }
-    }
-
-    fn cancel(&mut self) {
-        if let Some(Prompt::Search { .. }) = self.context.prompt.take() {
-            self.context.search = None;
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! Tests of several views at once, and the test screens for all views.
 
 #[cfg(test)]
+pub(crate) mod choices;
+#[cfg(test)]
 pub(crate) mod export;
 mod filters;
 #[cfg(test)]

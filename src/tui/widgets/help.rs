@@ -12,13 +12,18 @@ use crate::tui::app::key;
 use crate::tui::compute::picture::Picture;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Clear;
 
 /// Most columns of an overlay.
 const MOST_COLUMNS: u16 = 100;
 /// Columns of the heading of a group of keys.
 const GROUP_COLUMNS: usize = 8;
+
+/// The heading of the colours, which stands for the whole line until it is drawn.
+const COLOURS: &str = "colours";
+/// Columns of that line.
+const LEGEND_COLUMNS: usize = 62;
 
 /// Position and contents of an overlay.
 struct Sheet {
@@ -107,9 +112,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     let top = rule(&title, close, inner + 2, theme);
     frame.render_widget(Line::from(format!("{top_left}{top}{top_right}")), Rect { height: 1, ..area });
     for (text, y) in sheet.lines.iter().skip(first).take(sheet.rows()).zip(area.y + 1..) {
-        let text = theme.fit(text, inner);
-        let space = " ".repeat(inner.saturating_sub(safe_text::width(&text)));
-        let line = format!("{side} {text}{space} {side}");
+        let spans = if text == COLOURS { legend(theme) } else { vec![Span::raw(theme.fit(text, inner))] };
+        let used: usize = spans.iter().map(Span::width).sum();
+        let space = " ".repeat(inner.saturating_sub(used));
+        let mut line = vec![Span::raw(format!("{side} "))];
+        line.extend(spans);
+        line.push(Span::raw(format!("{space} {side}")));
         frame.render_widget(Line::from(line), Rect { y, height: 1, ..area });
     }
     let shown =
@@ -121,6 +129,15 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     };
     let bottom = format!("{bottom_left}{bottom}{bottom_right}");
     frame.render_widget(Line::from(bottom), Rect { y: area.bottom().saturating_sub(1), height: 1, ..area });
+}
+
+/// The line of the colours: each word in the colours of its boxes.
+fn legend(theme: &Theme) -> Vec<Span<'static>> {
+    let mut spans = vec![Span::raw(COLOURS)];
+    for (word, style) in theme.legend() {
+        spans.extend([Span::raw(" "), Span::styled(word, style)]);
+    }
+    spans
 }
 
 /// A rule with a text at each end; where both do not fit, the right one is dropped.
@@ -160,6 +177,11 @@ pub(crate) fn help_lines(context: &Context, columns: usize) -> Vec<String> {
             }
         }
         group = entry.group;
+    }
+    if matches!(context.tab, Tab::Flame | Tab::Callers) {
+        let has_room = columns >= LEGEND_COLUMNS;
+        lines.extend(has_room.then(|| COLOURS.to_owned()));
+        lines.push(format!("{:GROUP_COLUMNS$}blank below a box = its own time   [i] inlined", "boxes"));
     }
     let mut heading = "mouse";
     let text = mouse_words(context).join("   ");

@@ -1,5 +1,6 @@
 //! The bottom of the screen for prompts and messages, as many lines as they take.
 
+use super::choice_list;
 use super::line::fitting;
 use super::theme::Theme;
 use crate::base::safe_text;
@@ -16,6 +17,9 @@ use ratatui::widgets::Clear;
 /// Draws prompts, messages and searches over the lowest lines of the screen, at most half of them.
 pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme) {
     let screen = frame.area();
+    if let Some(Prompt::List { list, input, cursor }) = &context.prompt {
+        return choice_list::draw(frame, context, theme, *list, input.value(), *cursor);
+    }
     let Some((lines, style)) = lines(context, theme, screen.width.into()) else { return };
     let height = (lines.len().min(usize::from(screen.height) / 2)) as u16;
     let area = Rect { y: screen.bottom() - height, height, ..screen };
@@ -42,7 +46,15 @@ fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String
             let style = if problem.is_some() { theme.note() } else { theme.heading() };
             return Some((typed(input.value(), &found, theme, columns), style));
         }
-        None => {}
+        Some(Prompt::PlaceName { input }) => {
+            let name = safe_text::message(input.value()).into_owned();
+            let parts =
+                [(0, format!("name of this place: {name}_")), (1, "Enter marks it  Esc closes".to_owned())];
+            let line = theme.fit(&fitting(&parts, "   ", columns), columns);
+            return Some((vec![line], theme.heading()));
+        }
+        // A list is drawn by itself.
+        Some(Prompt::List { .. }) | None => {}
     }
     if let Some(toast) = &context.toast {
         return Some((wrapped(&safe_text::message(toast), theme, columns), theme.note()));

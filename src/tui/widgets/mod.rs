@@ -2,6 +2,7 @@
 
 pub(crate) mod areas;
 pub(crate) mod chips;
+mod choice_list;
 pub(crate) mod help;
 pub(crate) mod last_lines;
 pub(crate) mod line;

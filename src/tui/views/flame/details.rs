@@ -51,7 +51,12 @@ pub(crate) fn details(
     }
     let mut first =
         vec![Span::styled(format!(" {}", theme.fit(&name, columns.saturating_sub(1))), theme.heading())];
-    let room = columns.saturating_sub(4 + safe_text::width(&name));
+    let mut room = columns.saturating_sub(4 + safe_text::width(&name));
+    if let (BoxOf::Node(id), true) = (&what, room > KIND_COLUMNS) {
+        let word = kind_word(picture, theme, *id);
+        room -= 3 + word.width();
+        first.extend([Span::raw("   "), word]);
+    }
     let (module, source) = &place;
     if !(module.is_empty() && source.is_empty()) && room > 3 {
         first.push(Span::raw(format!("   {}", place_text(theme, module, source, room))));
@@ -63,6 +68,15 @@ pub(crate) fn details(
         }
     }
     vec![Line::from(first), Line::from(theme.fit(&second, columns))]
+}
+
+/// Least room for the kind of a box beside its place, columns.
+const KIND_COLUMNS: usize = 24;
+
+/// The word for the colour of a box, in that colour.
+fn kind_word(picture: &Picture, theme: &Theme, id: NodeId) -> Span<'static> {
+    let kind = picture.labels.get(picture.tree.node(id).label).kind;
+    Span::styled(kind.word(), theme.kind(kind, picture.is_waiting[id.index()], ""))
 }
 
 /// What the details say about a shared box.

@@ -2,6 +2,7 @@
 
 pub(crate) mod details;
 mod export;
+mod side;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(in crate::tui::views) mod text;

@@ -7,6 +7,7 @@ use crate::tui::app::action::{Action, Tab};
 use crate::tui::tests::screen::{ASCII, COLORS, PLAIN, TestScreen};
 use crate::tui::tests::session::{Session, function};
 use crate::tui::widgets::theme::{ColorDepth, Theme};
+use crossterm::event::{KeyCode, KeyModifiers};
 use insta::assert_snapshot;
 use ratatui::layout::Position;
 
@@ -31,6 +32,25 @@ fn flame_at_120x40() {
     assert_snapshot!(screen.text(&COLORS));
     assert_snapshot!("flame_at_120x40_without_colour", screen.looks(&PLAIN));
     assert_snapshot!("flame_at_120x40_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn a_wide_screen_has_functions_and_callers_at_its_side() {
+    let mut screen = screen(170, 40);
+    screen.keys("jjjjjj");
+    insta::assert_snapshot!(screen.text(&PLAIN));
+    // What is zoomed is what the list is of.
+    screen.press(KeyCode::Enter, KeyModifiers::NONE);
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("functions of the zoom by self time"), "{text}");
+    // In the inverted tree callers are below, and the same.
+    let callers = |text: &str| {
+        let lines = text.lines().skip_while(|line| !line.contains("callers of"));
+        lines.skip(1).filter_map(|line| line.get(line.len().saturating_sub(50)..)).map(str::to_owned).next()
+    };
+    let before = callers(&text);
+    screen.keys("i");
+    assert!(before.is_some() && callers(&screen.text(&PLAIN)) == before, "{}", screen.text(&PLAIN));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Implements [`View`] for the Flame view.
 
-use super::FlameState;
+use super::{FlameState, side};
 use crate::report::{CommonOptions, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
@@ -14,11 +14,15 @@ use ratatui::text::Line;
 
 impl View for FlameState {
     fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool {
-        super::update(self, context, action, area, picture)
+        super::update(self, context, action, side::split(area).0, picture)
     }
 
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme) {
-        super::draw(frame, area, self, context, picture, theme);
+        let (boxes, side) = side::split(area);
+        super::draw(frame, boxes, self, context, picture, theme);
+        if let Some(side) = side {
+            side::draw(frame, side, self, context, picture, theme);
+        }
     }
 
     fn details(&self, context: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
@@ -26,7 +30,7 @@ impl View for FlameState {
     }
 
     fn hidden_rows(&self, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
-        super::hidden_rows(self, context, picture, area)
+        super::hidden_rows(self, context, picture, side::split(area).0)
     }
 
     fn fingerprint(&self) -> u64 {

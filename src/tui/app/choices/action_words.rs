@@ -1,0 +1,76 @@
+//! What each action does, in the words by which it is found in a list.
+
+use crate::tui::app::action::Action;
+
+/// Each action that a key stands for, but for the opening of views.
+const WORDS: &[(Action, &str)] = &[
+    (Action::NextTab, "open the next view"),
+    (Action::PreviousTab, "open the previous view"),
+    (Action::Up, "move up"),
+    (Action::Down, "move down"),
+    (Action::Left, "move left"),
+    (Action::Right, "move right"),
+    (Action::PageUp, "move up by a screen"),
+    (Action::PageDown, "move down by a screen"),
+    (Action::HalfUp, "move up by half a screen"),
+    (Action::HalfDown, "move down by half a screen"),
+    (Action::First, "go to the first row"),
+    (Action::Last, "go to the last row"),
+    (Action::Enter, "open the selection"),
+    (Action::Back, "go one step back"),
+    (Action::Whole, "show all: end the zoom or the range"),
+    (Action::Search, "search"),
+    (Action::NextMatch, "go to the next match"),
+    (Action::PreviousMatch, "go to the previous match"),
+    (Action::SearchSelected, "search the selected name"),
+    (Action::KeepMatches, "filter: keep stacks with a match"),
+    (Action::Focus, "filter: keep stacks with the selected function"),
+    (Action::Drop, "filter: drop stacks with the selected function"),
+    (Action::CollapseFunction, "collapse the selected function"),
+    (Action::CollapseModule, "collapse the selected function's module"),
+    (Action::CollapseRecursion, "collapse the recursion of the selected function"),
+    (Action::Annotate, "show the source of the selected function"),
+    (Action::OpenEditor, "open the editor at the selected line"),
+    (Action::Undo, "undo the last filter"),
+    (Action::UndoAll, "undo all filters"),
+    (Action::Trunk, "show or fold the trunk"),
+    (Action::Invert, "invert the stacks"),
+    (Action::NextMetric, "show the next metric"),
+    (Action::SplitThreads, "threads: classes, each, merged"),
+    (Action::Idle, "show or hide idle waits"),
+    (Action::KernelFrames, "show or hide kernel frames"),
+    (Action::InlinedFrames, "show or hide inlined functions"),
+    (Action::Names, "names: short, full, with module"),
+    (Action::Sort, "sort by the next column"),
+    (Action::ReverseSort, "reverse the order"),
+    (Action::CopyName, "copy the selected name"),
+    (Action::CopyStack, "copy the selected stack"),
+    (Action::Export, "export what is shown to a file"),
+    (Action::Notes, "show the notes on the recording"),
+    (Action::Help, "show the keys"),
+    (Action::Mouse, "give the mouse to the terminal, or take it back"),
+    (Action::Freeze, "freeze the picture, or go on"),
+    (Action::NextWindow, "window: all, last minute, last ten seconds"),
+    (Action::Faster, "refresh more often"),
+    (Action::Slower, "refresh less often"),
+    (Action::Clear, "clear what was recorded so far"),
+    (Action::Save, "save what is shown to a file"),
+    (Action::RangeStart, "begin the time range here"),
+    (Action::RangeEnd, "end the time range here"),
+    (Action::HeatMap, "show the heat map or the bars"),
+    (Action::Actions, "list all actions"),
+    (Action::Places, "list marked places and searches"),
+    (Action::MarkPlace, "mark this place"),
+    (Action::Quit, "quit"),
+    (Action::Suspend, "suspend the program"),
+    (Action::Redraw, "redraw the screen"),
+];
+
+/// The words of an action; `None` for one that no key stands for.
+pub(super) fn words(action: &Action) -> Option<String> {
+    if let Action::Open(tab) = action {
+        return Some(format!("open the view {}", tab.name()));
+    }
+    let (_, words) = WORDS.iter().find(|(known, _)| known == action)?;
+    Some((*words).to_owned())
+}

@@ -1,0 +1,76 @@
+//! The rows of a list that is chosen from by typing.
+
+use super::action_words;
+use crate::tui::app::action::Action;
+use crate::tui::app::context::{Context, ListOf};
+use crate::tui::app::key;
+
+/// What a row of a list does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// Does this.
+    Act(Action),
+    /// Goes back to the place with this number.
+    Return(usize),
+    /// Searches for this again.
+    Search(String),
+}
+
+/// A row of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListRow {
+    /// What the row is found by. Foreign text.
+    pub(crate) words: String,
+    /// The key that does the same, or what kind of row this is.
+    pub(crate) aside: String,
+    pub(crate) choice: Chosen,
+}
+
+/// The rows of a list that have every word of `typed`; those that begin with it come first.
+pub(crate) fn rows(context: &Context, list: ListOf, typed: &str) -> Vec<ListRow> {
+    let all = match list {
+        ListOf::Actions => actions(context),
+        ListOf::Places => places(context),
+    };
+    let typed = typed.to_lowercase();
+    let words: Vec<&str> = typed.split_whitespace().collect();
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for row in all {
+        let text = format!("{} {}", row.words, row.aside).to_lowercase();
+        if words.iter().all(|word| text.contains(word)) {
+            if text.starts_with(typed.trim()) { first.push(row) } else { others.push(row) }
+        }
+    }
+    first.append(&mut others);
+    first
+}
+
+/// Each action that applies, with its keys.
+fn actions(context: &Context) -> Vec<ListRow> {
+    let mut rows: Vec<ListRow> = Vec::new();
+    for (chord, action) in key::entries(context).flat_map(|entry| entry.bindings) {
+        let Some(words) = action_words::words(action) else { continue };
+        let choice = Chosen::Act(action.clone());
+        let text = key::chord_text(*chord);
+        match rows.iter_mut().find(|row| row.choice == choice) {
+            Some(row) => row.aside = format!("{} {text}", row.aside),
+            None => rows.push(ListRow { words, aside: text, choice }),
+        }
+    }
+    rows
+}
+
+/// The marked places, the latest first, then the searches.
+pub(super) fn places(context: &Context) -> Vec<ListRow> {
+    let places = context.places.iter().enumerate().rev().map(|(number, place)| ListRow {
+        words: place.name.clone(),
+        aside: place.tab.name().to_owned(),
+        choice: Chosen::Return(number),
+    });
+    let searches = context.searches.iter().rev().map(|text| ListRow {
+        words: format!("/{text}"),
+        aside: "search".to_owned(),
+        choice: Chosen::Search(text.clone()),
+    });
+    places.chain(searches).collect()
+}

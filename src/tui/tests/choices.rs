@@ -1,0 +1,112 @@
+//! Lists that are chosen from by typing: actions, marked places, searches.
+
+use super::screen::{PLAIN, TestScreen, screen};
+use super::session::function;
+use crate::tui::app::action::Tab;
+use crate::tui::app::choices::list::{Chosen, rows};
+use crate::tui::app::context::{ListOf, Prompt};
+use crate::tui::app::key;
+use crossterm::event::{KeyCode, KeyModifiers};
+
+fn press(screen: &mut TestScreen, code: KeyCode) {
+    screen.press(code, KeyModifiers::NONE);
+}
+
+#[test]
+fn every_key_is_in_the_list_of_actions_with_its_words() {
+    let screen = screen();
+    let rows = rows(&screen.app.context, ListOf::Actions, "");
+    for (chord, action) in key::entries(&screen.app.context).flat_map(|entry| entry.bindings) {
+        let row = rows.iter().find(|row| row.choice == Chosen::Act(action.clone()));
+        let row = row.unwrap_or_else(|| panic!("{action:?} is not listed"));
+        let text = key::chord_text(*chord);
+        assert!(row.aside.split(' ').any(|key| key == text), "{text} is not in {row:?}");
+    }
+    let mut words: Vec<&str> = rows.iter().map(|row| &*row.words).collect();
+    let count = words.len();
+    words.sort_unstable();
+    words.dedup();
+    assert_eq!(words.len(), count, "two actions have the same words");
+}
+
+#[test]
+fn an_action_is_found_by_its_words_and_done() {
+    let mut screen = screen();
+    screen.keys(":view top");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("open the view Top") && text.contains(":view top_"), "{text}");
+    press(&mut screen, KeyCode::Enter);
+    assert!(screen.app.context.tab == Tab::Top && screen.app.context.prompt.is_none());
+    // Tab completes, the arrows move, Esc does nothing.
+    screen.keys(":inv");
+    press(&mut screen, KeyCode::Tab);
+    let typed = |screen: &TestScreen| match &screen.app.context.prompt {
+        Some(Prompt::List { input, cursor, .. }) => (input.value().to_owned(), *cursor),
+        other => panic!("no list: {other:?}"),
+    };
+    // Inverting is an action of Flame only: here the first that has these letters.
+    assert!(!typed(&screen).0.is_empty());
+    press(&mut screen, KeyCode::Esc);
+    screen.keys(":open");
+    press(&mut screen, KeyCode::Down);
+    press(&mut screen, KeyCode::Down);
+    press(&mut screen, KeyCode::Up);
+    assert_eq!(typed(&screen), ("open".to_owned(), 1));
+    press(&mut screen, KeyCode::Esc);
+    assert!(screen.app.context.prompt.is_none() && screen.app.context.tab == Tab::Top);
+    screen.keys(":no such action");
+    press(&mut screen, KeyCode::Enter);
+    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing in the list has these words"));
+}
+
+#[test]
+fn a_marked_place_is_come_back_to_with_its_filters() {
+    let mut screen = screen();
+    screen.keys("'");
+    let said = screen.app.context.toast.clone().unwrap();
+    assert!(said.starts_with("no place is marked"), "{said}");
+    screen.keys("jjjf");
+    let (there, filter) = (function(&screen.app), screen.app.context.query.common.filter.clone());
+    assert!(!filter.stacks.is_empty());
+    screen.keys("\"");
+    assert!(
+        screen.text(&PLAIN).contains(&format!("name of this place: {there}_")),
+        "{}",
+        screen.text(&PLAIN)
+    );
+    screen.keys(" hot");
+    press(&mut screen, KeyCode::Enter);
+    screen.keys("U2");
+    assert!(screen.app.context.query.common.filter.stacks.is_empty());
+    screen.keys("'hot");
+    press(&mut screen, KeyCode::Enter);
+    assert_eq!(screen.app.context.tab, Tab::Flame);
+    assert_eq!((function(&screen.app), screen.app.context.query.common.filter.clone()), (there, filter));
+    // It is undone like any filter.
+    screen.keys("u");
+    assert!(screen.app.context.query.common.filter.stacks.is_empty());
+}
+
+#[test]
+fn earlier_searches_are_listed_and_come_back_with_the_arrows() {
+    let mut screen = screen();
+    for text in ["/main", "/decode"] {
+        screen.keys(text);
+        press(&mut screen, KeyCode::Enter);
+        press(&mut screen, KeyCode::Esc);
+    }
+    assert!(screen.app.context.search.is_none());
+    screen.keys("/");
+    press(&mut screen, KeyCode::Up);
+    press(&mut screen, KeyCode::Up);
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "main");
+    press(&mut screen, KeyCode::Down);
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "decode");
+    press(&mut screen, KeyCode::Esc);
+    screen.keys("'");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("/decode") && text.contains("/main"), "{text}");
+    screen.keys("main");
+    press(&mut screen, KeyCode::Enter);
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "main");
+}

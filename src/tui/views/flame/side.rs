@@ -1,0 +1,156 @@
+//! The free third of a wide screen: the functions with the most time in the zoom, and the callers of the selection.
+
+use super::FlameState;
+use crate::base::safe_text;
+use crate::base::units::{percent, percent_text};
+use crate::report::{BoxOf, Direction, LabelId, NodeId, module_stem};
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// Least width of a screen with a panel at its side, columns.
+const LEAST_COLUMNS: u16 = 160;
+/// Most functions in each list.
+const MOST_ROWS: usize = 12;
+/// Columns of a share with a space on both sides.
+const SHARE_COLUMNS: usize = 9;
+
+/// The part for the boxes, and that for the panel if there is room for one.
+pub(super) fn split(area: Rect) -> (Rect, Option<Rect>) {
+    if area.width < LEAST_COLUMNS {
+        return (area, None);
+    }
+    let boxes = Rect { width: area.width - area.width / 3, ..area };
+    // An empty column stands between the two.
+    let side = Rect { x: area.x + boxes.width + 1, width: area.width / 3 - 1, ..area };
+    (boxes, Some(side))
+}
+
+/// Draws the panel.
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &FlameState,
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+) {
+    let zoom = picture.find(&view.zoom);
+    let columns = usize::from(area.width);
+    let mut lines = Vec::new();
+    let mut list = |heading: String, rows: Vec<(LabelId, u64)>, whole: u64| {
+        if rows.is_empty() {
+            return;
+        }
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::from(theme.fit(&heading, columns)).style(theme.heading()));
+        let rows = rows.into_iter().take(MOST_ROWS);
+        lines.extend(
+            rows.map(|(label, weight)| row(context, picture, theme, (label, weight), whole, columns)),
+        );
+    };
+    let of_zoom =
+        if zoom == BoxOf::All { "functions by self time" } else { "functions of the zoom by self time" };
+    list(of_zoom.to_owned(), own_by_function(picture, &zoom), zoom.total(&picture.tree));
+    if let BoxOf::Node(id) = picture.find(&view.selected) {
+        let label = picture.tree.node(id).label;
+        let (callers, whole) = callers_of(picture, label);
+        let name = context.name(picture.labels.get(label));
+        list(format!("callers of {name}"), callers, whole);
+    }
+    for (line, y) in lines.into_iter().zip(area.y..area.bottom()) {
+        frame.render_widget(line, Rect { y, height: 1, ..area });
+    }
+}
+
+/// A function with its share, and its module where there is room.
+fn row(
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+    (label, weight): (LabelId, u64),
+    whole: u64,
+    columns: usize,
+) -> Line<'static> {
+    let label = picture.labels.get(label);
+    let share = percent_text(percent(weight, whole));
+    let name = context.name(label);
+    let module = safe_text::terminal(module_stem(&label.module)).into_owned();
+    let room = columns.saturating_sub(SHARE_COLUMNS);
+    let name = theme.fit(&name, room);
+    let left = room.saturating_sub(safe_text::width(&name) + 2);
+    let module = if safe_text::width(&module) <= left { module } else { String::new() };
+    let gap = " ".repeat(room.saturating_sub(safe_text::width(&name) + safe_text::width(&module)));
+    Line::from(vec![
+        Span::raw(format!("{share:>width$}  {name}{gap}", width = SHARE_COLUMNS - 2)),
+        Span::styled(theme.fit(&module, columns), theme.faint()),
+    ])
+}
+
+/// The weight that ends in each function at or below `zoom`, heaviest first.
+fn own_by_function(picture: &Picture, zoom: &BoxOf) -> Vec<(LabelId, u64)> {
+    let tree = &picture.tree;
+    let mut own: FxHashMap<LabelId, u64> = FxHashMap::default();
+    let is_inverted = picture.query.direction == Direction::BottomUp;
+    if *zoom == BoxOf::All || is_inverted {
+        // In an inverted tree what ends in a function is the total of its root.
+        let rows = picture.table.rows.iter().filter(|_| *zoom == BoxOf::All);
+        own.extend(rows.map(|row| (row.label, row.own.weight)));
+    } else {
+        let mut pending: Vec<NodeId> = match zoom {
+            BoxOf::All => Vec::new(),
+            BoxOf::Node(id) => vec![*id],
+            BoxOf::Rest(ids) => ids.clone(),
+        };
+        while let Some(id) = pending.pop() {
+            let node = tree.node(id);
+            let sum = own.entry(node.label).or_default();
+            *sum = sum.saturating_add(node.own.weight);
+            pending.extend(tree.children(id));
+        }
+    }
+    sorted(own)
+}
+
+/// The weight of the outermost calls of `label` by each of its callers, heaviest first, and of all of them.
+fn callers_of(picture: &Picture, label: LabelId) -> (Vec<(LabelId, u64)>, u64) {
+    let tree = &picture.tree;
+    let mut callers: FxHashMap<LabelId, u64> = FxHashMap::default();
+    let mut whole = 0u64;
+    // Whether the function is further up: parents come before their children.
+    let mut is_below = vec![false; tree.nodes().len()];
+    for (id, node) in tree.nodes() {
+        let parent = node.parent.map(|parent| (is_below[parent.index()], tree.node(parent).label));
+        let (is_inner, above) = parent.map_or((false, None), |(is_below, above)| (is_below, Some(above)));
+        is_below[id.index()] = is_inner || node.label == label;
+        if node.label != label || is_inner {
+            continue;
+        }
+        whole = whole.saturating_add(node.total.weight);
+        let mut add = |caller: LabelId, weight: u64| {
+            let sum = callers.entry(caller).or_default();
+            *sum = sum.saturating_add(weight);
+        };
+        match picture.query.direction {
+            Direction::TopDown => above.into_iter().for_each(|caller| add(caller, node.total.weight)),
+            Direction::BottomUp => {
+                let below = tree.children(id).iter().map(|child| tree.node(*child));
+                below.for_each(|caller| add(caller.label, caller.total.weight));
+            }
+        }
+    }
+    (sorted(callers), whole)
+}
+
+fn sorted(weights: FxHashMap<LabelId, u64>) -> Vec<(LabelId, u64)> {
+    let mut rows: Vec<(LabelId, u64)> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
+    rows.sort_by_key(|(label, weight)| (Reverse(*weight), label.index()));
+    rows
+}
