@@ -63,6 +63,6 @@ shot() {
 }
 
 shot flame 'indexer-#' Down Down Down Down Down
-shot time 'bars = ' 4
+shot time 'running' 4
 shot source '+0x' 2 /generate_lines Enter a Enter
 COLUMNS=$columns "$prof" diff --color always O2.data O1.data | head -n $rows | svg diff
