@@ -4,7 +4,7 @@ use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step};
 use std::ops::Range;
 
-/// Index of a node of a [`CallTree`].
+/// Index of a node of a [`CallTree`](super::tree::CallTree).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(super) u32);
 
