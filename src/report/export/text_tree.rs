@@ -33,6 +33,8 @@ struct TextTreeNode {
 pub(super) struct TextTree {
     texts: Vec<String>,
     nodes: Vec<TextTreeNode>,
+    /// Boxes of a stack that are threads, not frames: none where all threads are merged.
+    threads: u32,
 }
 
 /// Order of the frames of a stack.
@@ -85,7 +87,7 @@ impl TextTree {
             of_label: vec![[TextId::MAX; KINDS]; selection.labels.iter().count()],
             children: FxHashMap::default(),
             last: Vec::new(),
-            tree: TextTree { texts: Vec::new(), nodes: Vec::new() },
+            tree: TextTree { texts: Vec::new(), nodes: Vec::new(), threads: 0 },
         };
         let root = builder.text(String::new());
         builder.tree.nodes.push(TextTreeNode {
@@ -96,6 +98,7 @@ impl TextTree {
         });
         let names = thread_texts(selection);
         let has_threads = !names.is_empty();
+        builder.tree.threads = has_threads.into();
         let threads: Vec<TextId> = names.into_iter().map(|name| builder.text(name)).collect();
         let mut path = Vec::new();
         selection.for_each_path(|steps, groups| {
@@ -134,17 +137,18 @@ impl TextTree {
 
     /// Removes frames deeper than `depth`, not counting the thread; their weight is added to their callers.
     pub(super) fn without_deeper_than(&mut self, depth: u32) {
-        self.cut(|_, node| node.depth > depth + 1);
+        let most = depth + self.threads;
+        self.cut(|_, node| node.depth > most);
     }
 
     /// Most frames of a stack, not counting the thread.
     pub(super) fn depth(&self) -> u32 {
-        self.nodes.iter().map(|node| node.depth.saturating_sub(1)).max().unwrap_or(0)
+        self.nodes.iter().map(|node| node.depth.saturating_sub(self.threads)).max().unwrap_or(0)
     }
 
     /// Number of boxes if no stack had more than `depth` frames.
     pub(super) fn boxes_within(&self, depth: u32) -> usize {
-        self.nodes.iter().filter(|node| node.depth > 0 && node.depth <= depth + 1).count()
+        self.nodes.iter().filter(|node| node.depth > 0 && node.depth <= depth + self.threads).count()
     }
 
     /// Size of all lines if no stack had more than `depth` frames, bytes.
@@ -157,8 +161,8 @@ impl TextTree {
                 let text = &self.texts[self.nodes[child as usize].text as usize];
                 lengths[child as usize] = lengths[id] + text.len() as u64 + 1;
             }
-            let is_end = node.own != Amount::default() || node.depth == depth + 1;
-            if is_end && node.depth <= depth + 1 {
+            let is_end = node.own != Amount::default() || node.depth == depth + self.threads;
+            if is_end && node.depth <= depth + self.threads {
                 sum = sum.saturating_add(lengths[id]);
             }
         }
@@ -433,6 +437,22 @@ mod tests {
         assert_eq!(deep.bytes_within(1), 4);
         deep.without_deeper_than(1);
         assert_eq!((lines(&deep, Order::Frames), deep.bytes_within(4)), (vec!["t;a 100".to_owned()], 4));
+    }
+
+    #[test]
+    fn frames_are_counted_without_threads_too() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 1, &["/x:a", "/x:b", "/x:c", "/x:d"]);
+        let recording = build.finish();
+        for threads in [ThreadSplit::None, ThreadSplit::Each] {
+            let common = CommonOptions { threads: Some(threads), ..CommonOptions::default() };
+            let selection = recording.select(&common).unwrap();
+            let mut tree = TextTree::new(&selection, NameStyle::Full, StackOrder::RootFirst);
+            assert_eq!((tree.depth(), tree.boxes_within(4) - tree.boxes_within(3)), (4, 1), "{threads:?}");
+            tree.without_deeper_than(2);
+            assert_eq!(tree.depth(), 2, "{threads:?}: {:?}", lines(&tree, Order::Frames));
+        }
     }
 
     #[test]
