@@ -18,8 +18,6 @@ const HEIGHT_COLUMNS: usize = 13;
 const MOST_LINES: u16 = 4;
 /// Least number of lines for the line of the CPUs.
 const LEAST_WITH_CPUS: u16 = 6;
-/// Most screen columns per cell of the heat map.
-const MOST_CELL_COLUMNS: u16 = 6;
 
 pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
     if row.is_rest {
@@ -54,7 +52,7 @@ impl TimeLayout {
             let grid = timeline.heat.grid(room.into(), rows.into());
             // Fits, since the grid has no more columns than the screen.
             let columns = (grid.columns as u16).max(1);
-            let cell = (room / columns).clamp(1, MOST_CELL_COLUMNS);
+            let cell = (room / columns).max(1);
             let length_ns = grid.column_ns.saturating_mul(columns.into());
             let start_ns = grid.origin_ns;
             let axis = TimeAxis { x: area.x + side, columns: columns * cell, start_ns, length_ns };
