@@ -77,6 +77,11 @@ impl Reason {
         }
     }
 
+    /// Whether it is for data: of a disk, the network, another process, or memory that has to be read.
+    pub(crate) fn is_io(self) -> bool {
+        matches!(self, Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault)
+    }
+
     /// The reason of a stored number.
     pub(crate) fn from_code(code: u8) -> Self {
         Self::ALL.into_iter().find(|reason| reason.code() == code).unwrap_or(Reason::Unknown(code))

@@ -62,7 +62,7 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
         assert!(times.next().is_none(), "thread {tid} is accounted for twice");
         let choosing_ns = CHOOSING_NS * (left + lost);
         assert!(is_near(time.on_cpu_ns, on_cpu_ns, stolen_ns + choosing_ns), "on CPU: {line}, and {time:?}");
-        // Whoever is given the choosing: both together lose nothing.
+        // The choosing is in one or the other: both together lose nothing.
         let ready_ns = time.on_cpu_ns + time.no_cpu_ns;
         let least = |ready_ns, books_ns| ready_ns >= books_ns || is_near(ready_ns, books_ns, stolen_ns);
         assert!(least(ready_ns, on_cpu_ns + no_cpu_ns), "on CPU or runnable: {line}, and {time:?}");

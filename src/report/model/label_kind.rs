@@ -36,7 +36,7 @@ impl LabelKind {
             LabelKind::Nothing => "no stack",
             LabelKind::Wait(Reason::NoCpu) => "no CPU",
             LabelKind::Wait(Reason::Lock) => "lock",
-            LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => "I/O",
+            LabelKind::Wait(reason) if reason.is_io() => "I/O",
             LabelKind::Wait(_) => "wait",
         }
     }

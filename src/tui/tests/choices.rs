@@ -88,6 +88,20 @@ fn a_marked_place_is_come_back_to_with_its_filters() {
 }
 
 #[test]
+fn a_place_is_come_back_to_from_inverted_stacks() {
+    let mut screen = screen();
+    screen.keys("jjj");
+    press(&mut screen, KeyCode::Enter);
+    let (zoom, selected) = (screen.zoom(), screen.selected());
+    assert!(!zoom.is_empty());
+    screen.keys("\"");
+    press(&mut screen, KeyCode::Enter);
+    screen.keys("ijj'");
+    press(&mut screen, KeyCode::Enter);
+    assert_eq!((screen.zoom(), screen.selected()), (zoom, selected));
+}
+
+#[test]
 fn earlier_searches_are_listed_and_come_back_with_the_arrows() {
     let mut screen = screen();
     for text in ["/main", "/decode"] {

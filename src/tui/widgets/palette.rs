@@ -46,7 +46,7 @@ impl Hue {
             (LabelKind::Jit, false) => Hue::JIT,
             (LabelKind::Jit, true) => Hue::WAITING_JIT,
             (LabelKind::Wait(Reason::Lock), _) => Hue::LOCK,
-            (LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault), _) => Hue::IO,
+            (LabelKind::Wait(reason), _) if reason.is_io() => Hue::IO,
             (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
             (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
             (LabelKind::Task | LabelKind::Cut | LabelKind::Nothing, _) => Hue::GREY,

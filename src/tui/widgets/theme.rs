@@ -288,9 +288,7 @@ impl Theme {
             TimelineState::Running => self.glyphs.bars[8],
             TimelineState::NoCpu => self.glyphs.shades[3],
             TimelineState::Blocked(Reason::Lock) => self.glyphs.shades[2],
-            TimelineState::Blocked(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => {
-                self.glyphs.shades[1]
-            }
+            TimelineState::Blocked(reason) if reason.is_io() => self.glyphs.shades[1],
             TimelineState::Blocked(_) | TimelineState::Idle => self.glyphs.dot,
         }
     }

@@ -79,7 +79,7 @@ fn rank_of(state: TimelineState) -> (u8, u8) {
     let TimelineState::Blocked(reason) = state else { return (3, 0) };
     let colour = match reason {
         Reason::Lock => 0,
-        Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault => 1,
+        reason if reason.is_io() => 1,
         _ => 2,
     };
     (colour, reason.code())

@@ -111,7 +111,9 @@ impl App {
         let Some(place) = self.places.get(number).cloned() else { return };
         let before = self.context.query.common.filter.clone();
         let MarkedPlace { query, flame, top, callers, time, threads } = place;
-        (self.flame, self.top, self.callers) = (flame, top, callers);
+        let is_turned = query.direction != self.context.query.direction;
+        self.flame = if is_turned { flame.for_turn() } else { flame };
+        (self.top, self.callers) = (top, callers);
         (self.time, self.threads) = (time, threads);
         self.context.tab = self.context.places[number].tab;
         self.context.ask(|now| *now = query);

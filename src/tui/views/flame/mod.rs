@@ -42,6 +42,14 @@ pub(crate) struct FlameState {
 }
 
 impl FlameState {
+    /// This state, to come back to with the next picture, whose stacks are inverted.
+    pub(crate) fn for_turn(self) -> Self {
+        let function = self.selected.path.last().map(|crumb| crumb.label.clone());
+        let (selected, by_weight) = (self.selected.clone(), self.by_weight);
+        let turned = Some(Box::new((function, FlameState { turned: None, ..self })));
+        FlameState { selected, by_weight, turned, ..FlameState::default() }
+    }
+
     /// Adapts to inverted stacks: paths no longer apply, but the selected function is kept. If the view was inverted
     /// before and the same function is still selected, the state from before is restored.
     pub(crate) fn turn_round(&mut self, picture: &Picture) {

@@ -100,7 +100,7 @@ fn own_by_function(picture: &Picture, zoom: &BoxOf) -> Vec<(LabelId, u64)> {
     let mut own: FxHashMap<LabelId, u64> = FxHashMap::default();
     let is_inverted = picture.query.direction == Direction::BottomUp;
     if *zoom == BoxOf::All || is_inverted {
-        // In an inverted tree what ends in a function is the total of its root.
+        // The boxes of an inverted tree are callers: of a part of it there is no such list.
         let rows = picture.table.rows.iter().filter(|_| *zoom == BoxOf::All);
         own.extend(rows.map(|row| (row.label, row.own.weight)));
     } else {

@@ -337,7 +337,7 @@ pub(crate) fn details(
     if layout.grid.is_none() {
         second.extend(ShownStates::of(picture, timeline).legend(theme));
     }
-    // A range that is chosen is told first, then what the colours mean.
+    // A range that is chosen comes before what the colours mean.
     let is_chosen = marked(view, context, &layout, timeline).is_some();
     let used: usize = second.iter().map(Span::width).sum();
     let range_columns = safe_text::width(&fitting(&range, "   ", usize::MAX)) - 1;

@@ -115,7 +115,7 @@ fn group_of(state: TimelineState) -> &'static str {
         TimelineState::Running => 0,
         TimelineState::NoCpu => 1,
         TimelineState::Blocked(Reason::Lock) => 2,
-        TimelineState::Blocked(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => 3,
+        TimelineState::Blocked(reason) if reason.is_io() => 3,
         TimelineState::Blocked(_) => 4,
         TimelineState::Idle => 5,
     };
