@@ -153,6 +153,34 @@ fn the_terminal_is_given_back_when_nobody_reads_it() {
     terminal.assert_given_back(143);
 }
 
+/// A program that cannot write its first frame ends like any other.
+#[test]
+fn a_signal_ends_a_program_whose_terminal_was_full_before() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(200, 60) else { return };
+    // More fits in where the terminal does not process what is written, as under prof.
+    let fill = "stty -opost; dd if=/dev/zero of=/dev/tty bs=1 oflag=nonblock 2>dd; stty opost";
+    let wait_and_fill = format!("until test -e go; do sleep 0.1; done; {fill}");
+    // Without colours, since the question for them waits in the kernel, where the default action of a signal ends it.
+    let prof = format!("{} tui --color never {}", binary().display(), quoted(&recording.file()));
+    terminal.start(&format!("{wait_and_fill}; {prof}"));
+    let shell: u32 = terminal.fact("#{pane_pid}").parse().expect("a process has a number");
+    let server: u32 = terminal.fact("#{pid}").parse().expect("a process has a number");
+    let stopped = Stopped::new(server);
+    std::fs::write(terminal.file("go"), "").expect("the folder can be written to");
+    let program = wait_for("a program that is held by its terminal", || {
+        let waits = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+        let is_prof =
+            |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == binary());
+        children(shell).into_iter().find(|pid| is_prof(pid) && waits(pid).contains("poll"))
+    });
+    send(program, Signal::TERM);
+    wait_for("the end of the program", || is_gone(program).then_some(()));
+    drop(stopped);
+    terminal.assert_given_back(143);
+}
+
 /// The files below a folder.
 fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder is there").flatten();

@@ -77,6 +77,12 @@ struct ScreenSession {
 ///
 /// When the terminal cannot be used or goes away.
 pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow::Result<u8> {
+    let ended = run_until_over(options, source);
+    // Once a signal has ended the session, writes to a terminal that no one reads fail.
+    tty::ended_by().map_or(ended, |signal| Ok(SIGNAL_STATUS + signal as u8))
+}
+
+fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result<u8> {
     let (queue, inbox) = sync_channel(MOST_WAITING);
     let tell = queue.clone();
     let worker = Worker::start(move |done| {
@@ -168,15 +174,7 @@ impl ScreenSession {
     fn draw(&mut self) -> anyhow::Result<()> {
         self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
-        let drawn = self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ());
-        // The write may have been interrupted while it waited for a terminal that no one reads.
-        if self.is_ended_by_signal() { Ok(()) } else { drawn.map_err(gone) }
-    }
-
-    fn is_ended_by_signal(&mut self) -> bool {
-        let signal = tty::ended_by();
-        self.over = signal.map(|signal| SIGNAL_STATUS + signal as u8).or(self.over);
-        signal.is_some()
+        self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ()).map_err(gone)
     }
 
     fn take(&mut self, message: SessionMessage) -> anyhow::Result<()> {
@@ -302,7 +300,8 @@ impl ScreenSession {
     }
 
     fn signal(&mut self, signal: i32) -> anyhow::Result<()> {
-        if self.is_ended_by_signal() {
+        if let Some(signal) = tty::ended_by() {
+            self.over = Some(SIGNAL_STATUS + signal as u8);
             return Ok(());
         }
         match signal {
