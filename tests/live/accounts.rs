@@ -241,10 +241,15 @@ fn times_of_a_crowd_that_sleeps_at_the_start_are_those_of_the_kernels_own_books(
 #[test]
 fn dead_threads_have_no_time() {
     let Some(_turn) = turn() else { return };
-    for seconds in ["3", "20"] {
-        let Some(program) = Running::fixture("dead", &[seconds]) else { return };
+    for what in ["are buried", "stay"] {
+        let Some(program) = Running::fixture("dead", &[UNTIL_ENDED]) else { return };
         let pid = program.pid();
-        let recording = Recording::with(["-a", "-e", "off", "-d", "4500ms"]);
+        // What is run begins when the recording does.
+        let script = match what {
+            "stay" => "sleep 2".to_owned(),
+            _ => format!("sleep 1; kill -USR1 {pid}; sleep 2"),
+        };
+        let recording = Recording::with(["-a", "-e", "off", "--", "sh", "-c", &script]);
         let printed = program.finish();
         let dead: Vec<u32> = printed.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         assert_eq!((dead.len(), dead.first()), (2, Some(&pid)), "{printed}");
@@ -253,10 +258,10 @@ fn dead_threads_have_no_time() {
         let tid = |time: &ThreadTime| waits.profile.tables.task(time.task).tid;
         let times: Vec<&ThreadTime> = waits.profile.thread_times.iter().collect();
         let of_dead: Vec<_> = times.iter().filter(|time| dead.contains(&tid(time))).collect();
-        assert!(of_dead.is_empty(), "{seconds} s: {of_dead:?}");
+        assert!(of_dead.is_empty(), "{what}: {of_dead:?}");
         let is_own = |time: &&&ThreadTime| waits.profile.tables.task(time.task).pid == pid;
         let own: Vec<_> = times.iter().filter(is_own).collect();
-        assert!(own.len() == 1 && own[0].on_cpu_ns < own[0].blocked_ns / 2, "{seconds} s: {own:?}");
+        assert!(own.len() == 1 && own[0].on_cpu_ns < own[0].blocked_ns / 2, "{what}: {own:?}");
     }
 }
 

@@ -155,7 +155,8 @@ fn stack_copies_beyond_the_cap_are_refused_and_counted() {
         .arg(program)
         .args([UNTIL_ENDED, "24000"]);
     let program = Running::start_ready(&mut command);
-    let recording = Recording::with(["-p", &program.pid().to_string(), "-F", "4999", "-d", "2s"]);
+    let recording =
+        Recording::with(["-p", &program.pid().to_string(), "-e", "cpu", "-F", "4999", "-d", "2s"]);
     let (report, counters) = (recording.report(), recording.info());
     let [rescued, refused] =
         ["rescued", "rescue_refused"].map(|counter| counters[counter].as_u64().unwrap_or(0));
