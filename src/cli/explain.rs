@@ -47,9 +47,9 @@ fn to_come(error: &clap::Error) -> Option<Failure> {
     )
 }
 
-/// The advice for a second profile: views of two profiles are those of `prof diff`.
+/// The advice for a second profile: two are for `prof diff` and `prof tui`.
 fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
-    let verb = arguments.get(1)?.to_str().filter(|verb| ["tui", "report", "info"].contains(verb))?;
+    let verb = arguments.get(1)?.to_str().filter(|verb| ["report", "info"].contains(verb))?;
     let second = about(error, ContextKind::InvalidArg);
     let is_second = error.kind() == ErrorKind::UnknownArgument
         && !second.starts_with('-')
@@ -57,5 +57,6 @@ fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure
     is_second.then(|| {
         Failure::usage(format!("prof {verb} takes one profile, but `{second}` is a second one"))
             .hint("to compare them:  prof diff BASE NEW")
+            .hint("on the screen:    prof tui BASE NEW")
     })
 }

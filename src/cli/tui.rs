@@ -9,11 +9,12 @@ use super::value::Ids;
 use crate::base::failure::Failure;
 use crate::commands::live::LiveOptions;
 use crate::record::Target;
-use crate::report::{ColorWhen, CommonOptions, ThreadSplit};
+use crate::report::{ColorWhen, CommonOptions, Input, ThreadSplit};
 use crate::tui::app::action::Tab;
 use crate::tui::options::TuiOptions;
 use clap::Args;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
 ///
@@ -28,10 +29,14 @@ use std::ffi::OsString;
   prof tui yesterday.data --thread '^worker'
                                   some threads of another profile
   prof tui --off-cpu              where threads waited
-  prof tui -p 4312                a running process, live")]
+  prof tui -p 4312                a running process, live
+  prof tui old.data new.data      what changed from one to the other")]
 pub(super) struct TuiArgs {
     #[command(flatten)]
     input: InputArgs,
+    /// A profile to compare with FILE, which is the base then
+    #[arg(value_name = "NEW", conflicts_with_all = ["watched", "command"])]
+    new: Option<PathBuf>,
     #[command(flatten)]
     watched: WatchedArgs,
     #[command(flatten)]
@@ -117,7 +122,7 @@ struct DisplayArgs {
 impl DisplayArgs {
     fn into_options(self, common: CommonOptions, tab: Tab) -> TuiOptions {
         let common = CommonOptions { threads: Some(self.threads), ..common };
-        TuiOptions { common, tab, ascii: self.ascii, mouse: !self.no_mouse, color: self.color }
+        TuiOptions { common, base: None, tab, ascii: self.ascii, mouse: !self.no_mouse, color: self.color }
     }
 }
 
@@ -125,8 +130,13 @@ impl TuiArgs {
     pub(super) fn into_request(self) -> Result<Request, Failure> {
         let WatchedArgs { pid, tid, name, all, command } = self.watched;
         let is_live = !pid.is_empty() || !tid.is_empty() || name.is_some() || all || !command.is_empty();
-        let common = self.common.into_options(self.input.into_input(), self.time);
-        let tui = self.display.into_options(common, Tab::default());
+        let (input, base) = match (self.input.into_input(), self.new) {
+            (base, Some(new)) if new.as_os_str() == "-" => (Input::Stdin, Some(base)),
+            (base, Some(new)) => (Input::File(new), Some(base)),
+            (input, None) => (input, None),
+        };
+        let common = self.common.into_options(input, self.time);
+        let tui = TuiOptions { base, ..self.display.into_options(common, Tab::default()) };
         if !is_live {
             if self.span.duration.is_some() || self.span.delay.is_some() {
                 return Err(Failure::usage("--duration and --delay need a live target")

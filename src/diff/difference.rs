@@ -97,6 +97,11 @@ impl Difference {
         has_both.then(|| self.contrast.map_or(self.new / self.base, |contrast| contrast.ratio()))
     }
 
+    /// Place in a list, the largest first: whether the difference is more than chance, and its size.
+    pub(crate) fn rank(&self) -> (bool, f64) {
+        (self.outcome.is_real(), self.delta().abs())
+    }
+
     /// Whether the value grew by at least `least`, a part of the base, and not by chance.
     pub(crate) fn has_grown(&self, least: f64) -> bool {
         let ratio = self.contrast.map_or(1.0, |contrast| contrast.ratio());

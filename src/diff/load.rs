@@ -90,7 +90,7 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
         let common = CommonOptions { metric, ..options.common.clone() };
         let read = |(side, file): &(usize, &Path)| {
             let slices = files[*side].len() == 1;
-            let wishes = RunWishes { common: &common, paths: options.has_paths(), slices };
+            let wishes = RunWishes { common: &common, paths: options.has_paths(), slices, threads: None };
             load_one(file, &wishes)
         };
         for ((side, _), loaded) in chunk.iter().zip(chunk.par_iter().map(read).collect::<Vec<_>>()) {
@@ -119,14 +119,13 @@ fn load_one(file: &Path, wishes: &RunWishes<'_>) -> anyhow::Result<(RunSums, Opt
 }
 
 /// Names the recording in an error that does not.
-fn of_file(file: &Path, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<Failure>() {
-        Ok(failure) if failure.status == status::NO_MATCH => {
+fn of_file(file: &Path, failure: Failure) -> Failure {
+    match failure.status {
+        status::NO_MATCH => {
             let message = format!("`{}`: {}", file.display(), failure.message);
-            Failure { message, ..failure }.into()
+            Failure { message, ..failure }
         }
-        Ok(failure) => failure.into(),
-        Err(error) => error,
+        _ => failure,
     }
 }
 

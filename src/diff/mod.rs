@@ -10,6 +10,7 @@ mod gate;
 mod load;
 mod measure;
 mod options;
+mod pair;
 mod per;
 mod print;
 mod row_label;
@@ -19,10 +20,18 @@ mod side;
 mod slicing;
 mod statistics;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 
+pub(crate) use comparison::{Comparison, DiffRow};
+pub(crate) use difference::Difference;
 pub(crate) use gate::rule::GateRule;
 pub(crate) use load::compare_files;
 pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
+pub(crate) use pair::{PairSide, compare};
 pub(crate) use per::Per;
+pub(crate) use print::change_words::{change_words, interval_words};
+pub(crate) use print::tones::Tone;
+pub(crate) use print::values::{ValueStyle, words};
+pub(crate) use row_label::{DiffRowKey, RowLabel};
+pub(crate) use side::RowValue;

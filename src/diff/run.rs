@@ -4,10 +4,11 @@ use super::row_label::{DiffRowKey, RowLabel};
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
 use super::statistics::wait_lengths::WaitLengths;
+use crate::base::failure::Failure;
 use crate::profile::{End, EventKind, Unit};
 use crate::report::{
     Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,
-    Step, WaitSite, WaitSites,
+    Step, ThreadSplit, WaitSite, WaitSites,
 };
 use rustc_hash::FxHashMap;
 
@@ -20,6 +21,8 @@ pub(crate) struct RunWishes<'o> {
     pub(crate) paths: bool,
     /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
+    /// Rows are threads, merged so, instead of what is on stacks.
+    pub(crate) threads: Option<ThreadSplit>,
 }
 
 /// Event of the weights of a comparison.
@@ -64,17 +67,23 @@ impl RunSums {
     ///
     /// Status 3 when the recording lacks the metric; a usage error for a bad pattern. It is not an error if no sample
     /// passes the filters.
-    pub(crate) fn of(recording: &Analysis, file: String, wishes: &RunWishes<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn of(recording: &Analysis, file: String, wishes: &RunWishes<'_>) -> Result<Self, Failure> {
         let shown = recording.shown(wishes.common.metric)?;
-        let selection = Selection::new(recording, shown, wishes.common)?;
-        let mut rows = RowBuilder::new(&selection);
+        let mut selection = Selection::new(recording, shown, wishes.common)?;
+        let threads = wishes.threads.map(|split| selection.thread_steps(split));
+        let mut rows = RowBuilder::new(&selection, threads.is_none());
         let lengths = wait_lengths(&selection);
         let mut total = RunSum::default();
         let mut path_rows = wishes.slices.then(PathRows::default);
         selection.for_each_path(|path, groups| {
-            let steps = selection.rows_of(path);
+            let of_path = selection.rows_of(path);
             rows.begin_path();
             for group in groups {
+                let mut steps = of_path;
+                if let Some(threads) = &threads {
+                    steps = std::slice::from_ref(&threads[group.task.index()]);
+                    rows.begin_path();
+                }
                 let sort = (group.task, group.stack, group.outcome, group.activity);
                 let lengths = lengths.get(&sort);
                 total.add(group.amount, lengths);
@@ -120,9 +129,10 @@ struct RowBuilder<'s, 'p> {
 }
 
 impl<'s, 'p> RowBuilder<'s, 'p> {
-    fn new(selection: &'s Selection<'p>) -> Self {
-        let has_sites = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
-        let sites = (selection.shown.waits.is_some() && has_sites)
+    /// With `has_sites`, waits are told apart by their sites.
+    fn new(selection: &'s Selection<'p>, has_sites: bool) -> Self {
+        let is_of_code = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
+        let sites = (selection.shown.waits.is_some() && has_sites && is_of_code)
             .then(|| WaitSites::new(selection.profile, &selection.labels));
         RowBuilder {
             selection,

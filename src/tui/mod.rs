@@ -14,8 +14,9 @@ mod tests;
 pub(crate) mod views;
 pub(crate) mod widgets;
 use crate::base::failure::Failure;
-use crate::report::Analysis;
+use crate::report::{Analysis, Input};
 pub(crate) use app::action::{Feed, LiveCommand, LiveStatus, Seen};
+use app::diff_base::DiffBase;
 pub(crate) use app::session::{SessionSource, run_source};
 pub use options::TuiOptions;
 use std::ffi::OsStr;
@@ -30,8 +31,17 @@ use std::sync::Arc;
 pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     require_terminal()?;
     let recording = Arc::new(Analysis::load_quietly(&options.common.input)?);
-    recording.shown(options.common.metric)?;
-    show(options, recording)
+    let metric = recording.shown(options.common.metric)?.metric();
+    let Some(input) = &options.base else { return show(options, recording) };
+    let base = Arc::new(Analysis::load_quietly(input)?);
+    // What is compared has to be in both.
+    base.shown(Some(metric))?;
+    let name = match input {
+        Input::File(path) => path.display().to_string(),
+        Input::Stdin => "-".to_owned(),
+    };
+    let base = DiffBase::Recording(Seen(base), name);
+    run_source(options, SessionSource::File(recording, Some(base)))
 }
 
 /// Shows a recording until the user quits; returns the exit status.
@@ -40,7 +50,7 @@ pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
 ///
 /// Fails when the terminal cannot be used.
 pub fn show(options: &TuiOptions, recording: Arc<Analysis>) -> anyhow::Result<u8> {
-    run_source(options, SessionSource::File(recording))
+    run_source(options, SessionSource::File(recording, None))
 }
 
 /// Refuses to draw into a file, a pipe, or a terminal that cannot move the cursor.

@@ -1,6 +1,6 @@
 //! Options of `prof tui`.
 
-use crate::report::{ColorWhen, CommonOptions};
+use crate::report::{ColorWhen, CommonOptions, Input};
 use crate::tui::app::action;
 
 /// All options of `prof tui`.
@@ -8,6 +8,8 @@ use crate::tui::app::action;
 pub struct TuiOptions {
     /// Which samples and frames of which profile.
     pub(crate) common: CommonOptions,
+    /// The profile to compare with, if there is one.
+    pub(crate) base: Option<Input>,
     /// The view that is opened first.
     pub(crate) tab: action::Tab,
     /// Whether to draw with ASCII characters only.
@@ -22,6 +24,7 @@ impl Default for TuiOptions {
     fn default() -> Self {
         TuiOptions {
             common: CommonOptions::default(),
+            base: None,
             tab: action::Tab::default(),
             ascii: false,
             mouse: true,

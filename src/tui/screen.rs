@@ -5,7 +5,7 @@ use super::app::state::App;
 use super::widgets::areas::{Areas, SMALLEST};
 use super::widgets::line::{Below, both_ends, fitting};
 use super::widgets::theme::Theme;
-use super::widgets::{chips, help, last_lines};
+use super::widgets::{change_line, chips, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
@@ -52,7 +52,7 @@ fn rule(app: &App, areas: Areas, theme: &Theme, columns: usize) -> Line<'static>
     let rule = |columns: usize| Span::styled(theme.glyphs.rule.repeat(columns), theme.faint());
     let mut spans = Vec::new();
     let mut at = 0;
-    for chip in chips::chips(&context.query.common.filter, columns, theme) {
+    for chip in chips::chips(&context.query, columns, theme) {
         spans.push(rule(chip.columns.start - at));
         at = chip.columns.end;
         spans.push(Span::styled(chip.text, theme.heading()));
@@ -317,6 +317,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if filters > 0 {
         let share = honest_percent_text(percent(picture.total.weight, picture.whole.weight));
         parts.push((0, format!("{} {share}", counted(filters as u64, "filter"))));
+    }
+    if let Some(change) = &picture.change {
+        parts.push((0, format!("vs base {}", change_line::in_words(&change.functions.total))));
     }
     if !filter.time.is_everything() {
         let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);

@@ -230,8 +230,15 @@ fn a_name_where_an_id_belongs_points_to_the_option_for_names() {
 
 #[test]
 fn a_second_profile_and_a_slip_are_told_apart() {
-    let text = explained(&["prof", "tui", "a.data", "b.data"]);
+    let text = explained(&["prof", "report", "a.data", "b.data"]);
     assert!(text.contains("takes one profile") && text.contains("`b.data`"), "{text}");
+    let Ok(Request::Tui(options)) = parse(["prof", "tui", "a.data", "b.data"].map(OsString::from)) else {
+        panic!("two profiles are compared")
+    };
+    let file = |name: &str| Input::File(name.into());
+    assert_eq!((options.base, options.common.input), (Some(file("a.data")), file("b.data")));
+    assert!(explained(&["prof", "tui", "a.data", "b.data", "c.data"]).contains("c.data"));
+    assert!(explained(&["prof", "tui", "a.data", "b.data", "-p", "1"]).contains("cannot be used with"));
     assert!(explained(&["prof", "recrod", "ls"]).contains("'record'"), "a slip is still one");
 }
 

@@ -1,5 +1,6 @@
 //! Output of a comparison: text for people, documents for programs, and a flame graph.
 
+pub(crate) mod change_words;
 mod header;
 mod json;
 mod order;
@@ -7,9 +8,9 @@ pub(crate) mod output;
 mod paths;
 mod svg;
 mod text;
-mod tones;
+pub(crate) mod tones;
 mod trackers;
 mod tree;
 mod tsv;
-mod values;
+pub(crate) mod values;
 pub(crate) mod verdict;

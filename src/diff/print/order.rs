@@ -3,7 +3,6 @@
 use crate::diff::comparison::{Comparison, DiffRow};
 use crate::diff::options::{DiffOptions, DiffSort};
 use crate::diff::side::RowValue;
-use std::cmp::Ordering;
 
 /// The value that a table with this sort key shows.
 pub(super) fn value_of(sort: DiffSort) -> RowValue {
@@ -41,15 +40,10 @@ pub(super) fn ordered<'c>(
 fn key(row: &DiffRow, value: RowValue, sort: DiffSort) -> (bool, f64) {
     let difference = row.value(value);
     let size = match sort {
-        DiffSort::Own | DiffSort::Total => difference.delta().abs(),
+        DiffSort::Own | DiffSort::Total => return difference.rank(),
         // New and gone rows changed most.
         DiffSort::Change => difference.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs()),
         DiffSort::P => -difference.p_adjusted.unwrap_or(2.0),
     };
     (difference.outcome.is_real(), size)
-}
-
-/// Whether the value grew (`Greater`), shrank or stayed equal.
-pub(super) fn direction(row: &DiffRow, value: RowValue) -> Ordering {
-    row.value(value).delta().total_cmp(&0.0)
 }

@@ -1,7 +1,8 @@
 //! A comparison for people: one row per function, and the call paths that changed most.
 
+use super::change_words::{chance_words, change_words, interval_words};
 use super::header::header;
-use super::order::{direction, ordered, value_of};
+use super::order::{ordered, value_of};
 use super::paths::changed_paths;
 use super::values::ValueStyle;
 use super::{tree, verdict};
@@ -9,12 +10,11 @@ use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::diff::comparison::{Comparison, DiffRow};
 use crate::diff::difference::DiffOutcome;
-use crate::diff::gate::judge::{GateVerdict, change};
+use crate::diff::gate::judge::GateVerdict;
 use crate::diff::options::{DiffOptions, DiffView};
 use crate::diff::side::RowValue;
 use crate::report::{FAINT, HEADING, Page, module_stem, padded, push_line};
 use anstyle::{AnsiColor, Style};
-use std::cmp::Ordering;
 
 /// Least width with room for the confidence interval and the probability; also shown where names are not cut.
 const ROOMY: usize = 100;
@@ -131,42 +131,20 @@ impl DiffTable<'_> {
     /// Mark, change in words, and their colour.
     fn change(&self, row: &DiffRow) -> (char, String, Style) {
         let difference = row.value(self.value);
-        let (arrow, color) = match direction(row, self.value) {
-            Ordering::Less => ('v', SHRANK),
-            _ => ('^', GREW),
+        let (mark, words) = change_words(difference);
+        let color = match (difference.outcome, mark) {
+            (DiffOutcome::New, _) => NEW,
+            (DiffOutcome::Noise | DiffOutcome::Untested, _) => FAINT,
+            (_, 'v') => SHRANK,
+            _ => GREW,
         };
-        match (difference.outcome, difference.ratio()) {
-            (DiffOutcome::Changed, Some(ratio)) => (arrow, brief(ratio), color),
-            (DiffOutcome::Changed, None) => (arrow, String::new(), color),
-            (DiffOutcome::New, _) => (arrow, "new".to_owned(), NEW),
-            (DiffOutcome::Gone, _) => (arrow, "gone".to_owned(), color),
-            (DiffOutcome::Noise, _) => ('~', "noise".to_owned(), FAINT),
-            (DiffOutcome::Untested, Some(ratio)) if difference.contrast.is_none() => {
-                (' ', brief(ratio), FAINT)
-            }
-            (DiffOutcome::Untested, _) => (' ', "small".to_owned(), FAINT),
-        }
+        (mark, words, color)
     }
 
     /// Confidence interval and probability.
     fn sureness(&self, row: &DiffRow) -> String {
         let difference = row.value(self.value);
-        let tested =
-            difference.contrast.filter(|_| difference.p_adjusted.is_some() && difference.ratio().is_some());
-        let interval = tested.map_or_else(String::new, |contrast| {
-            let [low, high] = contrast.interval().map(brief);
-            format!("{} .. {high}", low.trim_end_matches('%'))
-        });
-        let p = difference.p_adjusted.map_or_else(String::new, |p| match p {
-            p if p < 0.001 => "<.001".to_owned(),
-            p => format!("{p:.3}").trim_start_matches('0').to_owned(),
-        });
+        let (interval, p) = (interval_words(difference), chance_words(difference));
         format!("  {interval:>15}  {p:>6}")
     }
-}
-
-/// A change in few columns: `-89%`, `+4.2%`.
-fn brief(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    if percent.abs() < 9.95 || percent >= 999.5 { change(ratio) } else { format!("{percent:+.0}%") }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 /// How much a box has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     /// It shrank to half or less.
     MuchLess,
     /// It shrank by a fifth or more.
@@ -21,8 +21,10 @@ pub(super) enum Tone {
     LittleMore,
     /// It grew by a quarter or more.
     More,
-    /// It at least doubled, or is new.
+    /// It at least doubled.
     MuchMore,
+    /// It is new.
+    New,
 }
 
 /// Tone of each box, by its depth and its start on the new side.
@@ -34,20 +36,24 @@ const LEAST_CHANGE: f64 = 1.02;
 /// Factors from which on the tones are deeper.
 const STEPS: [f64; 2] = [1.25, 2.0];
 
-const ALL: [Tone; 7] =
+/// The tones from one end to the other; that of what is new stands for itself.
+const SCALE: [Tone; 7] =
     [Tone::MuchLess, Tone::Less, Tone::LittleLess, Tone::Noise, Tone::LittleMore, Tone::More, Tone::MuchMore];
 
 impl Tone {
     /// The tone of a box with these weights; `is_real` says whether the change of its function is significant.
-    pub(super) fn of(base: f64, new: f64, is_real: bool) -> Self {
+    pub(crate) fn of(base: f64, new: f64, is_real: bool) -> Self {
         if !is_real || (base <= 0.0 && new <= 0.0) {
             return Tone::Noise;
+        }
+        if base <= 0.0 {
+            return Tone::New;
         }
         let tones = match new >= base {
             true => [Tone::LittleMore, Tone::More, Tone::MuchMore],
             false => [Tone::LittleLess, Tone::Less, Tone::MuchLess],
         };
-        // Infinite if one of the weights is 0.
+        // Infinite if it is gone.
         let factor = base.max(new) / base.min(new);
         match factor {
             small if small < LEAST_CHANGE => Tone::Noise,
@@ -66,6 +72,7 @@ impl Tone {
             Tone::LittleMore => "#fddbc7",
             Tone::More => "#f4a582",
             Tone::MuchMore => "#d6604d",
+            Tone::New => "#c2a5cf",
         }
     }
 }
@@ -138,21 +145,28 @@ fn legend() -> String {
         *x += width;
     };
     word(&mut out, &mut x, "shrank", 48);
-    for tone in ALL {
+    let swatch = |out: &mut String, x: &mut u32, tone: Tone| {
         let color = tone.color();
         let written = write!(
             out,
-            "<rect x=\"{x}\" y=\"{TOP}\" width=\"{SIDE}\" height=\"{SIDE}\" style=\"fill:{color};stroke:#888\"/>"
+            "<rect x=\"{x}\" y=\"{TOP}\" width=\"{SIDE}\" height=\"{SIDE}\" style=\"fill:{color};stroke:#888\"/>",
+            x = *x
         );
         debug_assert!(written.is_ok(), "a String takes any text");
-        x += SIDE + 3;
+        *x += SIDE + 3;
+    };
+    for tone in SCALE {
+        swatch(&mut out, &mut x, tone);
         if tone == Tone::Noise {
             x += 2;
             word(&mut out, &mut x, "noise or untested", 134);
         }
     }
     x += 2;
-    word(&mut out, &mut x, "grew (pale: to 25 %, full: twice)", 270);
+    word(&mut out, &mut x, "grew (pale: to 25 %, full: twice)", 216);
+    swatch(&mut out, &mut x, Tone::New);
+    x += 2;
+    word(&mut out, &mut x, "new", 36);
     word(&mut out, &mut x, "as wide as in the new side; what is gone has no width", 0);
     out.push_str("</g>");
     out
@@ -169,7 +183,7 @@ mod tests {
             (1.0, 1.1, Tone::LittleMore),
             (1.0, 1.5, Tone::More),
             (1.0, 2.0, Tone::MuchMore),
-            (0.0, 1.0, Tone::MuchMore),
+            (0.0, 1.0, Tone::New),
             (1.0, 0.95, Tone::LittleLess),
             (1.0, 0.6, Tone::Less),
             (1.0, 0.0, Tone::MuchLess),
@@ -191,7 +205,7 @@ mod tests {
 
     #[test]
     fn black_text_is_readable_on_every_tone() {
-        for tone in ALL {
+        for tone in SCALE.into_iter().chain([Tone::New]) {
             assert!((luminance(tone.color()) + 0.05) / 0.05 >= 4.7, "{tone:?}");
         }
     }

@@ -8,7 +8,7 @@ use crate::report::Metric;
 
 /// Unit and scale of values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ValueStyle {
+pub(crate) struct ValueStyle {
     unit: Unit,
     is_share: bool,
     /// The larger total of both sides: it chooses the time unit, so that all values have the same.
@@ -16,7 +16,7 @@ pub(super) struct ValueStyle {
 }
 
 impl ValueStyle {
-    pub(super) fn of(comparison: &Comparison) -> Self {
+    pub(crate) fn of(comparison: &Comparison) -> Self {
         ValueStyle {
             unit: comparison.measure.event.unit,
             is_share: comparison.measure.per == Per::Share,
@@ -25,7 +25,7 @@ impl ValueStyle {
     }
 
     /// A value: `1.10 s`.
-    pub(super) fn value(&self, value: f64) -> String {
+    pub(crate) fn value(&self, value: f64) -> String {
         // The cast saturates; larger values cannot be real.
         let whole = |value: f64| value.round() as u64;
         match self.unit {
@@ -38,12 +38,12 @@ impl ValueStyle {
     }
 
     /// The same in a table cell, with a dash for 0.
-    pub(super) fn cell(&self, value: f64) -> String {
+    pub(crate) fn cell(&self, value: f64) -> String {
         if value > 0.0 { self.value(value) } else { "-".to_owned() }
     }
 
     /// A difference: `-0.98 s`; of shares in percentage points.
-    pub(super) fn delta(&self, delta: f64) -> String {
+    pub(crate) fn delta(&self, delta: f64) -> String {
         let sign = if delta < 0.0 { '-' } else { '+' };
         let size = self.value(delta.abs());
         if self.is_share {
@@ -55,7 +55,7 @@ impl ValueStyle {
 }
 
 /// Description of the values: `CPU s per run`.
-pub(super) fn words(comparison: &Comparison) -> String {
+pub(crate) fn words(comparison: &Comparison) -> String {
     let event = &comparison.measure.event;
     let what = match (event.metric, event.unit) {
         (Metric::OnCpu, _) if comparison.measure.per == Per::Share => "CPU time".to_owned(),

@@ -13,7 +13,7 @@ use crate::report::{Analysis, ColorWhen, CommonOptions, NameStyle, Page, ReportD
 pub(super) const SCREEN: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
 
 /// The default options of `prof diff`.
-pub(super) fn options() -> DiffOptions {
+pub(crate) fn options() -> DiffOptions {
     DiffOptions {
         sides: Sides::Files([Vec::new(), Vec::new()]),
         common: CommonOptions::default(),
@@ -37,16 +37,16 @@ pub(super) fn gated(rules: &[&str]) -> DiffOptions {
 }
 
 /// The sums of a recording.
-pub(super) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, slices: bool) -> RunSums {
-    let wishes = RunWishes { common, paths: true, slices };
+pub(crate) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, slices: bool) -> RunSums {
+    let wishes = RunWishes { common, paths: true, slices, threads: None };
     RunSums::of(recording, file.to_owned(), &wishes).expect("it can be summed up")
 }
 
 /// Number of samples of each path of a run, root first.
-pub(super) type Paths<'t> = &'t [(&'t [&'t str], u64)];
+pub(crate) type Paths<'t> = &'t [(&'t [&'t str], u64)];
 
 /// A recording with these samples, interleaved so that their mix is the same at any time.
-pub(super) fn recording(paths: Paths<'_>) -> Analysis {
+pub(crate) fn recording(paths: Paths<'_>) -> Analysis {
     let mut build = Build::new();
     build.meta().target = "ingest".to_owned();
     build.meta().effective_hz = 1_000;
@@ -86,34 +86,37 @@ pub(super) fn runs(name: &str, count: u64, paths: Paths<'_>) -> Vec<RunSums> {
 
 const ZSTD: &str = "/usr/lib/libzstd.so.1.5.5:ZSTD_insertBt1";
 
+/// The samples of a program before and after a change of it.
+pub(crate) const BASE: Paths<'_> = &[
+    (&["/old/ingest:main", "/old/ingest:compress", ZSTD], 2_000),
+    (&["/old/ingest:main", "/old/ingest:parse"], 1_500),
+    (&["/old/ingest:main", "/old/ingest:parse", "/old/ingest:number"], 1_000),
+    (&["/old/ingest:main", "/old/ingest:tidy"], 500),
+    (&["/old/ingest:main", "/old/ingest:rare"], 20),
+];
+/// After it.
+pub(crate) const NEW: Paths<'_> = &[
+    (&["/new/ingest:main", "/new/ingest:compress", ZSTD], 400),
+    (&["/new/ingest:main", "/new/ingest:compress", "/new/ingest:fast"], 600),
+    (&["/new/ingest:main", "/new/ingest:parse"], 1_500),
+    (&["/new/ingest:main", "/new/ingest:parse", "/new/ingest:number"], 1_300),
+    (&["/new/ingest:main", "/new/ingest:rare"], 30),
+];
+
 /// Both sides of a program in which one function became faster and one slower, one is new and one is gone.
 pub(super) fn sides(count: u64) -> [Vec<RunSums>; 2] {
-    let base: Paths<'_> = &[
-        (&["/old/ingest:main", "/old/ingest:compress", ZSTD], 2_000),
-        (&["/old/ingest:main", "/old/ingest:parse"], 1_500),
-        (&["/old/ingest:main", "/old/ingest:parse", "/old/ingest:number"], 1_000),
-        (&["/old/ingest:main", "/old/ingest:tidy"], 500),
-        (&["/old/ingest:main", "/old/ingest:rare"], 20),
-    ];
-    let new: Paths<'_> = &[
-        (&["/new/ingest:main", "/new/ingest:compress", ZSTD], 400),
-        (&["/new/ingest:main", "/new/ingest:compress", "/new/ingest:fast"], 600),
-        (&["/new/ingest:main", "/new/ingest:parse"], 1_500),
-        (&["/new/ingest:main", "/new/ingest:parse", "/new/ingest:number"], 1_300),
-        (&["/new/ingest:main", "/new/ingest:rare"], 30),
-    ];
-    [runs("base", count, base), runs("new", count, new)]
+    [runs("base", count, BASE), runs("new", count, NEW)]
 }
 
 /// Compares and judges `sides`.
-pub(super) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comparison, Vec<GateVerdict>) {
+pub(crate) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comparison, Vec<GateVerdict>) {
     let comparison = Comparison::new(sides, options.per, &options.gate.rules).expect("they can be compared");
     let verdicts = judge(&comparison, &options.gate).expect("rules are regular expressions");
     (comparison, verdicts)
 }
 
 /// Compares `sides` and renders the result.
-pub(super) fn printed(sides: [Vec<RunSums>; 2], options: &DiffOptions, page: &Page) -> String {
+pub(crate) fn printed(sides: [Vec<RunSums>; 2], options: &DiffOptions, page: &Page) -> String {
     let (comparison, verdicts) = compared(sides, options);
     String::from_utf8(render(&comparison, &verdicts, options, page).expect("it can be written"))
         .expect("text")

@@ -92,7 +92,7 @@ fn a_differential_flame_graph_is_as_wide_as_the_new_side() {
             svg.split_once(&format!("<title>{name} (")).unwrap_or_else(|| panic!("{name} in {svg}"));
         from.split_once("fill=\"").unwrap().1.split_once('"').unwrap().0.to_owned()
     };
-    assert_eq!(fill("fast"), "#d6604d", "it is new");
+    assert_eq!(fill("fast"), "#c2a5cf", "it is new");
     let tones = ["#4393c3", "#92c5de", "#d1e5f0", "#d0d0d0", "#fddbc7", "#f4a582", "#d6604d"];
     let boxes = svg.matches("<title>").count();
     assert!(

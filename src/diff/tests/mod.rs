@@ -1,6 +1,6 @@
 //! Tests of whole comparisons.
 
-mod fixture;
+pub(crate) mod fixture;
 mod formats;
 mod gate;
 mod odd;

@@ -126,6 +126,10 @@ pub enum Action {
     Invert,
     /// Shows the next metric of the recording.
     NextMetric,
+    /// Compares with the chosen range of time, or no longer.
+    SetBase,
+    /// Shows the other side of a comparison.
+    ShowBase,
     /// Cycles through classes of threads, single threads, and all threads of a process merged.
     SplitThreads,
     /// Idle waits or not.

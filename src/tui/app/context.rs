@@ -1,6 +1,7 @@
 //! State shared by all views: the query and its picture, the search, how names are written, the prompt and messages.
 
 use super::action::{Effect, LiveStatus, Tab};
+use super::diff_base::{DiffBase, range_words};
 use super::query::Query;
 use super::search::Search;
 use crate::base::failure::Failure;
@@ -247,6 +248,46 @@ impl Context {
             return format!("{name} ({})", safe_text::terminal(module));
         }
         name
+    }
+
+    /// Makes the chosen range of time the base of a comparison; without one, ends the comparison with a range.
+    pub(super) fn set_base(&mut self) {
+        let range = self.query.common.filter.time;
+        match &self.query.base {
+            Some(DiffBase::Recording(_, file)) => {
+                self.tell(format!("the base is {}: B shows that side", crate::report::module_file(file)));
+            }
+            Some(DiffBase::Range(_)) if range.is_everything() => self.take_base_off(),
+            None if range.is_everything() => {
+                self.tell("choose a range of time first: [ and ] in 4 Time");
+            }
+            Some(DiffBase::Range(_)) | None => {
+                self.change_filter(|options| options.time = TimeRange::default());
+                self.ask(|query| query.base = Some(DiffBase::Range(range)));
+                let words = range_words(range);
+                self.tell(format!(
+                    "{words} is the base, and all of the recording the new side; [ ] choose a part of it"
+                ));
+            }
+        }
+    }
+
+    /// Ends a comparison with a range of time.
+    pub(super) fn take_base_off(&mut self) {
+        match &self.query.base {
+            Some(DiffBase::Range(_)) => self.ask(|query| (query.base, query.shows_base) = (None, false)),
+            Some(DiffBase::Recording(..)) => self.turn_sides(),
+            None => {}
+        }
+    }
+
+    /// Shows the base, or the new side again.
+    pub(super) fn turn_sides(&mut self) {
+        self.ask(|query| query.shows_base = !query.shows_base);
+        self.tell(match self.query.shows_base {
+            true => "as wide as in the base, with what is gone; B shows the new side",
+            false => "as wide as on the new side",
+        });
     }
 
     /// Clears the selected time range.

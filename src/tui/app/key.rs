@@ -19,6 +19,8 @@ pub(crate) enum When {
     Watched,
     /// When the recording has more than one metric.
     Metrics,
+    /// When the picture is compared with a base.
+    Compared,
 }
 
 /// A line of the help: keys that belong together, and what each does.
@@ -206,6 +208,7 @@ pub(crate) const TABLE: &[Entry] = &[
         TIME,
         &[(key('['), Action::RangeStart), (key(']'), Action::RangeEnd)],
     ),
+    entry("time", "b", "range as base of a comparison", "base", TIME, &[(key('b'), Action::SetBase)]),
     entry("time", "H", "heat map", "heat map", TIME, &[(key('H'), Action::HeatMap)]),
     entry("find", "/", "search", "search", ALL, &[(key('/'), Action::Search)]),
     entry(
@@ -274,6 +277,10 @@ pub(crate) const TABLE: &[Entry] = &[
         when: When::Metrics,
     },
     entry("show", "o", "idle", "", ALL, &[(key('o'), Action::Idle)]),
+    Entry {
+        when: When::Compared,
+        ..entry("show", "B", "base or new side", "sides", ALL, &[(key('B'), Action::ShowBase)])
+    },
     entry("show", "T", "threads", "threads", ALL, &[(key('T'), Action::SplitThreads)]),
     entry("show", "K", "kernel", "", ALL, &[(key('K'), Action::KernelFrames)]),
     entry("show", "I", "inlined", "", ALL, &[(key('I'), Action::InlinedFrames)]),
@@ -320,6 +327,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
             When::Live => is_live,
             When::Watched => context.live.is_some(),
             When::Metrics => has_metrics,
+            When::Compared => context.query.base.is_some(),
         };
         is_now && entry.tabs.contains(&tab)
     })
@@ -395,17 +403,14 @@ fn typed(event: &KeyEvent) -> Option<Action> {
 fn meaningless(context: &Context, chord: Chord) -> Action {
     let mut found = TABLE.iter().filter(|entry| entry.bindings.iter().any(|(known, _)| *known == chord));
     let Some(entry) = found.next() else {
-        // Keys reserved for planned views.
-        return Action::Nothing(match chord.0 {
-            KeyCode::Char('b') => "comparing two profiles is not in this version".to_owned(),
-            _ => "unbound key; ? lists the keys".to_owned(),
-        });
+        return Action::Nothing("unbound key; ? lists the keys".to_owned());
     };
     let what = format!("{} {}", entry.keys, entry.words);
     let what = what.trim_end();
     Action::Nothing(match entry.when {
         // This action says itself what the recording lacks.
         When::Metrics => return Action::NextMetric,
+        When::Compared => format!("{what}: only in a comparison (b, or prof tui BASE NEW)"),
         When::Live | When::Watched if context.live.is_some() => {
             format!("{what}: the recording has ended")
         }

@@ -4,6 +4,7 @@
 pub(crate) mod action;
 pub(crate) mod choices;
 pub(crate) mod context;
+pub(crate) mod diff_base;
 pub(crate) mod export;
 pub(crate) mod key;
 pub(crate) mod query;

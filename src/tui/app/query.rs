@@ -1,8 +1,9 @@
 //! The query of the screen: everything the worker needs to compute the next picture.
 
+use super::diff_base::DiffBase;
 use crate::report::{
-    CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadFilter, ThreadKey, ThreadSplit,
-    TimeRange,
+    CallTree, CommonOptions, Direction, FilterOptions, LabelKey, Selection, SortKey, Step, ThreadFilter,
+    ThreadKey, ThreadSplit, TimeRange,
 };
 use std::time::Duration;
 
@@ -75,6 +76,10 @@ pub struct Query {
     pub(crate) samples_at: Option<SamplesQuery>,
     /// Part of a live recording that counts.
     pub(crate) window: Window,
+    /// What the picture is compared with.
+    pub(crate) base: Option<DiffBase>,
+    /// The picture is of the base, not of the new side.
+    pub(crate) shows_base: bool,
 }
 
 /// Which samples to list, in addition to the filters.
@@ -128,12 +133,22 @@ impl Query {
             timeline: false,
             samples_at: None,
             window: Window::default(),
+            base: None,
+            shows_base: false,
         }
     }
 
     /// How threads are merged.
     pub(crate) fn threads(&self) -> ThreadSplit {
         self.common.threads.unwrap_or(ThreadSplit::Class)
+    }
+
+    /// The call tree, with `threads` as roots if there are any.
+    pub(crate) fn call_tree(&self, selection: &Selection<'_>, threads: Option<&[Step]>) -> CallTree {
+        match threads {
+            Some(steps) => CallTree::by_thread(selection, self.direction, steps),
+            None => CallTree::new(selection, self.direction),
+        }
     }
 
     /// The options for a recording of `duration_ns`, with the window as its time range unless a range was selected.

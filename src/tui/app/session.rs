@@ -2,6 +2,7 @@
 
 use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands, Seen};
 use super::context::LiveState;
+use super::diff_base::DiffBase;
 use super::query::Query;
 use super::state::App;
 use crate::base::failure::{Failure, status};
@@ -36,8 +37,8 @@ const SIGNAL_STATUS: u8 = 128;
 /// Where recordings come from.
 #[derive(Debug)]
 pub(crate) enum SessionSource {
-    /// A file that was read.
-    File(Arc<Analysis>),
+    /// A file that was read, and the one to compare it with.
+    File(Arc<Analysis>, Option<DiffBase>),
     /// A recording that is going on.
     Live {
         /// Updates from the recording.
@@ -89,13 +90,12 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
         let _ = tell.send(SessionMessage::Done(done));
     })
     .context("cannot start a thread")?;
-    let query = Query::new(options.common.clone());
-    // Computed while the terminal is asked for its colours.
-    worker.ask(Job::Query(query.clone()));
+    let mut query = Query::new(options.common.clone());
     let mut live = None;
     let mut warning = None;
     let (feed, commands) = match source {
-        SessionSource::File(recording) => {
+        SessionSource::File(recording, base) => {
+            query.base = base;
             warning = recording.warning(&options.common.input);
             worker.ask(Job::Recording(recording));
             (None, None)
@@ -106,6 +106,8 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
             (Some(feed), Some(commands))
         }
     };
+    // Computed while the terminal is asked for its colours.
+    worker.ask(Job::Query(Box::new(query.clone())));
     let theme = Theme::of_terminal(options.color, options.ascii);
     let translator = Translator::after_a_question(Instant::now());
     let tell = queue.clone();
@@ -271,11 +273,11 @@ impl ScreenSession {
     fn carry_out(&mut self) -> anyhow::Result<()> {
         for effect in self.app.take_effects() {
             match effect {
-                Effect::Ask => self.worker.ask(Job::Query(self.app.context.query.clone())),
+                Effect::Ask => self.worker.ask(Job::Query(Box::new(self.app.context.query.clone()))),
                 Effect::Copy(text) => self.terminal.copy(&text).map_err(gone)?,
                 Effect::Mouse(on) => self.terminal.set_mouse(on).map_err(gone)?,
                 Effect::Export(job, Seen(recording), what) => {
-                    self.worker.ask(Job::Export(*job, recording, what));
+                    self.worker.ask(Job::Export(job, recording, what));
                 }
                 Effect::Hold(Seen(recording)) => self.worker.ask(Job::Hold(recording)),
                 Effect::Resume => self.look_at_newest(),

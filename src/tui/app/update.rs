@@ -10,6 +10,7 @@ use crate::report::{
     ThreadFilter, ThreadSplit, filter_parts,
 };
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::chips::ChipOf;
 use crate::tui::widgets::theme::Theme;
 use crate::tui::widgets::{chips, help};
 use ratatui::layout::{Position, Rect};
@@ -146,6 +147,8 @@ impl App {
                 };
             }),
             Action::NextMetric => self.next_metric(&picture),
+            Action::SetBase => self.context.set_base(),
+            Action::ShowBase => self.context.turn_sides(),
             Action::SplitThreads => self.split_threads(),
             Action::Idle => self.show_idle(&picture),
             Action::KernelFrames => self.show_kernel_frames(),
@@ -270,16 +273,17 @@ impl App {
         let Some(rule) = self.context.areas().map(|areas| areas.rule).filter(|rule| rule.contains(at)) else {
             return false;
         };
-        let filter = &self.context.query.common.filter;
         let column = usize::from(at.x - rule.x);
-        let chips = chips::chips(filter, rule.width.into(), &Theme::plain(self.context.is_ascii));
+        let chips =
+            chips::chips(&self.context.query, rule.width.into(), &Theme::plain(self.context.is_ascii));
         let found = chips.into_iter().find(|chip| chip.columns.contains(&column));
-        match &found {
+        match found.as_ref().map(|chip| &chip.of) {
+            Some(ChipOf::Base) => self.context.take_base_off(),
             // Its own key turns it round.
-            Some(chip) if chip.part == FilterPart::Space => {
-                self.context.ask(|query| chip.part.remove(&mut query.common.filter));
+            Some(ChipOf::Filter(part @ FilterPart::Space)) => {
+                self.context.ask(|query| part.remove(&mut query.common.filter));
             }
-            Some(chip) => self.context.change_filter(|options| chip.part.remove(options)),
+            Some(ChipOf::Filter(part)) => self.context.change_filter(|options| part.remove(options)),
             None => {}
         }
         found.is_some()

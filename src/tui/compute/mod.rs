@@ -1,5 +1,6 @@
 //! The thread that turns a recording and a query into a picture, and the picture itself. Independent of the screen.
 
+pub(crate) mod change;
 pub(crate) mod picture;
 pub(crate) mod source_sheet;
 pub(crate) mod worker;

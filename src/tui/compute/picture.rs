@@ -10,6 +10,7 @@ use crate::report::{
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
+use crate::tui::compute::change::{Change, ChangeOf, ChangeSides};
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -98,6 +99,8 @@ pub struct Picture {
     pub(crate) coarse_until_ns: Option<u64>,
     /// Callers and callees of the pivot function.
     pub(crate) pivot: Option<Pivot>,
+    /// How it differs from the base, if the query has one.
+    pub(crate) change: Option<Change>,
     /// The source of a function, if asked for.
     pub(crate) source: Option<SourceSheet>,
     /// When threads ran and waited, if that was asked for.
@@ -126,30 +129,30 @@ impl Picture {
         query: &Query,
         before: Option<&Picture>,
     ) -> Result<Self, Failure> {
-        let duration_ns = recording.profile.duration_ns();
-        let options = query.options(duration_ns);
+        let sides = ChangeSides::of(recording, query);
+        let (recording, options) = shown(recording, sides.as_ref(), query);
         recording.count_once();
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
-        let empty = selection.total.is_empty().then(|| recording.no_match(&selection, &options));
         let threads = query.threads();
         let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
-        let totals = Totals::of(recording, &options)?;
-        let selection = &selection;
-        let ((tree, table), (rows, notes)) = rayon::join(
-            || (tree(selection, query, thread_steps.as_deref()), FunctionTable::new(selection, query.sort)),
-            || {
-                let rows = rows_of_threads(selection, totals.as_ref(), threads);
-                (rows, notes(recording, selection, &options))
-            },
-        );
-        let samples_at = (query.samples_at.as_ref())
-            .map(|asked| SamplesAt::new(recording, &samples_options(asked, &options), MOST_BEHIND));
-        let source = (query.source.as_ref()).map(|key| SourceSheet::new(recording, selection, &options, key));
+        let (totals, selection) = (Totals::of(recording, &options)?, &selection);
+        let tree = || query.call_tree(selection, thread_steps.as_deref());
+        let calls = || (tree(), FunctionTable::new(selection, query.sort));
+        let rows = || rows_of_threads(selection, totals.as_ref(), threads);
+        let ((tree, table), threads) = rayon::join(calls, rows);
+        let samples_at = samples_at(recording, &options, query)?;
+        let timeline = timeline(recording, query, before)?;
+        let source = source(recording, selection, &options, query)?;
+        let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, key));
+        let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
+        let of = ChangeOf { selection, tree: &tree, sandwich, source: source.as_ref() };
+        let change = change(sides.as_ref(), &of, query, before)?;
         Ok(Picture {
-            pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
-            source: source.transpose()?.flatten(),
-            timeline: timeline(recording, query, before)?,
-            samples_at: samples_at.transpose()?,
+            change,
+            pivot,
+            source,
+            timeline,
+            samples_at,
             query: query.clone(),
             recording: Arc::clone(recording),
             event: EventTitle::of(&selection.shown, &recording.profile.meta),
@@ -161,16 +164,16 @@ impl Picture {
             places_of: places_of(&tree, selection.labels.len()),
             tree,
             table,
-            threads: rows,
+            threads,
             thread_count: selection.thread_count(totals.as_ref()),
             count: selection.count(),
             totals,
             total: selection.total,
             whole: selection.whole,
             quality: selection.quality.clone(),
-            notes,
-            empty,
-            duration_ns,
+            notes: notes(recording, selection, &options),
+            empty: selection.total.is_empty().then(|| recording.no_match(selection, &options)),
+            duration_ns: recording.profile.duration_ns(),
             to_name_percent: selection.quality.percent_with(&recording.names_to_come),
             coarse_until_ns: coarse_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
@@ -285,6 +288,50 @@ impl Pivot {
     }
 }
 
+/// The recording that the picture is of, and the options for it: those of one side, if there are two.
+fn shown<'r>(
+    recording: &'r Arc<Analysis>,
+    sides: Option<&'r ChangeSides>,
+    query: &Query,
+) -> (&'r Arc<Analysis>, CommonOptions) {
+    match sides.map(ChangeSides::shown) {
+        Some((recording, options)) => (recording, options.clone()),
+        None => (recording, query.options(recording.profile.duration_ns())),
+    }
+}
+
+/// How what is shown differs from the other side, if there is one.
+fn change(
+    sides: Option<&ChangeSides>,
+    of: &ChangeOf<'_, '_>,
+    query: &Query,
+    before: Option<&Picture>,
+) -> Result<Option<Change>, Failure> {
+    let before = before.and_then(|before| before.change.as_ref());
+    sides.map(|sides| Change::new(sides, of, query, before)).transpose()
+}
+
+/// The source of a function, if the query asks for one.
+fn source(
+    recording: &Analysis,
+    selection: &Selection<'_>,
+    options: &CommonOptions,
+    query: &Query,
+) -> Result<Option<SourceSheet>, Failure> {
+    let sheet = query.source.as_ref().map(|key| SourceSheet::new(recording, selection, options, key));
+    Ok(sheet.transpose()?.flatten())
+}
+
+/// The listed samples, if the query asks for some.
+fn samples_at(
+    recording: &Analysis,
+    options: &CommonOptions,
+    query: &Query,
+) -> Result<Option<SamplesAt>, Failure> {
+    let asked = query.samples_at.as_ref();
+    asked.map(|asked| SamplesAt::new(recording, &samples_options(asked, options), MOST_BEHIND)).transpose()
+}
+
 /// Limit on the number of listed samples.
 const MOST_BEHIND: usize = 1_000;
 
@@ -318,14 +365,6 @@ fn timeline(
 fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
-}
-
-/// The call tree, with `threads` as roots if there are any.
-fn tree(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> CallTree {
-    match threads {
-        Some(steps) => CallTree::by_thread(selection, query.direction, steps),
-        None => CallTree::new(selection, query.direction),
-    }
 }
 
 fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, split: ThreadSplit) -> Vec<ThreadRow> {

@@ -6,6 +6,7 @@ use crate::report::{
     Amount, Analysis, AnnotatedLine, Annotation, AsmSyntax, CommonOptions, Grouping, LabelKey, Selection,
     SourceTexts, label_of, read_sources,
 };
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines around those with code that are shown.
@@ -170,6 +171,18 @@ impl SourceSheet {
             }
             SheetRow::Line { at: None, .. } | SheetRow::File(_) | SheetRow::Gap => Default::default(),
         }
+    }
+
+    /// What ends in each line, by the path of its file.
+    pub(crate) fn costs_of_lines(&self, profile: &Profile) -> FxHashMap<LinePlace, Amount> {
+        let mut costs: FxHashMap<LinePlace, Amount> = FxHashMap::default();
+        for line in &self.annotation.lines {
+            let place = (profile.tables.string(line.file).to_owned(), line.line);
+            let cost = costs.entry(place).or_default();
+            cost.add(line.own);
+            cost.add(line.inlined);
+        }
+        costs
     }
 
     /// The row in which most is spent: by what ends there, else with what it calls.

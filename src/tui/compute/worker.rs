@@ -19,11 +19,11 @@ pub(crate) enum Job {
     /// Another recording, or a newer snapshot of it: compute the last query again.
     Recording(Arc<Analysis>),
     /// Another query.
-    Query(Query),
+    Query(Box<Query>),
     /// A frozen snapshot: answer queries from it, but do not refresh the picture.
     Hold(Arc<Analysis>),
     /// Write a file of a recording; the text says what the file holds.
-    Export(ExportJob, Arc<Analysis>, String),
+    Export(Box<ExportJob>, Arc<Analysis>, String),
     /// Drop a picture that is no longer shown, which takes a while when it has many boxes.
     Forget(Arc<Picture>),
 }
@@ -72,7 +72,7 @@ struct Inbox {
     /// Whether the recording is newer than the one before.
     has_grown: bool,
     query: Option<Query>,
-    exports: Vec<(ExportJob, Arc<Analysis>, String)>,
+    exports: Vec<(Box<ExportJob>, Arc<Analysis>, String)>,
     forgotten: Vec<Arc<Picture>>,
     /// The worker has been dropped.
     is_over: bool,
@@ -157,7 +157,7 @@ impl Worker {
                 old = inbox.recording.replace(seen);
                 inbox.has_grown = false;
             }
-            Job::Query(newest) => inbox.query = Some(newest),
+            Job::Query(newest) => inbox.query = Some(*newest),
             Job::Export(job, recording, what) => inbox.exports.push((job, recording, what)),
             Job::Forget(picture) => inbox.forgotten.push(picture),
         }

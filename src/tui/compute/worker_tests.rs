@@ -37,13 +37,13 @@ fn turned() -> Query {
 fn what_is_held_is_asked_and_nothing_newer() {
     let (first, newer): (Arc<Analysis>, Arc<Analysis>) = (Arc::new(ingest()), Arc::new(ingest()));
     let (worker, done) = started();
-    worker.ask(Job::Query(Query::new(CommonOptions::default())));
+    worker.ask(Job::Query(Box::new(Query::new(CommonOptions::default()))));
     worker.ask(Job::Recording(Arc::clone(&first)));
     assert!(Arc::ptr_eq(&next(&worker, &done).recording, &first));
     // The worker is pausing for its CPU budget; the newer snapshot has arrived when the screen is frozen.
     worker.ask(Job::Recording(Arc::clone(&newer)));
     worker.ask(Job::Hold(Arc::clone(&first)));
-    worker.ask(Job::Query(turned()));
+    worker.ask(Job::Query(Box::new(turned())));
     loop {
         let picture = next(&worker, &done);
         if picture.query == turned() {
@@ -71,7 +71,7 @@ fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_n
     let mut query = Query { pivot: Some(key.clone()), ..Query::new(CommonOptions::default()) };
     query.common.filter.stacks.push(StackFilter::Focus(key));
     let (worker, done) = started();
-    worker.ask(Job::Query(query));
+    worker.ask(Job::Query(Box::new(query)));
     worker.ask(Job::Recording(recording(false)));
     assert_eq!(next(&worker, &done).total.samples, 9);
     for _ in 0..2 {
@@ -90,7 +90,7 @@ fn an_export_is_of_the_recording_that_it_names() {
         recording.profile.meta.target_name = "the one that is shown".into();
     });
     let (worker, done) = started();
-    worker.ask(Job::Query(Query::new(CommonOptions::default())));
+    worker.ask(Job::Query(Box::new(Query::new(CommonOptions::default()))));
     worker.ask(Job::Recording(Arc::new(ingest())));
     next(&worker, &done);
     let job = ExportJob {
@@ -100,7 +100,7 @@ fn an_export_is_of_the_recording_that_it_names() {
         sort: SortKey::default(),
         stem: folder.path().join("prof"),
     };
-    worker.ask(Job::Export(job, Arc::new(long), "all".into()));
+    worker.ask(Job::Export(Box::new(job), Arc::new(long), "all".into()));
     let Done::Exported(Ok(Exported { path, .. })) = done.recv_timeout(LONG).unwrap() else {
         panic!("no file")
     };

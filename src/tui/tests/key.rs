@@ -165,7 +165,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
 
 #[test]
 fn a_key_does_something_or_says_why_not() {
-    let more = [KeyCode::Char('b'), KeyCode::Char('7'), KeyCode::F(9), KeyCode::Insert];
+    let more = [KeyCode::Char('7'), KeyCode::F(9), KeyCode::Insert];
     let known = key::TABLE.iter().flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
     let chords: Vec<key::Chord> = known.chain(more.map(|code| (code, KeyModifiers::NONE))).collect();
     let ended = LiveState { ended: Some("it ended".into()), ..LiveState::default() };
@@ -212,11 +212,14 @@ fn a_key_of_another_view_says_which() {
         Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time")
     );
     screen.keys("B");
+    let only = "B base or new side: only in a comparison (b, or prof tui BASE NEW)";
+    assert_eq!(screen.app.context.toast.as_deref(), Some(only));
+    screen.keys("7");
     assert_eq!(screen.app.context.toast.as_deref(), Some("unbound key; ? lists the keys"));
     for (key, said) in [
         ("a", "a source: only in 1 Flame, 2 Top, 3 Callers"),
         ("e", "e edit: only in 6 Source"),
-        ("b", "comparing two profiles is not in this version"),
+        ("b", "b range as base of a comparison: only in 4 Time"),
     ] {
         screen.keys(key);
         assert_eq!(screen.app.context.toast.as_deref(), Some(said));

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 pub(crate) mod choices;
+mod comparison;
 #[cfg(test)]
 pub(crate) mod export;
 mod filters;

@@ -1,6 +1,7 @@
 //! Shared parts of the views: tables, lists, lines, help, colours, and the layout of the screen around a view.
 
 pub(crate) mod areas;
+pub(crate) mod change_line;
 pub(crate) mod chips;
 mod choice_list;
 pub(crate) mod help;

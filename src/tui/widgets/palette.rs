@@ -1,5 +1,6 @@
 //! Colours of each kind of code, and text that is readable on them.
 
+use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{LabelKind, TimelineState};
 use ratatui::style::Color;
@@ -34,6 +35,29 @@ impl Hue {
     const WAITING_KERNEL: Hue = hue(0x7f_a8d1, 110, Color::Blue, Color::White);
     const WAITING_JIT: Hue = hue(0x8f_d0cf, 116, Color::Cyan, Color::Black);
     const OTHER_WAIT: Hue = hue(0xa9_b8e8, 147, Color::Blue, Color::White);
+
+    const MUCH_LESS: Hue = hue(0x21_66ac, 25, Color::Blue, Color::White);
+    const LESS: Hue = hue(0x67_a9cf, 74, Color::Blue, Color::White);
+    const LITTLE_LESS: Hue = hue(0xd1_e5f0, 195, Color::Blue, Color::White);
+    const NOISE: Hue = hue(0xd9_d9d9, 253, Color::DarkGray, Color::White);
+    const LITTLE_MORE: Hue = hue(0xfd_dbc7, 224, Color::Red, Color::White);
+    const MORE: Hue = hue(0xef_8a62, 209, Color::Red, Color::White);
+    const MUCH_MORE: Hue = hue(0xb2_182b, 88, Color::Red, Color::White);
+    const NEW: Hue = hue(0x76_2a83, 53, Color::Magenta, Color::White);
+
+    /// The colour of a change: red for more, blue for less, grey for noise, purple for what is new.
+    pub(super) fn of_tone(tone: Tone) -> Hue {
+        match tone {
+            Tone::MuchLess => Hue::MUCH_LESS,
+            Tone::Less => Hue::LESS,
+            Tone::LittleLess => Hue::LITTLE_LESS,
+            Tone::Noise => Hue::NOISE,
+            Tone::LittleMore => Hue::LITTLE_MORE,
+            Tone::More => Hue::MORE,
+            Tone::MuchMore => Hue::MUCH_MORE,
+            Tone::New => Hue::NEW,
+        }
+    }
 
     pub(crate) fn of(kind: LabelKind, is_waiting: bool) -> Hue {
         match (kind, is_waiting) {

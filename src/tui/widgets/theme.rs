@@ -5,6 +5,7 @@
 
 use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
 use crate::base::safe_text;
+use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{ColorWhen, LabelKind, TimelineState};
 use ratatui::style::{Color, Modifier, Style};
@@ -202,7 +203,27 @@ impl Theme {
 
     /// Style of a box of this kind; `name` sets the lightness.
     pub(crate) fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
-        let hue = Hue::of(kind, is_waiting);
+        self.filled(Hue::of(kind, is_waiting), Some(name))
+    }
+
+    /// Style of a box that has changed so much.
+    pub(crate) fn tone(&self, tone: Tone) -> Style {
+        self.filled(Hue::of_tone(tone), None)
+    }
+
+    /// Style of text about such a change.
+    pub(crate) fn changed(&self, tone: Tone) -> Style {
+        match (tone, self.depth) {
+            (Tone::Noise, _) => self.faint(),
+            (_, ColorDepth::None) => self.heading(),
+            (Tone::New, _) => Style::new().fg(Color::Magenta),
+            (Tone::MuchLess | Tone::Less | Tone::LittleLess, _) => Style::new().fg(Color::LightBlue),
+            (Tone::LittleMore | Tone::More | Tone::MuchMore, _) => Style::new().fg(Color::LightRed),
+        }
+    }
+
+    /// A box in this colour, with a lightness that `name` sets.
+    fn filled(&self, hue: Hue, name: Option<&str>) -> Style {
         match self.depth {
             ColorDepth::None => Style::new(),
             ColorDepth::Basic => Style::new().bg(hue.basic).fg(hue.basic_text),
@@ -210,7 +231,7 @@ impl Theme {
                 Style::new().bg(Color::Indexed(hue.indexed)).fg(Color::Indexed(hue.indexed_text()))
             }
             ColorDepth::True => {
-                let rgb = shaded(hue.rgb, name);
+                let rgb = name.map_or(hue.rgb, |name| shaded(hue.rgb, name));
                 Style::new().bg(rgb_color(rgb)).fg(text_on(rgb))
             }
         }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// All call paths of a selection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallTree {
     nodes: Vec<Node>,
     /// The children of all nodes, siblings next to each other.

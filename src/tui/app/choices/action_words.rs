@@ -38,6 +38,8 @@ const WORDS: &[(Action, &str)] = &[
     (Action::NextMetric, "show the next metric"),
     (Action::SplitThreads, "threads: classes, each, merged"),
     (Action::Idle, "show or hide idle waits"),
+    (Action::SetBase, "compare with the chosen range of time, or no longer"),
+    (Action::ShowBase, "show the base of the comparison, or the new side"),
     (Action::KernelFrames, "show or hide kernel frames"),
     (Action::InlinedFrames, "show or hide inlined functions"),
     (Action::Names, "names: short, full, with module"),

@@ -5,12 +5,14 @@ use super::selected_box;
 use super::state::{CallersState, selected_part, tree};
 use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
-use crate::report::{BoxOf, FlameBox, LabelKind};
+use crate::report::{BoxOf, FlameBox, LabelKind, NodeId};
 use crate::tui::app::context::Context;
+use crate::tui::compute::change::Change;
 use crate::tui::compute::picture::{Picture, Pivot, Side};
 use crate::tui::views::flame::details::rest_heading;
 use crate::tui::views::flame::text::rest_text;
 use crate::tui::views::top;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, fitting};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -99,7 +101,12 @@ fn look(
     let node = tree(pivot, side).node(*id);
     let label = picture.labels.get(node.label);
     let is_waiting = side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false);
-    let style = theme.kind(label.kind, is_waiting, &label.name);
+    let changed = picture.change.as_ref().map(|change| {
+        let weights = of_pivot(change, side, *id);
+        (weights, change.tone(weights, node.label, label.kind))
+    });
+    let style =
+        changed.map_or_else(|| theme.kind(label.kind, is_waiting, &label.name), |(_, tone)| theme.tone(tone));
     let is_match = context.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
     let name = context.name(label);
     let mark = match (node.is_kernel, node.is_inlined) {
@@ -107,8 +114,18 @@ fn look(
         (_, true) => " [i]",
         _ => "",
     };
-    let text = if safe_text::width(&name) + mark.len() < columns { name + mark } else { name };
+    let change = changed.map_or_else(String::new, |(weights, tone)| change_line::in_box(weights, tone));
+    let mark = format!("{mark}{change}");
+    let text = if safe_text::width(&name) + mark.len() < columns { name + &mark } else { name };
     (text, if is_match { theme.matched(style) } else { style })
+}
+
+/// What a box cost on both sides of a comparison.
+fn of_pivot(change: &Change, side: Side, id: NodeId) -> [f64; 2] {
+    match side {
+        Side::Callers => change.of_caller(id),
+        Side::Callees => change.of_callee(id),
+    }
 }
 
 /// The pivot line: the name of the function, as far as there is room next to the numbers.
@@ -151,6 +168,14 @@ pub(crate) fn details(
         BoxOf::All => return Vec::new(),
     };
     if view.is_middle() {
+        return found;
+    }
+    if let (Some(change), BoxOf::Node(id), true) = (&picture.change, &what, below.lines > 1) {
+        let weights = of_pivot(change, view.side, *id);
+        let label = tree.node(*id).label;
+        found.truncate(1);
+        let words = change_line::of_box(picture, change, label, weights, below.theme, below.columns);
+        found.push(Line::from(words));
         return found;
     }
     // Share of the pivot that goes through the selected caller or callee.

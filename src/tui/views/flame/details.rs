@@ -7,6 +7,7 @@ use crate::base::units::{counted, percent, percent_text};
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, place_text, self_and_total};
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::{Line, Span};
@@ -19,8 +20,7 @@ pub(crate) fn details(
     below: Below<'_>,
 ) -> Vec<Line<'static>> {
     let Below { theme, columns, lines } = below;
-    let tree = &picture.tree;
-    let what = picture.find(&view.selected);
+    let (tree, what) = (&picture.tree, picture.find(&view.selected));
     let top = picture.find(&view.zoom).total(tree);
     let whole = picture.total.weight;
     let total = what.total(tree);
@@ -61,6 +61,9 @@ pub(crate) fn details(
     if !(module.is_empty() && source.is_empty()) && room > 3 {
         first.push(Span::raw(format!("   {}", place_text(theme, module, source, room))));
     }
+    if let Some(words) = change_of(picture, &what, theme, columns) {
+        return vec![Line::from(first), Line::from(words)];
+    }
     let mut second = self_and_total(picture, theme, own, total, columns);
     for part in [zoom, places] {
         if safe_text::width(&second) + safe_text::width(&part) <= columns {
@@ -70,12 +73,28 @@ pub(crate) fn details(
     vec![Line::from(first), Line::from(theme.fit(&second, columns))]
 }
 
+/// What a box cost in the base of a comparison and on the new side.
+fn change_of(picture: &Picture, what: &BoxOf, theme: &Theme, columns: usize) -> Option<String> {
+    let change = picture.change.as_ref()?;
+    Some(match what {
+        BoxOf::Node(id) => {
+            let label = picture.tree.node(*id).label;
+            change_line::of_box(picture, change, label, change.of_node(*id), theme, columns)
+        }
+        BoxOf::All | BoxOf::Rest(_) => change_line::of_all(change, theme, columns),
+    })
+}
+
 /// Least room for the kind of a box beside its place, columns.
 const KIND_COLUMNS: usize = 24;
 
 /// The word for the colour of a box, in that colour.
 fn kind_word(picture: &Picture, theme: &Theme, id: NodeId) -> Span<'static> {
     let kind = picture.labels.get(picture.tree.node(id).label).kind;
+    if picture.change.is_some() {
+        // The colours are those of the change.
+        return Span::raw(kind.word());
+    }
     Span::styled(kind.word(), theme.kind(kind, picture.is_waiting[id.index()], ""))
 }
 

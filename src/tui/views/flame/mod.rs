@@ -441,7 +441,10 @@ fn style_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf) -
             let node = picture.tree.node(*id);
             let label = picture.labels.get(node.label);
             let is_waiting = picture.is_waiting[id.index()];
-            let style = theme.kind(label.kind, is_waiting, &label.name);
+            let style = match &picture.change {
+                Some(change) => theme.tone(change.tone(change.of_node(*id), node.label, label.kind)),
+                None => theme.kind(label.kind, is_waiting, &label.name),
+            };
             let is_match = context.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
             if is_match { theme.matched(style) } else { style }
         }

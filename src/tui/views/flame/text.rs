@@ -6,6 +6,7 @@ use crate::profile::Unit;
 use crate::report::{BoxOf, Metric, NodeId};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::theme::Theme;
 
 /// What stands in a box of `columns`.
@@ -22,8 +23,8 @@ pub(super) fn text_of(
         BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
         BoxOf::Node(id) => {
             let name = name_of(context, picture, theme, *id);
-            let mark = mark_of(picture, *id);
-            if safe_text::width(&name) + mark.len() <= room { name + mark } else { name }
+            let mark = format!("{}{}", mark_of(picture, *id), change_of(picture, *id));
+            if safe_text::width(&name) + mark.len() <= room { name + &mark } else { name }
         }
     };
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
@@ -78,6 +79,13 @@ pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: N
         Some(threads) if *threads > 1 => format!("{name} {}{}", theme.glyphs.times, count(*threads)),
         _ => name,
     }
+}
+
+/// How much the box has changed, in a comparison.
+fn change_of(picture: &Picture, id: NodeId) -> String {
+    let Some(change) = &picture.change else { return String::new() };
+    let (label, weights) = (picture.tree.node(id).label, change.of_node(id));
+    change_line::in_box(weights, change.tone(weights, label, picture.labels.get(label).kind))
 }
 
 /// Says what the colour says.

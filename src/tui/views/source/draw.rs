@@ -30,19 +30,24 @@ enum SourceColumn {
     Own,
     OwnTime,
     Total,
+    Other,
     Line,
     Text,
 }
 
-fn placed(columns: usize) -> PlacedColumns<SourceColumn> {
+fn placed(picture: &Picture, columns: usize) -> PlacedColumns<SourceColumn> {
     let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
-    let all = vec![
+    let mut all = vec![
         column(SourceColumn::Own, "SELF%", 6, true, 0),
         column(SourceColumn::OwnTime, "SELF", 9, true, 2),
         column(SourceColumn::Total, "TOTAL%", 6, true, 1),
         column(SourceColumn::Line, "LINE", 6, true, 0),
         column(SourceColumn::Text, "SOURCE", 20, false, 0),
     ];
+    if let Some(change) = &picture.change {
+        let heading = if change.shows_base() { "NEW" } else { "BASE" };
+        all.insert(2, column(SourceColumn::Other, heading, 9, true, 1));
+    }
     PlacedColumns::new(all, columns, SourceColumn::Text, usize::MAX)
 }
 
@@ -67,7 +72,7 @@ pub(super) fn draw(
     };
     let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
     let list = (view.list, rows.len());
-    let placed = placed(area.width.into());
+    let placed = placed(picture, area.width.into());
     let heading = |_, text: &'static str| text.to_owned();
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         rows.get(at).map_or_else(
@@ -97,6 +102,7 @@ fn cell(
     match id {
         SourceColumn::Own => (shown(own, percent_text(of_self)), heat),
         SourceColumn::OwnTime => (shown(own, picture.weight_text(own.weight)), heat),
+        SourceColumn::Other => (other_side(picture, row), Style::new()),
         SourceColumn::Total => {
             let share = percent_text(percent(total.weight, sheet.annotation.total.weight));
             (shown(total, share), Style::new())
@@ -120,6 +126,16 @@ fn cell(
             (text, style)
         }
     }
+}
+
+/// What ends in a line on the other side of a comparison; empty where that is not known.
+fn other_side(picture: &Picture, row: SheetRow) -> String {
+    let (Some(change), SheetRow::Line { file, number, .. }) = (&picture.change, row) else {
+        return String::new();
+    };
+    let place = (picture.recording.profile.tables.string(file).to_owned(), number);
+    let cost = change.other_line(&place).filter(|cost| !cost.is_empty());
+    cost.map_or_else(String::new, |cost| picture.weight_text(cost.weight))
 }
 
 /// The text of a row, safe for a terminal.

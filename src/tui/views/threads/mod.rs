@@ -6,12 +6,14 @@ mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, duration, duration_in, duration_of, percent, percent_text};
+use crate::diff::interval_words;
 use crate::profile::Unit;
 use crate::report::{ThreadFilter, ThreadKey, ThreadRow, ThreadSplit, Times, TopWait, short, thread_name};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, first_that_fits, fitting, threads_words};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::table;
@@ -80,6 +82,8 @@ pub(crate) struct ThreadsState {
 enum Id {
     Thread,
     Process,
+    Change,
+    Interval,
     Count,
     OnCpu,
     NoCpu,
@@ -104,6 +108,10 @@ fn placed(picture: &Picture, columns: usize) -> PlacedColumns<Id> {
     let mut all = vec![column(Id::Thread, if is_by_process { "PROCESS" } else { "THREAD" }, name, false, 0)];
     if columns >= ROOMY_COLUMNS && !is_by_process {
         all.push(column(Id::Process, "PROCESS", 15, false, 5));
+    }
+    if picture.change.is_some() {
+        all.push(column(Id::Change, "CHANGE", 8, true, 0));
+        all.push(column(Id::Interval, "95% CHANGE", 16, true, 5));
     }
     let last = if has_times(picture) {
         all.extend([
@@ -255,7 +263,7 @@ fn sort_by_column(view: &mut ThreadsState, column: Option<Id>) {
         Some(Id::Blocked) => ThreadSort::Blocked,
         Some(Id::Idle) => ThreadSort::Idle,
         Some(Id::Share | Id::Time) => ThreadSort::Busy,
-        Some(Id::TopWait | Id::MostIn) | None => return,
+        Some(Id::TopWait | Id::MostIn | Id::Change | Id::Interval) | None => return,
     };
     if sort == view.sort {
         view.is_reversed = !view.is_reversed;
@@ -320,7 +328,12 @@ pub(crate) fn draw(
         let row = &picture.threads[order[at]];
         let is_found =
             id == Id::Thread && context.search.as_ref().is_some_and(|search| is_match(search, row));
-        let style = if is_found { theme.matched(Style::new()) } else { Style::new() };
+        let difference = || picture.change.as_ref().and_then(|change| change.of_threads(row));
+        let style = match id {
+            Id::Change => difference().map_or(Style::new(), |one| theme.changed(change_line::tone(one))),
+            _ if is_found => theme.matched(Style::new()),
+            _ => Style::new(),
+        };
         (cell(picture, theme, row, id, width), style)
     });
 }
@@ -330,9 +343,12 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize)
     let time = |part: fn(&Times) -> u64| {
         row.times.as_ref().map_or("-".to_owned(), |times| duration_in(part(times), whole_ns))
     };
+    let difference = picture.change.as_ref().and_then(|change| change.of_threads(row));
     match id {
         Id::Thread => thread_text(row, theme.glyphs.times),
         Id::Process => safe_text::terminal(&row.process).into_owned(),
+        Id::Change => difference.map_or("-".to_owned(), change_line::cell),
+        Id::Interval => difference.map_or_else(String::new, interval_words),
         Id::Count => count(row.threads),
         Id::OnCpu => time(|times| times.on_cpu_ns),
         Id::NoCpu => time(|times| times.no_cpu_ns),
@@ -401,6 +417,10 @@ pub(crate) fn details(view: &ThreadsState, picture: &Picture, below: Below<'_>) 
         parts.extend(first);
         return vec![Line::from(fit(&fitting(&parts, "  ", columns)))];
     }
+    let second = match &picture.change {
+        Some(change) => change_line::of_threads(change, row, theme, columns),
+        None => second,
+    };
     let name = theme.fit(&format!(" {name}"), columns);
     let room = columns.saturating_sub(safe_text::width(&name) + 2);
     vec![

@@ -64,6 +64,17 @@ impl TimeAxis {
         }
         cells.into_iter().collect()
     }
+
+    /// `ruler` with a `b` in the columns of the base of a comparison that the range does not take.
+    pub(crate) fn with_base(&self, ruler: &str, from_ns: u64, to_ns: u64) -> String {
+        let columns = self.column_of(from_ns)..=self.column_of(to_ns.saturating_sub(1).max(from_ns));
+        let is_base = |column: usize| u16::try_from(column).is_ok_and(|column| columns.contains(&column));
+        let mark = |(column, cell): (usize, char)| match cell {
+            ' ' | '~' if is_base(column) => 'b',
+            cell => cell,
+        };
+        ruler.chars().enumerate().map(mark).collect()
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +88,10 @@ mod tests {
         assert_eq!(axis.ruler(None, None, 10_000_000_000), "               10.0s");
         let range = Some((1_000_000_000, 3_000_000_000));
         assert_eq!(axis.ruler(range, None, 10_000_000_000), "  [==]         10.0s");
+        assert_eq!(
+            axis.with_base(&axis.ruler(range, None, 10_000_000_000), 0, 4_000_000_000),
+            "bb[==]bb       10.0s"
+        );
         assert_eq!(axis.ruler(range, Some(4_200_000_000), 10_000_000_000), "~~[==]~~       10.0s");
         let late = TimeAxis { start_ns: 60_000_000_000, ..axis };
         assert_eq!(late.ruler(None, Some(61_000_000_000), 70_000_000_000), "~~             70.0s");

@@ -17,6 +17,7 @@ use crate::base::units::{duration, percent, percent_text};
 use crate::report::{CommonOptions, ReportView, ThreadKey, TimeRange, Timeline, TimelineRow};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
+use crate::tui::app::diff_base::DiffBase;
 use crate::tui::app::query::SamplesQuery;
 use crate::tui::compute::picture::{Picture, samples_options};
 use crate::tui::widgets::line::{Below, fitting};
@@ -287,7 +288,11 @@ pub(super) fn draw_view(
     };
     frame.buffer_mut().set_stringn(area.x, y, start, layout.side.into(), theme.faint());
     let coarse_until_ns = picture.recording.rollup_time().until_ns();
-    let line = layout.axis.ruler(range, coarse_until_ns, timeline.duration_ns);
+    let mut line = layout.axis.ruler(range, coarse_until_ns, timeline.duration_ns);
+    if let Some(DiffBase::Range(base)) = &context.query.base {
+        let (from_ns, to_ns) = (base.from_ns.unwrap_or(0), base.to_ns.unwrap_or(timeline.duration_ns));
+        line = layout.axis.with_base(&line, from_ns, to_ns);
+    }
     frame.buffer_mut().set_stringn(layout.axis.x, y, line, layout.axis.columns.into(), theme.faint());
 }
 

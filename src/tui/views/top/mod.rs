@@ -1,5 +1,6 @@
 //! The Top view: a table of functions, as in `prof report --flat`.
 
+mod changes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod view;
@@ -12,7 +13,9 @@ use crate::report::{
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::query::Query;
+use crate::tui::compute::change::ChangedRow;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, place_text, self_and_total};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::table;
@@ -143,9 +146,22 @@ fn placed(view: &TopState, picture: &Picture, columns: usize) -> PlacedColumns<T
     PlacedColumns::new(all, columns, TopColumn::Name, usize::MAX)
 }
 
+/// Number of rows.
+fn count_of(picture: &Picture) -> usize {
+    picture.change.as_ref().map_or(picture.table.rows.len(), |change| change.rows.len())
+}
+
+/// The function in the `at`-th row of the list; `None` where only the other side of a comparison has it.
+fn label_at(view: &TopState, picture: &Picture, at: usize) -> Option<LabelId> {
+    match &picture.change {
+        Some(_) => changed_row(view, picture, at)?.label,
+        None => row(view, picture, at).map(|row| row.label),
+    }
+}
+
 /// Index in the table of the `at`-th row of the list.
 fn row_number(view: &TopState, picture: &Picture, at: usize) -> Option<usize> {
-    let rows = picture.table.rows.len();
+    let rows = count_of(picture);
     if view.is_reversed { rows.checked_sub(at + 1) } else { (at < rows).then_some(at) }
 }
 
@@ -153,22 +169,26 @@ fn row<'p>(view: &TopState, picture: &'p Picture, at: usize) -> Option<&'p Funct
     picture.table.rows.get(row_number(view, picture, at)?)
 }
 
-fn selected_row<'p>(view: &TopState, picture: &'p Picture) -> Option<&'p FunctionRow> {
-    row(view, picture, view.list.cursor(picture.table.rows.len()))
+fn changed_row<'p>(view: &TopState, picture: &'p Picture, at: usize) -> Option<&'p ChangedRow> {
+    picture.change.as_ref()?.rows.get(row_number(view, picture, at)?)
+}
+
+fn selected_label(view: &TopState, picture: &Picture) -> Option<LabelId> {
+    label_at(view, picture, view.list.cursor(count_of(picture)))
 }
 
 /// The selected stack, root first; the last is the selected function.
 pub(crate) fn selected(view: &TopState, picture: &Picture) -> Vec<LabelId> {
-    selected_row(view, picture).map(|row| row.label).into_iter().collect()
+    selected_label(view, picture).into_iter().collect()
 }
 
 /// Keeps the selected function in another picture, and records the trend of a live one.
 pub(crate) fn follow(view: &mut TopState, context: &mut Context, picture: &Picture) {
     view.rename(picture);
     if let Some(key) = &view.selected {
-        let found = picture.table.rows.iter().position(|row| picture.labels.get(row.label).is(key));
-        if let Some(number) = found {
-            let at = if view.is_reversed { picture.table.rows.len() - 1 - number } else { number };
+        let label_of = |at: &usize| label_at(view, picture, *at);
+        let is_it = |at: &usize| label_of(at).is_some_and(|label| picture.labels.get(label).is(key));
+        if let Some(at) = (0..count_of(picture)).find(is_it) {
             view.list.follow(at);
         }
     }
@@ -212,7 +232,7 @@ pub(crate) fn update(
     area: Rect,
     picture: &Picture,
 ) -> bool {
-    let table = table::Frame { area, count: picture.table.rows.len() };
+    let table = table::Frame { area, count: count_of(picture) };
     match action {
         Action::ReverseSort => {
             view.is_reversed = !view.is_reversed;
@@ -228,6 +248,7 @@ pub(crate) fn update(
         _ => match table.update(&mut view.list, action) {
             Some(table::TableEvent::Moved) => {}
             Some(table::TableEvent::Opened) => pivot(view, context, picture),
+            Some(table::TableEvent::Heading(_)) if picture.change.is_some() => return false,
             Some(table::TableEvent::Heading(x)) => {
                 sort_by(view, context, picture, placed(view, picture, area.width.into()).at(x));
                 return true;
@@ -235,15 +256,16 @@ pub(crate) fn update(
             None => return false,
         },
     }
-    view.selected = selected_row(view, picture).map(|row| picture.labels.get(row.label).key());
+    view.selected = selected_label(view, picture).map(|label| picture.labels.get(label).key());
     true
 }
 
 /// Shows the callers of the selected function.
 fn pivot(view: &mut TopState, context: &mut Context, picture: &Picture) {
-    if let Some(row) = selected_row(view, picture) {
-        let key = picture.labels.get(row.label).key();
-        context.callers_of = Some(key);
+    match selected_label(view, picture) {
+        Some(label) => context.callers_of = Some(picture.labels.get(label).key()),
+        None if picture.change.is_some() => context.tell("only the other side has it: B shows that"),
+        None => {}
     }
 }
 
@@ -269,8 +291,12 @@ fn next_match(view: &mut TopState, context: &mut Context, picture: &Picture, hei
         context.tell("search first: /");
         return;
     };
-    let rows = picture.table.rows.len();
-    let is_match = |at: usize| row(view, picture, at).is_some_and(|row| search.matches(row.label.index()));
+    let rows = count_of(picture);
+    let is_match = |at: usize| match &picture.change {
+        None => row(view, picture, at).is_some_and(|row| search.matches(row.label.index())),
+        Some(change) => changed_row(view, picture, at)
+            .is_some_and(|row| changes::is_match(search, row, &changes::name(context, picture, change, row))),
+    };
     match view.list.next_match(rows, forward, is_match) {
         Some(found) => view.list.select(found, rows, height),
         None => context.tell("nothing matches"),
@@ -286,6 +312,9 @@ pub(crate) fn draw(
     picture: &Picture,
     theme: &Theme,
 ) {
+    if let Some(change) = &picture.change {
+        return changes::draw(frame, area, (view.list, view.is_reversed), context, (picture, change), theme);
+    }
     let placed = placed(view, picture, area.width.into());
     let sorted: &[TopColumn] = match picture.query.sort {
         SortKey::SelfWeight => &[TopColumn::Own],
@@ -349,8 +378,15 @@ pub(crate) fn details(
     picture: &Picture,
     below: Below<'_>,
 ) -> Vec<Line<'static>> {
-    let Some(row) = selected_row(view, picture) else { return Vec::new() };
-    function_details(context, picture, row.label, below)
+    let at = view.list.cursor(count_of(picture));
+    match (label_at(view, picture, at), &picture.change) {
+        (Some(label), _) => function_details(context, picture, label, below),
+        (None, Some(change)) => {
+            let row = changed_row(view, picture, at);
+            row.map_or_else(Vec::new, |row| changes::details(context, (picture, change), row, below))
+        }
+        (None, None) => Vec::new(),
+    }
 }
 
 /// Details of a function.
@@ -385,6 +421,10 @@ pub(crate) fn function_details(
         first.push(Span::raw(format!("   {}", place_text(theme, &module, &source, room))));
     }
     let places = picture.places_of.get(label.index()).copied().unwrap_or(0);
+    if let Some(change) = &picture.change {
+        let words = change_line::of_function(picture, change, label, theme, columns);
+        return vec![Line::from(first), Line::from(words)];
+    }
     let mut second = self_and_total(picture, theme, Some(row.own), row.total.weight, columns);
     for part in [
         format!("   in {}", crate::base::units::counted(places.into(), "place")),

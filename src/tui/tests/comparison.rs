@@ -1,0 +1,183 @@
+//! A comparison on the screen: the numbers of `prof diff`, boxes, what is gone, ranges of one recording.
+
+use super::screen::{PLAIN, TestScreen};
+use super::session::{Session, theme};
+use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
+use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture_waits::waiting;
+use crate::report::{CommonOptions, Metric, NameStyle, Page, TimeRange};
+use crate::tui::app::action::{Action, Seen, Tab};
+use crate::tui::app::diff_base::DiffBase;
+use crate::tui::widgets::theme::ColorDepth;
+use std::sync::Arc;
+
+/// The new side, compared with the base.
+fn compared(tab: Tab) -> Session {
+    let mut session = Session::new(recording(NEW), None, tab);
+    let base = Seen(Arc::new(recording(BASE)));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "/tmp/old.data".to_owned()));
+    session.picture();
+    session
+}
+
+#[test]
+fn a_comparison_on_all_screens() {
+    for tab in [Tab::Flame, Tab::Top, Tab::Threads] {
+        insta::assert_snapshot!(format!("comparison_{}", tab.name()), compared(tab).snapshot());
+    }
+}
+
+#[test]
+fn the_table_of_a_comparison_is_that_of_prof_diff() {
+    let page = Page { width: 139, cut_names: true, color: false, names: NameStyle::Short };
+    let common = CommonOptions::default();
+    let sides =
+        [(BASE, "old"), (NEW, "new")].map(|(paths, file)| vec![sums(&recording(paths), file, &common, true)]);
+    let diff = printed(sides, &options(), &page);
+    let rows = |text: &str| -> Vec<Vec<String>> {
+        let table = text.lines().skip_while(|line| !line.contains("BASE  ")).skip(1);
+        let rows = table.take_while(|line| line.contains(" s ") || line.contains(" ms "));
+        let words = |line: &str| line.trim_start_matches('>').split_whitespace().map(str::to_owned).collect();
+        rows.map(words).collect()
+    };
+    let mut session = compared(Tab::Top);
+    let shown = session.lines((120, 40), &theme(ColorDepth::True, false)).join("\n");
+    let (diff, shown) = (rows(&diff), rows(&shown));
+    assert!(diff.len() >= 5 && shown.len() == diff.len(), "{diff:#?}\n{shown:#?}");
+    for (of_diff, of_screen) in diff.iter().zip(&shown) {
+        // The probability stands behind the interval there.
+        let numbers: Vec<&String> = of_diff.iter().take_while(|word| !word.starts_with(['.', '<'])).collect();
+        assert!(of_screen.iter().zip(&numbers).all(|(a, b)| a == *b), "{of_diff:?}\n{of_screen:?}");
+        assert!(of_screen.contains(of_diff.last().unwrap()), "{of_diff:?}\n{of_screen:?}");
+    }
+}
+
+/// How much each box of the picture says it has changed, by its function.
+fn boxes(session: &Session) -> Vec<(String, [f64; 2])> {
+    let picture = session.app.context.picture.as_ref().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    let of = |(id, node): (_, &crate::report::Node)| {
+        (picture.labels.get(node.label).name.clone(), change.of_node(id).map(|ns| ns / 1e6))
+    };
+    picture.tree.nodes().map(of).collect()
+}
+
+#[test]
+fn each_box_has_the_costs_of_its_own_path_on_both_sides() {
+    let mut session = compared(Tab::Flame);
+    for threads in 0..3 {
+        let boxes = boxes(&session);
+        let cost = |name: &str| boxes.iter().find(|(found, _)| found == name).map(|(_, cost)| *cost);
+        assert_eq!(cost("compress"), Some([2_000.0, 1_000.0]), "{threads}: {boxes:?}");
+        assert_eq!(cost("parse"), Some([2_500.0, 2_800.0]));
+        assert_eq!(cost("fast"), Some([0.0, 600.0]), "it is new");
+        assert_eq!(cost("tidy"), None, "it is gone");
+        session.press(&[Action::SplitThreads]);
+    }
+    session.press(&[Action::ShowBase]);
+    let of_base = boxes(&session);
+    assert!(of_base.contains(&("tidy".to_owned(), [500.0, 0.0])), "{of_base:?}");
+    assert!(of_base.contains(&("compress".to_owned(), [2_000.0, 1_000.0])), "{of_base:?}");
+    let wide = session.lines((120, 24), &theme(ColorDepth::True, false)).join("\n");
+    assert!(wide.contains("tidy gone"), "{wide}");
+    session.press(&[Action::ShowBase, Action::Invert]);
+    let inverted = boxes(&session);
+    assert!(inverted.contains(&("number".to_owned(), [1_000.0, 1_300.0])), "{inverted:?}");
+}
+
+#[test]
+fn callers_of_a_function_have_their_costs_on_both_sides() {
+    let mut session = compared(Tab::Top);
+    let picture = session.app.context.picture.clone().unwrap();
+    let label = picture.labels.ids().find(|id| picture.labels.get(*id).name == "number").unwrap();
+    session.app.context.query.pivot = Some(picture.labels.get(label).key());
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    let (pivot, change) = (picture.pivot.as_ref().unwrap(), picture.change.as_ref().unwrap());
+    let costs = [
+        change.of_caller(pivot.sandwich.callers.roots()[0]),
+        change.of_callee(pivot.sandwich.callees.roots()[0]),
+    ];
+    assert_eq!(costs.map(|cost| cost.map(|ns| ns / 1e6)), [[1_000.0, 1_300.0]; 2]);
+}
+
+#[test]
+fn what_is_gone_is_found_and_said() {
+    let mut session = compared(Tab::Top);
+    let row =
+        |session: &mut Session| session.text().lines().find(|line| line.contains("tidy")).map(str::to_owned);
+    assert!(row(&mut session).is_some_and(|row| row.contains("gone")), "{}", session.text());
+    for _ in 0..8 {
+        if session.text().lines().any(|line| line.starts_with('>') && line.contains("tidy")) {
+            break;
+        }
+        session.press(&[Action::Down]);
+    }
+    let text = session.text();
+    assert!(text.contains("gone: B shows the base") && text.contains("base 0.50 s, new -"), "{text}");
+    session.press(&[Action::Enter]);
+    assert_eq!(session.app.context.tab, Tab::Top, "it has no callers here");
+    assert!(session.app.context.toast.as_ref().is_some_and(|toast| toast.contains("B shows that")));
+}
+
+#[test]
+fn a_range_of_time_becomes_the_base_and_is_taken_off() {
+    let mut screen = TestScreen::new(ingest(), 120, 30);
+    screen.keys("4");
+    screen.keys("b");
+    assert!(screen.text(&PLAIN).contains("choose a range of time first"));
+    let range = TimeRange { from_ns: None, to_ns: Some(screen.recording.profile.duration_ns() / 2) };
+    screen.app.context.change_filter(|options| options.time = range);
+    screen.compute();
+    screen.keys("b");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("[base ") && text.contains("bbbb"), "{text}");
+    let query = &screen.app.context.query;
+    assert!(query.common.filter.time.is_everything() && query.base == Some(DiffBase::Range(range)));
+    screen.keys("1");
+    let change = screen.app.context.picture.clone().unwrap();
+    let total = change.change.as_ref().unwrap().functions.total;
+    // Divided by the length of each: the base is half as long.
+    assert!(total.base > 0.0 && total.new > 0.0);
+    screen.keys("B");
+    assert!(screen.text(&PLAIN).contains("[shown: base "));
+    screen.keys("B4b");
+    assert_eq!(screen.app.context.query.base, None);
+    assert!(screen.app.context.picture.as_ref().unwrap().change.is_none());
+    screen.keys("B");
+    assert!(screen.text(&PLAIN).contains("only in a comparison"));
+}
+
+#[test]
+fn a_metric_that_the_base_lacks_is_refused() {
+    let mut session = Session::new(waiting(), Some(Metric::OnCpu), Tab::Flame);
+    let base = Seen(Arc::new(recording(BASE)));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
+    session.picture();
+    session.app.context.query.common.metric = Some(Metric::OffCpu);
+    let picture = crate::tui::compute::picture::Picture::new(&session.recording, &session.app.context.query);
+    session.app.set_problem(&picture.unwrap_err());
+    assert_eq!(session.app.context.query.common.metric, Some(Metric::OnCpu), "the picture stays");
+}
+
+#[test]
+fn a_recording_is_noise_against_itself() {
+    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Top);
+    let base = Seen(Arc::clone(&session.recording));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "same.data".to_owned()));
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    assert!(!change.rows.is_empty());
+    assert!(
+        change.functions.rows.iter().all(|row| !row.own.outcome.is_real() && !row.total.outcome.is_real())
+    );
+    for (id, node) in picture.tree.nodes() {
+        let [base, new] = change.of_node(id);
+        assert!(
+            (base - new).abs() < 1e-6 && new > 0.0,
+            "{}: {base} {new}",
+            picture.labels.get(node.label).name
+        );
+    }
+}

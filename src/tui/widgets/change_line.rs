@@ -1,0 +1,118 @@
+//! A change in words: what something cost in the base and on the new side, and how sure that is.
+
+use super::line::fitting;
+use super::theme::Theme;
+use crate::diff::{Difference, RowValue, Tone, ValueStyle, change_words, interval_words};
+use crate::report::{LabelId, ThreadRow};
+use crate::tui::compute::change::Change;
+use crate::tui::compute::picture::Picture;
+
+/// A change as a cell of a table: `v -89%`.
+pub(crate) fn cell(difference: &Difference) -> String {
+    let (mark, words) = change_words(difference);
+    format!("{mark} {words:>6}")
+}
+
+/// The same in a line of text: `v -89%`.
+pub(crate) fn in_words(difference: &Difference) -> String {
+    let (mark, words) = change_words(difference);
+    format!("{mark} {words}").trim_start().to_owned()
+}
+
+/// How a change is coloured in text.
+pub(crate) fn tone(difference: &Difference) -> Tone {
+    Tone::of(difference.base, difference.new, difference.outcome.is_real())
+}
+
+/// What stands behind the name in a box: how much the box itself has changed, if it is not noise.
+pub(crate) fn in_box([base, new]: [f64; 2], tone: Tone) -> String {
+    match tone {
+        Tone::Noise => String::new(),
+        Tone::New => " new".to_owned(),
+        _ if new <= 0.0 => " gone".to_owned(),
+        _ => format!(" {:+.0}%", (new / base - 1.0) * 100.0),
+    }
+}
+
+/// `v -89% (95%: -92 .. -85%)`.
+fn sure(difference: &Difference) -> String {
+    let interval = interval_words(difference);
+    let interval = if interval.is_empty() { interval } else { format!(" (95%: {interval})") };
+    in_words(difference) + &interval
+}
+
+fn both(style: &ValueStyle, [base, new]: [f64; 2]) -> String {
+    format!("base {}, new {}", style.cell(base), style.cell(new))
+}
+
+fn parts(theme: &Theme, parts: Vec<(u8, String)>, columns: usize) -> String {
+    theme.fit(&fitting(&parts, "   ", columns), columns)
+}
+
+/// The change of everything.
+pub(crate) fn of_all(change: &Change, theme: &Theme, columns: usize) -> String {
+    let (total, style) = (&change.functions.total, ValueStyle::of(&change.functions));
+    let what = crate::diff::words(&change.functions);
+    let values = both(&style, [total.base, total.new]);
+    parts(theme, vec![(0, values), (0, sure(total)), (1, style.delta(total.delta())), (2, what)], columns)
+}
+
+/// The change of a box, and that of its function everywhere.
+pub(crate) fn of_box(
+    picture: &Picture,
+    change: &Change,
+    label: LabelId,
+    weights: [f64; 2],
+    theme: &Theme,
+    columns: usize,
+) -> String {
+    let style = ValueStyle::of(&change.functions);
+    let kind = picture.labels.get(label).kind;
+    let everywhere = change.of_label(label, kind, RowValue::Total);
+    let here = format!("here {}", both(&style, weights));
+    let everywhere =
+        everywhere.map_or_else(String::new, |difference| format!("everywhere {}", sure(difference)));
+    let delta = style.delta(weights[1] - weights[0]);
+    parts(theme, vec![(1, here), (0, delta), (0, everywhere)], columns)
+}
+
+/// The change of a function, by what ends in it and by all with it on the stack.
+pub(crate) fn of_function(
+    picture: &Picture,
+    change: &Change,
+    label: LabelId,
+    theme: &Theme,
+    columns: usize,
+) -> String {
+    let kind = picture.labels.get(label).kind;
+    let of = |value| change.of_label(label, kind, value);
+    of_values(change, [of(RowValue::Own), of(RowValue::Total)], theme, columns)
+}
+
+/// The same of a function's self and total values.
+pub(crate) fn of_values(
+    change: &Change,
+    [own, total]: [Option<&Difference>; 2],
+    theme: &Theme,
+    columns: usize,
+) -> String {
+    let style = ValueStyle::of(&change.functions);
+    let words = |name: &str, difference: Option<&Difference>| {
+        difference.map_or_else(String::new, |difference| {
+            let values = both(&style, [difference.base, difference.new]);
+            format!("{name} {values} {}", sure(difference))
+        })
+    };
+    parts(theme, vec![(0, words("self", own)), (1, words("total", total))], columns)
+}
+
+/// The change of the threads in a row.
+pub(crate) fn of_threads(change: &Change, row: &ThreadRow, theme: &Theme, columns: usize) -> String {
+    let style = ValueStyle::of(&change.functions);
+    let title = change.functions.measure.event.title.clone();
+    let words = change.of_threads(row).map_or_else(
+        || "not in the other side".to_owned(),
+        |difference| format!("{} {}", both(&style, [difference.base, difference.new]), sure(difference)),
+    );
+    parts(theme, vec![(0, title), (0, words)], columns)
+}
