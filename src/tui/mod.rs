@@ -34,12 +34,16 @@ pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     let metric = recording.shown(options.common.metric)?.metric();
     let Some(input) = &options.base else { return show(options, recording) };
     let base = Arc::new(Analysis::load_quietly(input)?);
-    // What is compared has to be in both.
-    base.shown(Some(metric))?;
     let name = match input {
         Input::File(path) => path.display().to_string(),
         Input::Stdin => "-".to_owned(),
     };
+    // What is compared has to be in both.
+    let of_base = |failure: Failure| {
+        let message = format!("`{name}`: {}", failure.message);
+        Failure { message, ..failure }
+    };
+    base.shown(Some(metric)).map_err(of_base)?;
     let base = DiffBase::Recording(Seen(base), name);
     run_source(options, SessionSource::File(recording, Some(base)))
 }
