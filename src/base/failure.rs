@@ -51,6 +51,12 @@ impl Failure {
         Failure::new(status::USAGE, message)
     }
 
+    /// Says which file the failure is of.
+    #[must_use]
+    pub(crate) fn in_file(self, file: &str) -> Self {
+        Failure { message: format!("`{file}`: {}", self.message), ..self }
+    }
+
     /// Adds a line that says what to do.
     #[must_use]
     pub(crate) fn hint(mut self, line: impl Into<String>) -> Self {

@@ -120,13 +120,7 @@ fn load_one(file: &Path, wishes: &RunWishes<'_>) -> anyhow::Result<(RunSums, Opt
 
 /// Names the recording in an error that does not.
 fn of_file(file: &Path, failure: Failure) -> Failure {
-    match failure.status {
-        status::NO_MATCH => {
-            let message = format!("`{}`: {}", file.display(), failure.message);
-            Failure { message, ..failure }
-        }
-        _ => failure,
-    }
+    if failure.status == status::NO_MATCH { failure.in_file(&file.display().to_string()) } else { failure }
 }
 
 /// The recordings that the arguments name: files, folders (their files that end in `.data`), patterns, comma-separated

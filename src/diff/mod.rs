@@ -31,6 +31,7 @@ pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOption
 pub(crate) use pair::{PairSide, compare};
 pub(crate) use per::Per;
 pub(crate) use print::change_words::{change_words, interval_words};
+pub(crate) use print::header::notes;
 pub(crate) use print::tones::Tone;
 pub(crate) use print::values::{ValueStyle, words};
 pub(crate) use row_label::{DiffRowKey, RowLabel};

@@ -5,7 +5,7 @@ use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
 use super::statistics::wait_lengths::WaitLengths;
 use crate::base::failure::Failure;
-use crate::profile::{End, EventKind, Unit};
+use crate::profile::{End, EventKind, StringId, TaskId, Unit};
 use crate::report::{
     Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,
     Step, ThreadSplit, WaitSite, WaitSites,
@@ -21,7 +21,7 @@ pub(crate) struct RunWishes<'o> {
     pub(crate) paths: bool,
     /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
-    /// Rows are threads, merged so, instead of what is on stacks.
+    /// Rows are threads of processes, merged so, instead of what is on stacks.
     pub(crate) threads: Option<ThreadSplit>,
 }
 
@@ -79,15 +79,15 @@ impl RunSums {
             let of_path = selection.rows_of(path);
             rows.begin_path();
             for group in groups {
-                let mut steps = of_path;
-                if let Some(threads) = &threads {
-                    steps = std::slice::from_ref(&threads[group.task.index()]);
-                    rows.begin_path();
-                }
                 let sort = (group.task, group.stack, group.outcome, group.activity);
                 let lengths = lengths.get(&sort);
                 total.add(group.amount, lengths);
-                rows.add(steps, path, group.activity, group.amount, lengths);
+                match &threads {
+                    Some(threads) => {
+                        rows.add_thread(threads[group.task.index()], group.task, group.amount, lengths);
+                    }
+                    None => rows.add(of_path, path, group.activity, group.amount, lengths),
+                }
                 if let Some(path_rows) = &mut path_rows {
                     path_rows.add(sort, rows.of_path());
                 }
@@ -121,6 +121,8 @@ struct RowBuilder<'s, 'p> {
     /// Row of each label that has occurred.
     of_label: Vec<Option<u32>>,
     of_site: FxHashMap<(Option<LabelId>, Activity), u32>,
+    /// Row of each label of threads in a process of this name.
+    of_thread: FxHashMap<(LabelId, StringId), u32>,
     /// Index of the path that was last added to each row, from 1.
     last_path: Vec<u32>,
     path: u32,
@@ -141,6 +143,7 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
             numbers: FxHashMap::default(),
             of_label: vec![None; selection.labels.len()],
             of_site: FxHashMap::default(),
+            of_thread: FxHashMap::default(),
             last_path: Vec::new(),
             path: 0,
             on_path: (Vec::new(), 0),
@@ -227,6 +230,26 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         for number in &self.on_path.0 {
             self.rows[*number as usize].total.add(amount, lengths);
         }
+    }
+
+    /// Adds a group of a thread that `step` stands for.
+    fn add_thread(&mut self, step: Step, task: TaskId, amount: Amount, lengths: Option<&WaitLengths>) {
+        let profile = self.selection.profile;
+        let process = profile.tables.task(task).process;
+        let number = match self.of_thread.get(&(step.label, process)) {
+            Some(number) => *number,
+            None => {
+                let mut label = RowLabel::of(self.selection.labels.get(step.label));
+                label.key.module = profile.tables.string(process).to_owned();
+                let number = self.number(label);
+                self.of_thread.insert((step.label, process), number);
+                number
+            }
+        };
+        self.on_path = (vec![number], number);
+        let row = &mut self.rows[number as usize];
+        row.own.add(amount, lengths);
+        row.total.add(amount, lengths);
     }
 
     /// The rows of the current path, and the row that it ends in.

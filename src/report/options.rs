@@ -14,6 +14,16 @@ pub enum Input {
     Stdin,
 }
 
+impl Input {
+    /// What messages call it. Foreign text.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Input::File(path) => path.display().to_string(),
+            Input::Stdin => "standard input".to_owned(),
+        }
+    }
+}
+
 impl Default for Input {
     fn default() -> Self {
         Input::File(PathBuf::from(DEFAULT_FILE))

@@ -14,7 +14,7 @@ mod tests;
 pub(crate) mod views;
 pub(crate) mod widgets;
 use crate::base::failure::Failure;
-use crate::report::{Analysis, Input};
+use crate::report::Analysis;
 pub(crate) use app::action::{Feed, LiveCommand, LiveStatus, Seen};
 use app::diff_base::DiffBase;
 pub(crate) use app::session::{SessionSource, run_source};
@@ -34,17 +34,9 @@ pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     let metric = recording.shown(options.common.metric)?.metric();
     let Some(input) = &options.base else { return show(options, recording) };
     let base = Arc::new(Analysis::load_quietly(input)?);
-    let name = match input {
-        Input::File(path) => path.display().to_string(),
-        Input::Stdin => "-".to_owned(),
-    };
     // What is compared has to be in both.
-    let of_base = |failure: Failure| {
-        let message = format!("`{name}`: {}", failure.message);
-        Failure { message, ..failure }
-    };
-    base.shown(Some(metric)).map_err(of_base)?;
-    let base = DiffBase::Recording(Seen(base), name);
+    base.shown(Some(metric)).map_err(|failure| failure.in_file(&input.words()))?;
+    let base = DiffBase::Recording(Seen(base), input.words());
     run_source(options, SessionSource::File(recording, Some(base)))
 }
 

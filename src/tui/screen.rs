@@ -9,8 +9,9 @@ use super::widgets::{change_line, chips, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, FilterPart, Space, ThreadSplit, cost_words, filter_parts};
+use crate::report::{Direction, FilterPart, Space, ThreadSplit, TimeRange, cost_words, filter_parts};
 use crate::tui::app::action::Tab;
+use crate::tui::app::diff_base::range_words;
 use crate::tui::app::key;
 use crate::tui::app::query::Window;
 use crate::tui::compute::picture::Picture;
@@ -322,10 +323,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         parts.push((0, format!("vs base {}", change_line::in_words(&change.functions.total))));
     }
     if !filter.time.is_everything() {
-        let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
-        let from = seconds(filter.time.from_ns.unwrap_or(0));
-        let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
-        parts.push((0, format!("time {from}-{to} s")));
+        let end_ns = filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns);
+        let range = TimeRange { to_ns: Some(end_ns), ..filter.time };
+        parts.push((0, format!("time {}", range_words(range))));
     } else if context.live.is_some() {
         // That nothing is left out goes first.
         let rank = if query.window == Window::All { 2 } else { 1 };

@@ -44,7 +44,7 @@ pub(super) fn header(
     if let Some(words) = crate::report::filters_in_words(&options.common.filter) {
         push_parts(out, "filter", &[safe_text::terminal(&words).into_owned()], page);
     }
-    for note in notes(comparison, options) {
+    for note in notes(comparison, options.per.is_none()) {
         for (at, line) in safe_text::wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
             let start = if at == 0 { page.styled(NOTE, "NOTE") } else { "    ".to_owned() };
             push_line(out, &format!("{start}  {line}"));
@@ -124,8 +124,8 @@ fn found(comparison: &Comparison, value: RowValue) -> Vec<String> {
     found
 }
 
-/// Notes on what limits the comparison.
-fn notes(comparison: &Comparison, options: &DiffOptions) -> Vec<String> {
+/// Notes on what limits the comparison; `is_default_per` if no one asked for what the values are divided by.
+pub(crate) fn notes(comparison: &Comparison, is_default_per: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if comparison.is_within_run() {
         let designs: Vec<String> = (comparison.sides.iter())
@@ -152,8 +152,10 @@ fn notes(comparison: &Comparison, options: &DiffOptions) -> Vec<String> {
             count(new.into())
         ));
     }
-    if options.per.is_none() && comparison.measure.per == Per::Second {
-        notes.push("per second, since the recordings differ in length; --per run compares sums".to_owned());
+    if is_default_per && comparison.measure.per == Per::Second {
+        notes.push(
+            "per second, since the recordings differ in length; prof diff --per run compares sums".to_owned(),
+        );
     }
     let runs = || comparison.sides.iter().flat_map(|side| &side.runs);
     let failed = runs().filter(|run| run.facts.failed_with.is_some()).count();

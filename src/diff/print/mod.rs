@@ -1,7 +1,7 @@
 //! Output of a comparison: text for people, documents for programs, and a flame graph.
 
 pub(crate) mod change_words;
-mod header;
+pub(crate) mod header;
 mod json;
 mod order;
 pub(crate) mod output;

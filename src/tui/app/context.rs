@@ -272,13 +272,9 @@ impl Context {
         }
     }
 
-    /// Ends a comparison with a range of time.
+    /// Ends the comparison.
     pub(super) fn take_base_off(&mut self) {
-        match &self.query.base {
-            Some(DiffBase::Range(_)) => self.ask(|query| (query.base, query.shows_base) = (None, false)),
-            Some(DiffBase::Recording(..)) => self.turn_sides(),
-            None => {}
-        }
+        self.ask(|query| (query.base, query.shows_base) = (None, false));
     }
 
     /// Shows the base, or the new side again.

@@ -95,8 +95,13 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
     let mut warning = None;
     let (feed, commands) = match source {
         SessionSource::File(recording, base) => {
+            let of_base = match (&base, &options.base) {
+                (Some(DiffBase::Recording(base, _)), Some(input)) => base.0.warning(input),
+                _ => None,
+            };
+            let warnings = [of_base, recording.warning(&options.common.input)];
+            warning = warnings.into_iter().flatten().reduce(|a, b| format!("{a}; {b}"));
             query.base = base;
-            warning = recording.warning(&options.common.input);
             worker.ask(Job::Recording(recording));
             (None, None)
         }

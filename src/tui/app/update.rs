@@ -2,6 +2,7 @@
 
 use super::action::{Action, Effect, Tab};
 use super::context::{ListOf, NameDetail, Overlay, Prompt};
+use super::diff_base::DiffBase;
 use super::query::keep_threads;
 use super::refusal;
 use super::state::App;
@@ -278,7 +279,11 @@ impl App {
             chips::chips(&self.context.query, rule.width.into(), &Theme::plain(self.context.is_ascii));
         let found = chips.into_iter().find(|chip| chip.columns.contains(&column));
         match found.as_ref().map(|chip| &chip.of) {
-            Some(ChipOf::Base) => self.context.take_base_off(),
+            // Another recording cannot be named again: its chip shows the other side.
+            Some(ChipOf::Base) => match self.context.query.base {
+                Some(DiffBase::Range(_)) => self.context.take_base_off(),
+                Some(DiffBase::Recording(..)) | None => self.context.turn_sides(),
+            },
             // Its own key turns it round.
             Some(ChipOf::Filter(part @ FilterPart::Space)) => {
                 self.context.ask(|query| part.remove(&mut query.common.filter));

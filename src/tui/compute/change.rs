@@ -3,7 +3,7 @@
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, PairSide, RowLabel, RowValue, Tone, compare};
 use crate::report::{
-    Amount, Analysis, CallTree, CommonOptions, Input, Label, LabelId, LabelKind, Labels, NodeId, Sandwich,
+    Amount, Analysis, CallTree, CommonOptions, Label, LabelId, LabelKind, Labels, NodeId, Sandwich,
     Selection, SortKey, ThreadRow, ThreadSplit,
 };
 use crate::tui::app::diff_base::{DiffBase, range_words};
@@ -32,11 +32,7 @@ impl ChangeSides {
         let (recording, base, names) = match query.base.as_ref()? {
             DiffBase::Recording(base, name) => {
                 let options = query.options(base.0.profile.duration_ns());
-                let new_name = match &query.common.input {
-                    Input::File(path) => path.display().to_string(),
-                    Input::Stdin => "-".to_owned(),
-                };
-                (Arc::clone(&base.0), options, [name.clone(), new_name])
+                (Arc::clone(&base.0), options, [name.clone(), query.common.input.words()])
             }
             DiffBase::Range(range) => {
                 let mut options = new.clone();
@@ -112,7 +108,6 @@ pub(crate) struct Change {
     sides: ChangeSides,
     /// Row of each label of the picture, in `threads` for a thread and else in `functions`.
     row_of: Vec<Option<u32>>,
-    thread_rows: FxHashMap<String, u32>,
     nodes: Vec<[f64; 2]>,
     callers: Vec<[f64; 2]>,
     callees: Vec<[f64; 2]>,
@@ -162,20 +157,18 @@ impl Change {
             Some(sheet) => lines_of_other(sheet, selection, (recording, &other, options))?,
             None => None,
         };
-        let numbers = [&functions, &threads].map(|comparison| numbers_of(comparison));
-        let thread_rows = numbers[1].iter().map(|(key, number)| (key.name.clone(), *number)).collect();
-        let row_of = selection.labels.iter().map(|label| {
-            let table = &numbers[usize::from(label.kind == LabelKind::Task)];
-            table.get(&RowLabel::of(label).key).copied()
+        let (numbers, thread_numbers) = (numbers_of(&functions), thread_numbers_of(&threads));
+        let row_of = selection.labels.iter().map(|label| match (RowLabel::of(label).key, label.kind) {
+            (key, LabelKind::Task) => thread_numbers.get(&key.name).copied().flatten(),
+            (key, _) => numbers.get(&key).copied(),
         });
         let row_of: Vec<Option<u32>> = row_of.collect();
         let mut change = Change {
-            rows: rows(&selection.labels, &row_of, &other.labels, &numbers[0]),
+            rows: rows(&selection.labels, &row_of, &other.labels, &numbers),
             functions,
             threads,
             other_lines,
             row_of,
-            thread_rows,
             nodes,
             callers,
             callees,
@@ -215,8 +208,9 @@ impl Change {
 
     /// The difference of the threads in a row.
     pub(crate) fn of_threads(&self, row: &ThreadRow) -> Option<&Difference> {
-        let number = self.thread_rows.get(row.title()).or_else(|| self.thread_rows.get(&row.thread))?;
-        self.threads.rows.get(*number as usize).map(|row| row.value(RowValue::Total))
+        let is_it = |key: &DiffRowKey| key.name == row.thread && key.module == row.process;
+        let number = self.threads.labels.iter().position(|label| is_it(&label.key))?;
+        self.threads.rows.get(number).map(|row| row.value(RowValue::Total))
     }
 
     /// What a node of the tree costs in the base and on the new side, in the unit that is compared.
@@ -270,6 +264,15 @@ pub(crate) fn value_of(sort: SortKey) -> RowValue {
 
 fn numbers_of(comparison: &Comparison) -> FxHashMap<DiffRowKey, u32> {
     comparison.labels.iter().map(|label| label.key.clone()).zip(0..).collect()
+}
+
+/// The row of the threads of each name; none where several processes have some.
+fn thread_numbers_of(threads: &Comparison) -> FxHashMap<String, Option<u32>> {
+    let mut numbers: FxHashMap<String, Option<u32>> = FxHashMap::default();
+    for (label, number) in threads.labels.iter().zip(0..) {
+        numbers.entry(label.key.name.clone()).and_modify(|known| *known = None).or_insert(Some(number));
+    }
+    numbers
 }
 
 /// The functions of both sides. The rows of places where threads wait are left out: boxes and labels are of functions.

@@ -136,30 +136,30 @@ impl Picture {
         let threads = query.threads();
         let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
         let (totals, selection) = (Totals::of(recording, &options)?, &selection);
-        let tree = || query.call_tree(selection, thread_steps.as_deref());
-        let calls = || (tree(), FunctionTable::new(selection, query.sort));
+        let steps = thread_steps.as_deref();
+        let calls = || (query.call_tree(selection, steps), FunctionTable::new(selection, query.sort));
         let rows = || rows_of_threads(selection, totals.as_ref(), threads);
-        let ((tree, table), threads) = rayon::join(calls, rows);
-        let samples_at = samples_at(recording, &options, query)?;
+        let about = || (rows(), notes(recording, selection, &options));
+        let ((tree, table), (threads, mut notes)) = rayon::join(calls, about);
         let timeline = timeline(recording, query, before)?;
         let source = source(recording, selection, &options, query)?;
         let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, key));
         let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
         let of = ChangeOf { selection, tree: &tree, sandwich, source: source.as_ref() };
-        let change = change(sides.as_ref(), &of, query, before)?;
+        let change = change(sides.as_ref(), &of, query, before, &mut notes)?;
         Ok(Picture {
             change,
             pivot,
             source,
             timeline,
-            samples_at,
+            samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
             event: EventTitle::of(&selection.shown, &recording.profile.meta),
             metrics: Metric::all_of(&recording.profile),
             name_rank: name_ranks(&selection.labels),
             is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
-            threads_of: threads_of(selection, thread_steps.as_deref().unwrap_or_default()),
+            threads_of: threads_of(selection, steps.unwrap_or_default()),
             row_of: rows_of(&table, selection.labels.len()),
             places_of: places_of(&tree, selection.labels.len()),
             tree,
@@ -171,7 +171,7 @@ impl Picture {
             total: selection.total,
             whole: selection.whole,
             quality: selection.quality.clone(),
-            notes: notes(recording, selection, &options),
+            notes,
             empty: selection.total.is_empty().then(|| recording.no_match(selection, &options)),
             duration_ns: recording.profile.duration_ns(),
             to_name_percent: selection.quality.percent_with(&recording.names_to_come),
@@ -300,15 +300,18 @@ fn shown<'r>(
     }
 }
 
-/// How what is shown differs from the other side, if there is one.
+/// How what is shown differs from the other side, if there is one; adds to `notes` what limits that.
 fn change(
     sides: Option<&ChangeSides>,
     of: &ChangeOf<'_, '_>,
     query: &Query,
     before: Option<&Picture>,
+    notes: &mut Vec<String>,
 ) -> Result<Option<Change>, Failure> {
-    let before = before.and_then(|before| before.change.as_ref());
-    sides.map(|sides| Change::new(sides, of, query, before)).transpose()
+    let Some(sides) = sides else { return Ok(None) };
+    let change = Change::new(sides, of, query, before.and_then(|before| before.change.as_ref()))?;
+    notes.extend(crate::diff::notes(&change.functions, true));
+    Ok(Some(change))
 }
 
 /// The source of a function, if the query asks for one.

@@ -3,7 +3,7 @@
 use super::screen::{PLAIN, TestScreen};
 use super::session::{Session, theme};
 use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
-use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric, NameStyle, Page, TimeRange};
 use crate::tui::app::action::{Action, Seen, Tab};
@@ -45,7 +45,7 @@ fn the_table_of_a_comparison_is_that_of_prof_diff() {
     let (diff, shown) = (rows(&diff), rows(&shown));
     assert!(diff.len() >= 5 && shown.len() == diff.len(), "{diff:#?}\n{shown:#?}");
     for (of_diff, of_screen) in diff.iter().zip(&shown) {
-        // The probability stands behind the interval there.
+        // There the probability follows the interval.
         let numbers: Vec<&String> = of_diff.iter().take_while(|word| !word.starts_with(['.', '<'])).collect();
         assert!(of_screen.iter().zip(&numbers).all(|(a, b)| a == *b), "{of_diff:?}\n{of_screen:?}");
         assert!(of_screen.contains(of_diff.last().unwrap()), "{of_diff:?}\n{of_screen:?}");
@@ -146,6 +146,43 @@ fn a_range_of_time_becomes_the_base_and_is_taken_off() {
     assert!(screen.app.context.picture.as_ref().unwrap().change.is_none());
     screen.keys("B");
     assert!(screen.text(&PLAIN).contains("only in a comparison"));
+}
+
+/// A recording of two processes.
+fn processes(first: u64, second: u64) -> crate::report::Analysis {
+    let mut build = Build::new();
+    for (pid, name, samples) in [(7, "first", first), (8, "second", second)] {
+        for tid in [pid, pid + 10] {
+            let task = build.task(pid, tid, "worker", name);
+            build.add(task, samples, &["/bin/it:main"]);
+        }
+    }
+    build.finish()
+}
+
+#[test]
+fn rows_of_processes_and_threads_have_their_own_costs_on_both_sides() {
+    let mut session = Session::new(processes(100, 400), None, Tab::Threads);
+    let base = Seen(Arc::new(processes(300, 200)));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
+    session.picture();
+    let costs = |session: &Session| -> Vec<(String, [f64; 2])> {
+        let picture = session.app.context.picture.as_ref().unwrap();
+        let change = picture.change.as_ref().unwrap();
+        let of = |row: &crate::report::ThreadRow| {
+            let difference = change.of_threads(row).unwrap();
+            (row.title().to_owned(), [difference.base, difference.new].map(|ns| (ns / 1e6).round()))
+        };
+        picture.threads.iter().map(of).collect()
+    };
+    let worker = |cost| ("worker".to_owned(), cost);
+    assert_eq!(costs(&session), [worker([400.0, 800.0]), worker([600.0, 200.0])]);
+    session.press(&[Action::SplitThreads, Action::SplitThreads]);
+    let second = ("second".to_owned(), [400.0, 800.0]);
+    assert_eq!(costs(&session), [second, ("first".to_owned(), [600.0, 200.0])]);
+    // What limits the comparison is among the notes.
+    let picture = session.app.context.picture.as_ref().unwrap();
+    assert!(picture.notes.iter().any(|note| note.contains("within-run noise only")), "{:?}", picture.notes);
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) fn tone(difference: &Difference) -> Tone {
     Tone::of(difference.base, difference.new, difference.outcome.is_real())
 }
 
-/// What stands behind the name in a box: how much the box itself has changed, if it is not noise.
+/// What follows the name in a box: how much the box itself has changed, if it is not noise.
 pub(crate) fn in_box([base, new]: [f64; 2], tone: Tone) -> String {
     match tone {
         Tone::Noise => String::new(),
