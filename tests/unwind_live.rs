@@ -196,7 +196,7 @@ fn sample(program: &Path, arguments: &[&str], count: usize) -> Option<Vec<Sample
     let pid = child.0.id();
     let process = Process::read(pid);
     let mut samples = Vec::new();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     for round in 0..count {
         if Instant::now() > deadline {
             break;

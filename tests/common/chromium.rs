@@ -14,7 +14,7 @@ pub(crate) fn chromium(state: &Path) -> Option<Command> {
         return skip("chromium is not installed");
     };
     let mut command = Command::new("timeout");
-    command.arg("--kill-after=5").arg("100").arg(program);
+    command.arg("--kill-after=5").arg("600").arg(program);
     command.args([
         "--headless",
         "--no-sandbox",

@@ -92,7 +92,7 @@ fn chromium(state: &Path) -> Option<Command> {
     let mut command = Command::new("timeout");
     command.args([
         "--kill-after=5",
-        "100",
+        "600",
         program,
         "--headless",
         "--no-sandbox",

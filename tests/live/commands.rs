@@ -2,7 +2,7 @@
 
 use super::fixture;
 use super::machine::turn;
-use super::profiler::{Recording, binary, messages, prof, text};
+use super::profiler::{HANGS_AFTER, Recording, binary, messages, prof, text};
 use super::running::{Running, UNTIL_ENDED};
 use std::fs;
 use std::io::Write;
@@ -192,7 +192,7 @@ fn a_recording_in_the_background_of_a_script_ends_by_an_interrupt() {
         until grep -q recording said; do sleep 0.05; done
         kill -INT $recorder; wait $recorder";
     let status = Command::new("timeout")
-        .args(["60", "sh", "-c", script])
+        .args([HANGS_AFTER, "sh", "-c", script])
         .arg(binary())
         .arg(target.pid().to_string())
         .current_dir(folder.path())
@@ -212,7 +212,7 @@ fn a_command_ignores_the_signals_that_it_was_to_ignore() {
     for (ignored, expected) in [("trap '' INT TERM HUP;", "alive\n"), ("", "")] {
         let script = format!("{ignored} exec \"$0\" record -q -o \"$1\" -- sh -c '{kill}'");
         let output = Command::new("timeout")
-            .args(["60", "sh", "-c", &script])
+            .args([HANGS_AFTER, "sh", "-c", &script])
             .args([binary(), &folder.path().join(format!("x{}", expected.len()))])
             .output()
             .expect("`timeout` can be run");

@@ -2,7 +2,7 @@
 
 use super::fixture;
 use super::machine::{skip, turn};
-use super::profiler::{Recording, binary, messages, prof, text};
+use super::profiler::{HANGS_AFTER, Recording, binary, messages, prof, text};
 use super::refusals::{assert_folder_is_empty, assert_refused};
 use super::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, OUTSIDE, Profile, Task, WakerKind, read_path};
@@ -19,19 +19,19 @@ const PID: &[&str] =
 /// `prof`, as `$0`, and a shell script around it in namespaces of their own; `None`, after saying so, where such cannot
 /// be made.
 fn inside(namespaces: &[&str], script: &str) -> Option<Command> {
-    let mut command = inside_for(60, namespaces)?;
+    let mut command = inside_for(HANGS_AFTER, namespaces)?;
     command.args(["sh", "-ec", script]).arg(binary());
     Some(command)
 }
 
 /// The same for a command that is still to be added, which is ended after some seconds.
-fn inside_for(seconds: u32, namespaces: &[&str]) -> Option<Command> {
+fn inside_for(seconds: &str, namespaces: &[&str]) -> Option<Command> {
     let made = Command::new("unshare").args(namespaces).arg("true").output().ok();
     if !made.is_some_and(|output| output.status.success()) {
         return skip(&format!("such namespaces cannot be made here: unshare {}", namespaces.join(" ")));
     }
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=5", &seconds.to_string(), "unshare"]).args(namespaces);
+    command.args(["--foreground", "--kill-after=5", seconds, "unshare"]).args(namespaces);
     Some(command)
 }
 
@@ -180,7 +180,7 @@ fn a_waker_outside_of_the_namespace_is_shown_by_its_name_as_such() {
 /// Other live tests, run once more by this very program in namespaces of its own.
 fn hold_inside(namespaces: &[&str], tests: &[&str]) {
     let Some(_turn) = turn() else { return };
-    let Some(mut command) = inside_for(600, namespaces) else { return };
+    let Some(mut command) = inside_for(HANGS_AFTER, namespaces) else { return };
     let own = std::env::current_exe().expect("the path of this program is known");
     let readable = Permissions::from_mode(0o755);
     let folder = tempfile::Builder::new().permissions(readable).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
@@ -394,7 +394,7 @@ fn a_seccomp_filter_is_named_as_the_reason() {
     for error in [libc::EPERM, libc::ENOSYS] {
         let run = |arguments: &[&str]| {
             let mut command = Command::new("timeout");
-            command.args(["--foreground", "60"]).arg(&filtered).arg(error.to_string()).arg(binary());
+            command.args(["--foreground", HANGS_AFTER]).arg(&filtered).arg(error.to_string()).arg(binary());
             command.args(arguments).current_dir(folder.path()).output().expect("`timeout` can be run")
         };
         let output = run(&["record", "--", "true"]);

@@ -8,7 +8,10 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// How long something may take to appear on the screen of a crowded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Between two looks at the screen.
+const POLL: Duration = Duration::from_millis(20);
 
 /// A terminal with a shell in it, which is gone with this.
 pub(crate) struct Terminal {
@@ -97,14 +100,17 @@ impl Terminal {
                 return screen;
             }
             assert!(began.elapsed() < PATIENCE, "no {what} on the screen:\n{screen}");
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         }
     }
 
     /// What the screen shows once it has stopped changing: what `prof` draws may come in parts.
     pub(crate) fn settled(&self) -> String {
         let last = std::cell::RefCell::new(String::new());
-        self.wait_until("still picture", |screen| last.replace(screen.to_owned()) == screen)
+        self.wait_until("still picture", |screen| {
+            std::thread::sleep(POLL);
+            last.replace(screen.to_owned()) == screen
+        })
     }
 
     /// Waits until the screen shows `text`.

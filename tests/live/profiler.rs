@@ -15,8 +15,11 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_prof"))
 }
 
-/// A command that runs `prof` and ends it after a minute: a test fails, it does not hang. `timeout` hands
-/// the exit status through.
+/// Seconds after which a command hangs, however crowded the machine is.
+pub(crate) const HANGS_AFTER: &str = "600";
+
+/// A command that runs `prof` and ends it when it hangs: a test fails, it does not wait for ever. `timeout` hands the exit
+/// status through.
 pub(crate) fn prof() -> Command {
     prof_at(binary())
 }
@@ -24,7 +27,7 @@ pub(crate) fn prof() -> Command {
 /// As [`prof`], for a copy of the binary.
 pub(crate) fn prof_at(binary: &Path) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=30", "60"]).arg(binary);
+    command.args(["--foreground", "--kill-after=30", HANGS_AFTER]).arg(binary);
     // Tests neither write into a user's home nor depend on what was recorded before.
     command.env("PROF_NO_CACHE", "1");
     command

@@ -3,7 +3,7 @@
 
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
-use super::profiler::{Recording, binary, messages, prof, prof_at, text};
+use super::profiler::{HANGS_AFTER, Recording, binary, messages, prof, prof_at, text};
 use super::running::{Running, UNTIL_ENDED, wait_for};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -435,7 +435,17 @@ fn a_kernel_without_btf_is_named_as_the_reason() {
     let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record -o \"$1\" -- /bin/echo ran";
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = Command::new("timeout")
-        .args(["--foreground", "60", "unshare", "--mount", "--propagation", "private", "sh", "-c", script])
+        .args([
+            "--foreground",
+            HANGS_AFTER,
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+        ])
         .arg(binary())
         .arg(folder.path().join("prof.data"))
         .output()

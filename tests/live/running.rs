@@ -128,9 +128,9 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Asks again and again, for ten seconds, until there is an answer.
+/// Asks again and again until there is an answer, for longer than a crowded machine takes.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(40);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         if let Some(answer) = ask() {
             return answer;

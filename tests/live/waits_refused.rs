@@ -1,7 +1,7 @@
 //! Kernels that cannot record waits: this one, with other type information put in place of its own for the recorder.
 
 use super::machine::{skip, turn};
-use super::profiler::{binary, messages};
+use super::profiler::{HANGS_AFTER, binary, messages};
 use super::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, read_path};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn types_without(old: &str, folder: &Path) -> std::path::PathBuf {
 fn prof_with(types: &Path, arguments: &[&str]) -> Output {
     let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "60", "unshare", "--mount", "sh", "-ec", script, "sh"]);
+    command.args(["--foreground", HANGS_AFTER, "unshare", "--mount", "sh", "-ec", script, "sh"]);
     command.arg(types).arg(KERNEL_TYPES).arg(binary()).args(arguments);
     command.output().expect("`timeout` can be run")
 }

@@ -16,7 +16,7 @@ fn watch(pid: u32) -> Live {
 
 /// The events until `is_wanted` says so of a snapshot.
 fn snapshot_that(live: &Live, what: &str, is_wanted: impl Fn(&Snapshot) -> bool) -> Box<Snapshot> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while Instant::now() < deadline {
         match live.events().recv_timeout(Duration::from_millis(200)) {
             Ok(LiveEvent::Snapshot(snapshot)) if is_wanted(&snapshot) => return snapshot,
@@ -28,7 +28,7 @@ fn snapshot_that(live: &Live, what: &str, is_wanted: impl Fn(&Snapshot) -> bool)
 }
 
 fn end_of(live: &Live) -> Ended {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while Instant::now() < deadline {
         if let Ok(LiveEvent::Ended(ended)) = live.events().recv_timeout(Duration::from_millis(200)) {
             return ended;
