@@ -21,13 +21,17 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
 
 /// Under sudo the file belongs to the user who called it.
 pub(crate) fn give_to_user(file: &File) {
-    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != u32::MAX);
-    if let (Some(uid), Some(gid)) = (id("SUDO_UID"), id("SUDO_GID"))
-        && rustix::process::getuid().is_root()
-    {
+    if let Some((uid, gid)) = invoking_user() {
         // Without the right to do so it stays root's: no reason to lose what it will hold.
         let _ = fchown(file, Some(uid), Some(gid));
     }
+}
+
+/// User and group id of the user who called sudo; `None` where this does not run as root through sudo.
+pub(crate) fn invoking_user() -> Option<(u32, u32)> {
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != u32::MAX);
+    let ids = (id("SUDO_UID")?, id("SUDO_GID")?);
+    rustix::process::getuid().is_root().then_some(ids)
 }
 
 /// Whether files of this user id are of the user's own making: through sudo, or before.

@@ -49,6 +49,9 @@ pub(super) struct SamplerArgs {
     /// Do not record processes started by recorded processes
     #[arg(long)]
     no_children: bool,
+    /// Run the command as this user, a name or a number [default: the user who called sudo]
+    #[arg(long, value_name = "USER", help_heading = "Target")]
+    run_as: Option<String>,
     /// Maximum memory for unwind tables
     #[arg(long, value_name = "SIZE", value_parser = value::budget_bytes, help = budget_help())]
     table_budget: Option<u64>,
@@ -166,6 +169,9 @@ impl SamplerArgs {
         span: &SpanArgs,
     ) -> Result<RecordOptions, Failure> {
         self.check()?;
+        if self.run_as.is_some() && timer.is_none() && !matches!(target, Target::Launch(_)) {
+            return Err(Failure::usage("--run-as: there is no command to run"));
+        }
         let waits = WaitOptions {
             min_block: self.min_block,
             max_overhead_ppm: self.max_overhead,
@@ -195,6 +201,7 @@ impl SamplerArgs {
             events,
             target,
             timer,
+            run_as: self.run_as,
             duration: span.duration,
             delay: span.delay,
             rate: self.frequency.unwrap_or(Rate::Default),

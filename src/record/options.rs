@@ -131,6 +131,8 @@ pub(crate) struct RecordOptions {
     /// With a target other than [`Target::Launch`]: a command that runs during the recording and
     /// ends it (`-p PID -- sleep 30`).
     pub(crate) timer: Option<Vec<OsString>>,
+    /// The user that a command runs as, by name or number; `None`: the one who called sudo, else the own one.
+    pub(crate) run_as: Option<String>,
     /// What is recorded of them; each sampler once.
     pub(crate) events: Vec<Sampler>,
     /// How often.
@@ -171,6 +173,7 @@ impl Default for RecordOptions {
         RecordOptions {
             target: Target::System,
             timer: None,
+            run_as: None,
             events: vec![Sampler::Clock],
             rate: Rate::Default,
             duration: None,
@@ -193,6 +196,14 @@ impl Default for RecordOptions {
 }
 
 impl RecordOptions {
+    /// The command that is started: to be recorded, or to end the recording when it ends.
+    pub(crate) fn command(&self) -> Option<&[OsString]> {
+        match &self.target {
+            Target::Launch(command) => Some(command),
+            _ => self.timer.as_deref(),
+        }
+    }
+
     /// Whether running threads are sampled.
     pub(crate) fn on_cpu(&self) -> bool {
         self.events.contains(&Sampler::Clock)

@@ -15,6 +15,7 @@ use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
 use super::session::{Session, Start, cost};
 use super::target::launch::Child;
+use super::target::run_as::RunAs;
 use super::target::{cpu_use, launch, search};
 use crate::base::failure::{Failure, status as exit};
 use crate::base::{privilege, units};
@@ -76,7 +77,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     let started = start(options, &mut signals, &mut session, &mut child, has_launched)
         .and_then(|is_delay_over| Ok((unplaced.place()?, is_delay_over)))
         .and_then(|(placed, is_delay_over)| {
-            announce(&mut console, &mut session, options, &found);
+            announce(&mut console, &mut session, options, &found, child.as_ref());
             Ok((release(child.as_mut(), placed)?, is_delay_over))
         });
     let (placed, is_delay_over) = match started {
@@ -106,10 +107,8 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
 
 /// Starts the command that is recorded or that says how long, which waits to be released.
 fn spawn(options: &RecordOptions) -> anyhow::Result<Option<Child>> {
-    match (&options.target, &options.timer) {
-        (Target::Launch(command), _) | (_, Some(command)) => Child::spawn_stopped(command).map(Some),
-        _ => Ok(None),
-    }
+    let Some(command) = options.command() else { return Ok(None) };
+    Child::spawn_stopped(command, RunAs::find(options.run_as.as_deref())?).map(Some)
 }
 
 /// The recording could not begin: a command that runs by now goes on to its end, and its status counts.

@@ -430,6 +430,53 @@ fn root_records_reads_and_exports_for_the_user_who_called_sudo() {
 }
 
 #[test]
+fn under_sudo_a_command_runs_as_the_user_who_called_it() {
+    let Some(_turn) = turn() else { return };
+    let Some(capable) = Capable::without() else { return };
+    let folder = capable.folder.path();
+    let run = |options: &[&str]| {
+        let mut command = prof();
+        command.env("SUDO_UID", capable.uid.to_string()).env("SUDO_GID", capable.gid.to_string());
+        command.env("HOME", "/root").args(["record", "-f", "-o", "x"]).args(options);
+        let script = "umask 022; touch made; exec sh -c 'id -u; id -g; id -G; echo $HOME $USER; exit 3'";
+        let output = command.args(["--", "sh", "-c", script]).current_dir(folder).output();
+        let output = output.expect("`timeout` can be run");
+        assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
+        output
+    };
+    let id = |of: &str| {
+        let output = Command::new("id").args([of, "nobody"]).output().expect("`id` can be run");
+        text(&output).trim_end().to_owned()
+    };
+    let passwd = fs::read_to_string("/etc/passwd").expect("/etc/passwd can be read");
+    let home =
+        passwd.lines().find(|line| line.starts_with("nobody:")).and_then(|line| line.split(':').nth(5));
+    let expected = format!("{}\n{}\n{}\n{} nobody\n", id("-u"), id("-g"), id("-G"), home.expect("a home"));
+    for options in [&[][..], &["--run-as", "nobody"]] {
+        let output = run(options);
+        assert_eq!(text(&output), expected, "{options:?}: {}", messages(&output));
+        assert_eq!(fs::metadata(folder.join("made")).expect("it was made").uid(), capable.uid);
+    }
+    assert!(messages(&run(&[])).contains(" as nobody, on-CPU"));
+    let as_root = text(&run(&["--run-as", "root"]));
+    assert!(as_root.starts_with("0\n0\n"), "{as_root}");
+    // What the user may not run is refused, and says how root would.
+    let private = folder.join("private");
+    fs::copy("/bin/true", &private).expect("it can be copied");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).expect("root may");
+    let output = prof()
+        .env("SUDO_UID", capable.uid.to_string())
+        .env("SUDO_GID", capable.gid.to_string())
+        .args(["record", "-o", "none", "--"])
+        .arg(&private)
+        .current_dir(folder)
+        .output()
+        .expect("`timeout` can be run");
+    assert_eq!(output.status.code(), Some(126), "{}", messages(&output));
+    assert!(messages(&output).contains("--run-as root"), "{}", messages(&output));
+}
+
+#[test]
 fn the_advice_gives_a_program_to_a_group_and_says_what_each_capability_buys() {
     let Some(_turn) = turn() else { return };
     let Some(plain) = Capable::without() else { return };

@@ -77,7 +77,7 @@ mod tests {
         raise_limit();
         assert_eq!(getrlimit(Resource::Nofile).current, maximum);
         let command = ["sh", "-c", &format!("test $(ulimit -n) -eq {lower}")].map(OsString::from);
-        let mut child = Child::spawn_stopped(&command).expect("a shell can be started");
+        let mut child = Child::spawn_stopped(&command, None).expect("a shell can be started");
         child.release().expect("it can be executed");
         assert_eq!(child.wait(), Some(0), "its limit is another than {lower}");
     }

@@ -12,6 +12,7 @@ use crate::record::session::stop_reason::StopReason;
 use crate::record::session::until_end::{GoesOn, RecordingLoop, Sink};
 use crate::record::session::{Session, Start};
 use crate::record::target::launch::{Child, files_to_preload};
+use crate::record::target::run_as::RunAs;
 use crate::record::target::search;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -118,10 +119,9 @@ fn begin<'obj>(
 ) -> anyhow::Result<(Session<'obj>, Option<Child>)> {
     let has_launched = matches!(options.target, Target::Launch(_));
     let found = search::find(options)?;
-    let mut child = match (&options.target, &options.timer) {
-        (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped_in_silence(command)?),
-        _ => None,
-    };
+    let user = RunAs::find(options.run_as.as_deref())?;
+    let mut child =
+        options.command().map(|command| Child::spawn_stopped_in_silence(command, user)).transpose()?;
     privilege::keep_attaching()?;
     let launched = child.as_ref().filter(|_| has_launched);
     let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();

@@ -5,6 +5,7 @@ use crate::base::{safe_text, units};
 use crate::profile::{Event, EventKind};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::Session;
+use crate::record::target::launch::Child;
 use crate::record::target::search::FoundTarget;
 
 /// Most columns for what is recorded: a command may be a whole script.
@@ -18,6 +19,7 @@ pub(crate) fn announce(
     session: &mut Session<'_>,
     options: &RecordOptions,
     found: &FoundTarget,
+    child: Option<&Child>,
 ) {
     let profile = &session.collector.profile;
     let events: Vec<String> = (profile.events.iter().map(Event::kind))
@@ -33,7 +35,9 @@ pub(crate) fn announce(
     };
     let label = safe_text::terminal(&found.label);
     let label = safe_text::fit_tail(&label, MOST_LABEL_COLUMNS);
-    console.info(&format!("recording {label}{threads}, {events}; {}", how_it_stops(options)));
+    let user = child.and_then(|child| child.user.as_deref());
+    let user = user.map_or(String::new(), |user| format!(" as {}", safe_text::message(user)));
+    console.info(&format!("recording {label}{user}{threads}, {events}; {}", how_it_stops(options)));
     for notice in std::mem::take(&mut session.notices) {
         console.info(&safe_text::message(&format!("note: {notice}")));
     }

@@ -1,5 +1,6 @@
 //! A command that is started for the recording: created stopped, released once its tables are loaded.
 
+use super::run_as::{self, RunAs};
 use crate::base::failure::{Failure, status};
 use crate::base::privilege;
 use crate::record::process::proc_fs;
@@ -21,6 +22,8 @@ pub(crate) struct Child {
     pub(crate) pid: u32,
     /// The program's file.
     pub(crate) program: PathBuf,
+    /// The name of the user that it runs as, where that is another one. Foreign text.
+    pub(crate) user: Option<String>,
     gate: Option<File>,
     failure: File,
     status: Option<i32>,
@@ -73,24 +76,35 @@ fn cannot_execute(name: &str, why: &str) -> Failure {
 }
 
 impl Child {
-    /// Creates the process. It waits, before its exec, until [`Child::release`]; if this process ends first,
-    /// so does the child.
-    pub(crate) fn spawn_stopped(command: &[OsString]) -> anyhow::Result<Self> {
-        Child::spawn(command, None)
+    /// Creates the process, as another user if there is one. It waits, before its exec, until [`Child::release`]; if this
+    /// process ends first, so does the child.
+    pub(crate) fn spawn_stopped(command: &[OsString], user: Option<RunAs>) -> anyhow::Result<Self> {
+        Child::spawn(command, user, None)
     }
 
     /// As [`Child::spawn_stopped`]; the command neither reads from this process's terminal nor writes to it.
-    pub(crate) fn spawn_stopped_in_silence(command: &[OsString]) -> anyhow::Result<Self> {
+    pub(crate) fn spawn_stopped_in_silence(
+        command: &[OsString],
+        user: Option<RunAs>,
+    ) -> anyhow::Result<Self> {
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;
-        Child::spawn(command, Some(&nowhere))
+        Child::spawn(command, user, Some(&nowhere))
     }
 
     /// The command, and the search for it, have the rights of who asked for it, and none of this program's own.
-    fn spawn(command: &[OsString], standard_files: Option<&File>) -> anyhow::Result<Self> {
-        privilege::as_user(|| Child::spawn_as_user(command, standard_files))
+    fn spawn(
+        command: &[OsString],
+        user: Option<RunAs>,
+        standard_files: Option<&File>,
+    ) -> anyhow::Result<Self> {
+        privilege::as_user(|| Child::spawn_with_own_rights(command, user, standard_files))
     }
 
-    fn spawn_as_user(command: &[OsString], standard_files: Option<&File>) -> anyhow::Result<Self> {
+    fn spawn_with_own_rights(
+        command: &[OsString],
+        user: Option<RunAs>,
+        standard_files: Option<&File>,
+    ) -> anyhow::Result<Self> {
         let Some(name) = command.first() else {
             return Err(Failure::usage("no command was given").into());
         };
@@ -98,14 +112,16 @@ impl Child {
         let c_program = CString::new(program.as_os_str().as_bytes())?;
         let arguments: Vec<CString> =
             command.iter().map(|argument| CString::new(argument.as_bytes())).collect::<Result<_, _>>()?;
-        let mut pointers: Vec<*const libc::c_char> =
-            arguments.iter().map(|argument| argument.as_ptr()).collect();
-        pointers.push(std::ptr::null());
+        let environment = run_as::environment(user.as_ref());
+        let [arguments, environment] = [&arguments, &environment].map(|texts| {
+            let pointers = texts.iter().map(|text| text.as_ptr());
+            pointers.chain(std::iter::once(std::ptr::null())).collect::<Vec<_>>()
+        });
 
         let (gate_read, gate_write) = pipe()?;
         let (failure_read, failure_write) = pipe()?;
-        // SAFETY: the child calls only async-signal-safe functions (read, signal, setrlimit, dup2, execv, write, _exit)
-        // on memory prepared before, so that other threads' locks do not matter to it.
+        // SAFETY: the child calls only async-signal-safe functions (read, signal, setrlimit, dup2, execve, write, _exit, system
+        // calls) on memory prepared before, so that other threads' locks do not matter to it.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
             return Err(std::io::Error::last_os_error().into());
@@ -115,12 +131,14 @@ impl Child {
             unsafe {
                 let pipes = [&gate_read, &gate_write, &failure_write].map(|end| end.as_raw_fd());
                 let standard_files = standard_files.map(|file| file.as_raw_fd());
-                wait_and_execute(pipes, standard_files, c_program.as_ptr(), pointers.as_ptr())
+                let program = [arguments.as_ptr(), environment.as_ptr()];
+                wait_and_execute(pipes, standard_files, user.as_ref(), c_program.as_ptr(), program)
             }
         }
         Ok(Child {
             pid: pid as u32,
             program,
+            user: user.map(|user| user.name),
             gate: Some(File::from(gate_write)),
             failure: File::from(failure_read),
             status: None,
@@ -146,7 +164,12 @@ impl Child {
         if self.failure.read(&mut error)? == error.len() {
             let error = std::io::Error::from_raw_os_error(i32::from_ne_bytes(error));
             self.wait();
-            return Err(cannot_execute(&self.program.to_string_lossy(), &error.to_string()).into());
+            let failure = cannot_execute(&self.program.to_string_lossy(), &error.to_string());
+            return Err(match &self.user {
+                Some(user) => failure.hint(format!("it runs as `{user}`; to run it as root: --run-as root")),
+                None => failure,
+            }
+            .into());
         }
         Ok(())
     }
@@ -242,13 +265,14 @@ impl Drop for Child {
 ///
 /// # Safety
 ///
-/// Between fork and exec only: calls async-signal-safe functions alone. `arguments` ends with a null pointer, and each of its
-/// strings and `program` with NUL.
+/// Between fork and exec only: calls async-signal-safe functions alone. `arguments` and `environment` end with a null pointer,
+/// and each of their strings and `program` with NUL.
 unsafe fn wait_and_execute(
     [gate_read, gate_write, failure_write]: [libc::c_int; 3],
     standard_files: Option<libc::c_int>,
+    user: Option<&RunAs>,
     program: *const libc::c_char,
-    arguments: *const *const libc::c_char,
+    [arguments, environment]: [*const *const libc::c_char; 2],
 ) -> ! {
     let mut byte = 0u8;
     // SAFETY: the descriptors are valid, and the pointers by the caller's word. `_exit` never returns.
@@ -273,10 +297,28 @@ unsafe fn wait_and_execute(
         if libc::read(gate_read, (&raw mut byte).cast(), 1) != 1 {
             libc::_exit(status::NOT_STARTED.into());
         }
-        libc::execv(program, arguments);
+        if user.is_none_or(|user| become_user(user)) {
+            libc::execve(program, arguments, environment);
+        }
         let error = *libc::__errno_location();
         libc::write(failure_write, (&raw const error).cast(), size_of_val(&error));
         libc::_exit(status::CANNOT_EXECUTE.into());
+    }
+}
+
+/// Gives this process the ids of another user; false, with errno set, where the kernel does not let it.
+///
+/// # Safety
+///
+/// Between fork and exec only. By system calls: the C library's functions would have all threads do the same, by locks that
+/// another thread may have held at the fork.
+unsafe fn become_user(user: &RunAs) -> bool {
+    let (uid, gid) = (user.uid, user.gid);
+    // SAFETY: the groups are a valid array of so many; the other calls take numbers.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr()) == 0
+            && libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0
+            && libc::syscall(libc::SYS_setresuid, uid, uid, uid) == 0
     }
 }
 
@@ -336,7 +378,7 @@ mod tests {
 
     fn run(command: &[&str]) -> Option<i32> {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let mut child = Child::spawn_stopped(&command).expect("spawns");
+        let mut child = Child::spawn_stopped(&command, None).expect("spawns");
         assert_eq!(child.poll(), None, "waits to be released");
         child.release().expect("executes");
         child.wait()
@@ -353,7 +395,7 @@ mod tests {
     fn the_cpu_time_of_a_command_is_known_when_it_has_ended() {
         let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let command: Vec<OsString> = ["sh", "-c", script].iter().map(OsString::from).collect();
-        let mut child = Child::spawn_stopped(&command).expect("spawns");
+        let mut child = Child::spawn_stopped(&command, None).expect("spawns");
         child.release().expect("executes");
         assert_eq!(child.wait(), Some(0));
         let time = child.cpu_time.expect("it was there to be read");
@@ -375,7 +417,7 @@ mod tests {
         let path = folder.path().join("junk");
         std::fs::write(&path, b"\x7fELFjunk").expect("writes");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
-        let mut child = Child::spawn_stopped(&[path.into()]).expect("forks");
+        let mut child = Child::spawn_stopped(&[path.into()], None).expect("forks");
         let error = child.release().expect_err("not executable");
         assert_eq!(error.downcast_ref::<Failure>().map(|failure| failure.status), Some(126));
     }

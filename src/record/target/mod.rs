@@ -4,4 +4,5 @@
 pub(crate) mod children;
 pub(crate) mod cpu_use;
 pub(crate) mod launch;
+pub(crate) mod run_as;
 pub(crate) mod search;
