@@ -50,7 +50,7 @@ pub(crate) enum Request {
     /// `prof tui`.
     Tui(TuiOptions),
     /// `prof tui TARGET`, `prof live` and `prof top`.
-    Live(LiveOptions),
+    Live(Box<LiveOptions>),
     /// `prof annotate`.
     Annotate(AnnotateOptions),
     /// `prof export`.

@@ -111,6 +111,9 @@ struct DisplayArgs {
     /// threads of a process (none); T changes it
     #[arg(long, value_name = "HOW", default_value = "class", help_heading = "Output", value_parser = value::thread_split())]
     threads: ThreadSplit,
+    /// Look for source files in this folder first, by the ends of their paths; may be given several times
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    source_dir: Vec<PathBuf>,
     /// Leave the mouse to the terminal (M takes it)
     #[arg(long, help_heading = "Output")]
     no_mouse: bool,
@@ -122,7 +125,15 @@ struct DisplayArgs {
 impl DisplayArgs {
     fn into_options(self, common: CommonOptions, tab: Tab) -> TuiOptions {
         let common = CommonOptions { threads: Some(self.threads), ..common };
-        TuiOptions { common, base: None, tab, ascii: self.ascii, mouse: !self.no_mouse, color: self.color }
+        TuiOptions {
+            common,
+            base: None,
+            source_dirs: self.source_dir,
+            tab,
+            ascii: self.ascii,
+            mouse: !self.no_mouse,
+            color: self.color,
+        }
     }
 }
 
@@ -160,7 +171,8 @@ fn live(
     tui: TuiOptions,
 ) -> Result<Request, Failure> {
     sampler.record_for(tui.common.metric)?;
-    Ok(Request::Live(LiveOptions { record: sampler.into_options(target, timer, span)?, tui }))
+    let record = sampler.into_options(target, timer, span)?;
+    Ok(Request::Live(Box::new(LiveOptions { record, tui })))
 }
 
 impl LiveArgs {

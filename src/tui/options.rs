@@ -2,6 +2,7 @@
 
 use crate::report::{ColorWhen, CommonOptions, Input};
 use crate::tui::app::action;
+use std::path::PathBuf;
 
 /// All options of `prof tui`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct TuiOptions {
     pub(crate) common: CommonOptions,
     /// The profile to compare with, if there is one.
     pub(crate) base: Option<Input>,
+    /// Folders in which source files are looked for first.
+    pub(crate) source_dirs: Vec<PathBuf>,
     /// The view that is opened first.
     pub(crate) tab: action::Tab,
     /// Whether to draw with ASCII characters only.
@@ -25,6 +28,7 @@ impl Default for TuiOptions {
         TuiOptions {
             common: CommonOptions::default(),
             base: None,
+            source_dirs: Vec::new(),
             tab: action::Tab::default(),
             ascii: false,
             mouse: true,

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn tui_takes_the_words_of_report() {
-    let line = "prof tui x.data --off-cpu --focus a --ascii --no-mouse --color never";
+    let line =
+        "prof tui x.data --off-cpu --focus a --ascii --no-mouse --color never --source-dir a --source-dir b";
     let Ok(Request::Tui(options)) = parsed(line) else { panic!("not tui") };
     assert_eq!(options.common.input, Input::File("x.data".into()));
     assert_eq!(
@@ -12,6 +13,7 @@ fn tui_takes_the_words_of_report() {
         (Some(Metric::OffCpu), Some("a"))
     );
     assert!(options.ascii && !options.mouse);
+    assert_eq!(options.source_dirs, ["a", "b"].map(std::path::PathBuf::from));
     assert_eq!(options.color, crate::report::ColorWhen::Never);
 }
 

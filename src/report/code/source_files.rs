@@ -20,6 +20,8 @@ pub(crate) struct SourceLines {
     lines: FxHashMap<u32, String>,
     /// What is to be said of it: that it is not there, or was written after the recording.
     pub(crate) remark: Option<String>,
+    /// The file on this machine, if there is one.
+    pub(crate) path: Option<PathBuf>,
 }
 
 impl SourceLines {
@@ -49,18 +51,20 @@ fn text_of(profile: &Profile, file: StringId, folders: &[PathBuf]) -> SourceLine
         .flat_map(|source| (source.first_line..).zip(source.text.split('\n')))
         .map(|(number, line)| (number, line.to_owned()))
         .collect();
-    if !lines.is_empty() {
-        return SourceLines { lines, remark: None };
-    }
     let path = profile.tables.string(file);
+    if !lines.is_empty() {
+        let path = candidates(path, folders).into_iter().find(|path| path.is_file());
+        return SourceLines { lines, remark: None, path };
+    }
     let mut why = "no such file".to_owned();
     for candidate in candidates(path, folders) {
         match read_file(&candidate) {
             Ok((text, modified_ns)) => {
                 let lines = (1..).zip(text.lines().map(str::to_owned)).collect();
                 let is_newer = profile.meta.start_unix_ns > 0 && modified_ns > profile.meta.start_unix_ns;
-                let newer = || format!("`{}` was changed after the recording began", candidate.display());
-                return SourceLines { lines, remark: is_newer.then(newer) };
+                let remark = is_newer
+                    .then(|| format!("`{}` was changed after the recording began", candidate.display()));
+                return SourceLines { lines, remark, path: Some(candidate) };
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => why = crate::base::failure::io_words(&error),
@@ -121,6 +125,7 @@ mod tests {
         let texts = read(&profile, [file, gone, StringId(0)], &[folder.path().to_owned()]);
         assert_eq!(texts[&file].line(1), Some("right"));
         assert_eq!((texts[&file].line(2), texts.len()), (None, 2));
+        assert_eq!(texts[&file].path, Some(folder.path().join("lib/deep/a.c")));
         assert!(texts[&gone].remark.as_ref().unwrap().contains("no such file"));
     }
 
@@ -137,5 +142,6 @@ mod tests {
         profile.sources.push(SourceText { file, first_line: 7, text: "seven\neight".to_owned() });
         let texts = read(&profile, [file], &[]);
         assert_eq!((texts[&file].line(8), texts[&file].line(1)), (Some("eight"), None));
+        assert_eq!(texts[&file].path, Some(path), "it is there all the same");
     }
 }

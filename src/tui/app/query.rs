@@ -5,6 +5,7 @@ use crate::report::{
     CallTree, CommonOptions, Direction, FilterOptions, LabelKey, Selection, SortKey, Step, ThreadFilter,
     ThreadKey, ThreadSplit, TimeRange,
 };
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Part of a live recording that counts.
@@ -70,6 +71,8 @@ pub struct Query {
     pub(crate) pivot: Option<LabelKey>,
     /// The function whose source is shown.
     pub(crate) source: Option<LabelKey>,
+    /// Folders in which source files are looked for first.
+    pub(crate) source_dirs: Vec<PathBuf>,
     /// When threads ran and waited is shown.
     pub(crate) timeline: bool,
     /// The samples to list.
@@ -130,6 +133,7 @@ impl Query {
             sort: SortKey::default(),
             pivot: None,
             source: None,
+            source_dirs: Vec::new(),
             timeline: false,
             samples_at: None,
             window: Window::default(),

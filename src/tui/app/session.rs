@@ -91,6 +91,7 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
     })
     .context("cannot start a thread")?;
     let mut query = Query::new(options.common.clone());
+    query.source_dirs.clone_from(&options.source_dirs);
     let mut live = None;
     let mut warning = None;
     let (feed, commands) = match source {

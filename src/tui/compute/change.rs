@@ -101,6 +101,7 @@ pub(crate) struct Change {
     /// The functions of both sides.
     pub(crate) functions: Arc<Comparison>,
     threads: Arc<Comparison>,
+    rows_of_threads: FxHashMap<DiffRowKey, u32>,
     /// The functions in the order of the table, those that changed first.
     pub(crate) rows: Vec<ChangedRow>,
     /// What lines of the function whose source is shown cost on the other side; `None` where it has another build of it.
@@ -166,6 +167,7 @@ impl Change {
         let mut change = Change {
             rows: rows(&selection.labels, &row_of, &other.labels, &numbers),
             functions,
+            rows_of_threads: numbers_of(&threads),
             threads,
             other_lines,
             row_of,
@@ -208,9 +210,9 @@ impl Change {
 
     /// The difference of the threads in a row.
     pub(crate) fn of_threads(&self, row: &ThreadRow) -> Option<&Difference> {
-        let is_it = |key: &DiffRowKey| key.name == row.thread && key.module == row.process;
-        let number = self.threads.labels.iter().position(|label| is_it(&label.key))?;
-        self.threads.rows.get(number).map(|row| row.value(RowValue::Total))
+        let key = DiffRowKey { name: row.thread.clone(), module: row.process.clone(), line: None };
+        let number = *self.rows_of_threads.get(&key)?;
+        self.threads.rows.get(number as usize).map(|row| row.value(RowValue::Total))
     }
 
     /// What a node of the tree costs in the base and on the new side, in the unit that is compared.
@@ -315,7 +317,7 @@ fn lines_of_other(
     let key = RowLabel::of(here).key;
     let there = other.labels.iter().find(|label| label.kind.is_code() && RowLabel::of(label).key == key);
     let Some(there) = there else { return Ok(Some(FxHashMap::default())) };
-    let lines = SourceSheet::new(recording, other, options, &there.key())?;
+    let lines = SourceSheet::new(recording, other, options, &there.key(), &[])?;
     Ok(Some(lines.map_or_else(FxHashMap::default, |lines| lines.costs_of_lines(&recording.profile))))
 }
 

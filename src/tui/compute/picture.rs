@@ -131,21 +131,21 @@ impl Picture {
     ) -> Result<Self, Failure> {
         let sides = ChangeSides::of(recording, query);
         let (recording, options) = shown(recording, sides.as_ref(), query);
-        recording.count_once();
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let threads = query.threads();
         let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
         let (totals, selection) = (Totals::of(recording, &options)?, &selection);
         let steps = thread_steps.as_deref();
-        let calls = || (query.call_tree(selection, steps), FunctionTable::new(selection, query.sort));
+        let table = || (FunctionTable::new(selection, query.sort), name_ranks(&selection.labels));
         let rows = || rows_of_threads(selection, totals.as_ref(), threads);
         let about = || (rows(), notes(recording, selection, &options));
-        let ((tree, table), (threads, mut notes)) = rayon::join(calls, about);
+        let (paths, ((table, name_rank), (threads, mut notes))) =
+            rayon::join(|| Paths::of(selection, query, steps), || rayon::join(table, about));
         let timeline = timeline(recording, query, before)?;
         let source = source(recording, selection, &options, query)?;
         let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, key));
         let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
-        let of = ChangeOf { selection, tree: &tree, sandwich, source: source.as_ref() };
+        let of = ChangeOf { selection, tree: &paths.tree, sandwich, source: source.as_ref() };
         let change = change(sides.as_ref(), &of, query, before, &mut notes)?;
         Ok(Picture {
             change,
@@ -157,12 +157,12 @@ impl Picture {
             recording: Arc::clone(recording),
             event: EventTitle::of(&selection.shown, &recording.profile.meta),
             metrics: Metric::all_of(&recording.profile),
-            name_rank: name_ranks(&selection.labels),
-            is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
+            name_rank,
+            is_waiting: paths.is_waiting,
             threads_of: threads_of(selection, steps.unwrap_or_default()),
             row_of: rows_of(&table, selection.labels.len()),
-            places_of: places_of(&tree, selection.labels.len()),
-            tree,
+            places_of: paths.places_of,
+            tree: paths.tree,
             table,
             threads,
             thread_count: selection.thread_count(totals.as_ref()),
@@ -251,6 +251,22 @@ impl Picture {
     }
 }
 
+/// The call tree, with what is known of its nodes.
+struct Paths {
+    tree: CallTree,
+    is_waiting: Vec<bool>,
+    places_of: Vec<u32>,
+}
+
+impl Paths {
+    fn of(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> Self {
+        let tree = query.call_tree(selection, threads);
+        let is_waiting = waiting_nodes(&tree, &selection.labels, query.direction);
+        let places_of = places_of(&tree, selection.labels.len());
+        Paths { tree, is_waiting, places_of }
+    }
+}
+
 /// Side of the pivot function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Side {
@@ -288,16 +304,18 @@ impl Pivot {
     }
 }
 
-/// The recording that the picture is of, and the options for it: those of one side, if there are two.
+/// The recording that the picture is of, with its samples counted, and the options for it: those of one side, if there are two.
 fn shown<'r>(
     recording: &'r Arc<Analysis>,
     sides: Option<&'r ChangeSides>,
     query: &Query,
 ) -> (&'r Arc<Analysis>, CommonOptions) {
-    match sides.map(ChangeSides::shown) {
+    let (recording, options) = match sides.map(ChangeSides::shown) {
         Some((recording, options)) => (recording, options.clone()),
         None => (recording, query.options(recording.profile.duration_ns())),
-    }
+    };
+    recording.count_once();
+    (recording, options)
 }
 
 /// How what is shown differs from the other side, if there is one; adds to `notes` what limits that.
@@ -321,7 +339,10 @@ fn source(
     options: &CommonOptions,
     query: &Query,
 ) -> Result<Option<SourceSheet>, Failure> {
-    let sheet = query.source.as_ref().map(|key| SourceSheet::new(recording, selection, options, key));
+    let sheet = query
+        .source
+        .as_ref()
+        .map(|key| SourceSheet::new(recording, selection, options, key, &query.source_dirs));
     Ok(sheet.transpose()?.flatten())
 }
 

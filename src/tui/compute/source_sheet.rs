@@ -8,6 +8,7 @@ use crate::report::{
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Lines around those with code that are shown.
 const CONTEXT: u32 = 3;
@@ -45,7 +46,8 @@ pub(crate) struct SourceSheet {
 }
 
 impl SourceSheet {
-    /// The function `key` of `selection`, which was made with `options`; `None` when no sample has it.
+    /// The function `key` of `selection`, which was made with `options`; `None` when no sample has it. Its source is looked for
+    /// in `folders` first.
     ///
     /// # Errors
     ///
@@ -55,6 +57,7 @@ impl SourceSheet {
         selection: &Selection<'_>,
         options: &CommonOptions,
         key: &LabelKey,
+        folders: &[PathBuf],
     ) -> Result<Option<Self>, Failure> {
         let label = label_of(selection.profile, &selection.labels, &selection.quality.samples_of_frame, key);
         let Some(label) = label.map(|label| selection.labels.get(label)) else { return Ok(None) };
@@ -67,13 +70,18 @@ impl SourceSheet {
         }
         let inner = annotation.lines.iter().flat_map(|line| &line.groups).flat_map(|group| &group.chain);
         let files = annotation.lines.iter().map(|line| line.file).chain(inner.map(|step| step.file));
-        let sources = read_sources(&recording.profile, files, &[]);
+        let sources = read_sources(&recording.profile, files, folders);
         Ok(Some(SourceSheet { key: key.clone(), name: label.name.clone(), annotation, sources }))
     }
 
     /// The text of a line. Foreign text.
     pub(crate) fn text(&self, file: StringId, line: u32) -> Option<&str> {
         self.sources.get(&file)?.line(line)
+    }
+
+    /// The file on this machine, if it is there.
+    pub(crate) fn path(&self, file: StringId) -> Option<&Path> {
+        self.sources.get(&file)?.path.as_deref()
     }
 
     /// What is to be said of the text of a file: that it is not there, or was written after the recording.

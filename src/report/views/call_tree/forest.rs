@@ -5,6 +5,7 @@
 
 use super::builder::TreeBuilder;
 use super::node::{Node, NodeId};
+use super::tree::CallTree;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step};
 use crate::report::query::selection::Selection;
@@ -25,9 +26,9 @@ struct PathEnd {
     amount: Amount,
 }
 
-/// The nodes of all threads of `selection`, parents before children, with the weight that ends in each: `threads` are the roots, a step for each task, and
-/// tasks with the same step share one.
-pub(super) fn nodes_by_thread(selection: &Selection<'_>, threads: &[Step]) -> Vec<Node> {
+/// The trees of all threads of `selection`: `threads` are the roots, a step for each task, and tasks with the same step share
+/// one.
+pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree {
     let (roots, root_of_task) = roots_of(threads);
     let mut paths = TreeBuilder::default();
     let mut ends: Vec<PathEnd> = Vec::with_capacity(selection.groups().len());
@@ -42,17 +43,17 @@ pub(super) fn nodes_by_thread(selection: &Selection<'_>, threads: &[Step]) -> Ve
     ends.sort_by_key(|end| end.root);
 
     let parts = if ends.len() < LEAST_PARALLEL { 1 } else { rayon::current_num_threads() };
-    let grown: Vec<Vec<Node>> = parts_by_root(&ends, parts)
+    let grown: Vec<CallTree> = parts_by_root(&ends, parts)
         .into_par_iter()
         .map(|part| {
             let mut grove = Grove::beside(&paths.nodes);
             for tree in ends[part].chunk_by(|a, b| a.root == b.root) {
                 grove.grow(&roots[tree[0].root], tree);
             }
-            grove.nodes
+            CallTree::of_nodes(grove.nodes, &selection.labels)
         })
         .collect();
-    join(grown)
+    CallTree::of_parts(grown, &selection.labels)
 }
 
 /// The distinct steps, and which of them stands for each task.
@@ -134,16 +135,4 @@ impl<'a> Grove<'a> {
         }
         parent
     }
-}
-
-/// The nodes of all `parts`, one after the other.
-fn join(parts: Vec<Vec<Node>>) -> Vec<Node> {
-    let mut parts = parts.into_iter();
-    let mut joined = parts.next().unwrap_or_default();
-    for part in parts {
-        let before = joined.len() as u32;
-        let moved = |id: NodeId| NodeId(id.0 + before);
-        joined.extend(part.into_iter().map(|node| Node { parent: node.parent.map(moved), ..node }));
-    }
-    joined
 }

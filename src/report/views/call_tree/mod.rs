@@ -42,9 +42,7 @@ impl CallTree {
     /// The same with `threads` as roots: a step per task (see [`Selection::thread_steps`]).
     pub(crate) fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
         match direction {
-            Direction::TopDown => {
-                CallTree::of_nodes(forest::nodes_by_thread(selection, threads), &selection.labels)
-            }
+            Direction::TopDown => forest::by_thread(selection, threads),
             Direction::BottomUp => {
                 let mut tree = TreeBuilder::default();
                 selection.for_each_path(|path, groups| {

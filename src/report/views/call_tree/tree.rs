@@ -21,21 +21,35 @@ impl CallTree {
     pub(super) fn of_nodes(mut nodes: Vec<Node>, labels: &Labels) -> CallTree {
         let total = add_up(&mut nodes);
         let (mut roots, mut children) = children_by_parent(&mut nodes);
-        let order = |ids: &mut [NodeId]| {
-            ids.sort_by(|a, b| {
-                let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
-                (y.total.weight.cmp(&x.total.weight))
-                    .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
-                    .then(x.is_inlined.cmp(&y.is_inlined))
-                    .then(a.cmp(b))
-            });
-        };
         nodes
             .iter()
             .filter(|node| node.children.count > 1)
-            .for_each(|node| order(&mut children[node.children.range()]));
-        order(&mut roots);
+            .for_each(|node| sort_siblings(&mut children[node.children.range()], &nodes, labels));
+        sort_siblings(&mut roots, &nodes, labels);
         CallTree { nodes, children, roots, total }
+    }
+
+    /// The trees of `parts` as one, with the roots of all of them.
+    pub(super) fn of_parts(parts: Vec<CallTree>, labels: &Labels) -> CallTree {
+        let mut parts = parts.into_iter();
+        let mut tree = parts.next().unwrap_or_default();
+        parts.for_each(|part| tree.append(part));
+        sort_siblings(&mut tree.roots, &tree.nodes, labels);
+        tree
+    }
+
+    /// Adds the trees of `part` behind these.
+    fn append(&mut self, part: CallTree) {
+        let (nodes, children) = (self.nodes.len() as u32, self.children.len() as u32);
+        let moved = |id: NodeId| NodeId(id.0 + nodes);
+        self.nodes.extend(part.nodes.into_iter().map(|mut node| {
+            node.parent = node.parent.map(moved);
+            node.children.start += children;
+            node
+        }));
+        self.children.extend(part.children.into_iter().map(moved));
+        self.roots.extend(part.roots.into_iter().map(moved));
+        self.total.add(part.total);
     }
 
     /// The node `id`, which must come from this tree.
@@ -114,6 +128,17 @@ impl CallTree {
         paths.sort_by_key(|(_, weight)| Reverse(*weight));
         paths
     }
+}
+
+/// Sorts siblings by weight.
+fn sort_siblings(ids: &mut [NodeId], nodes: &[Node], labels: &Labels) {
+    ids.sort_by(|a, b| {
+        let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
+        (y.total.weight.cmp(&x.total.weight))
+            .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
+            .then(x.is_inlined.cmp(&y.is_inlined))
+            .then(a.cmp(b))
+    });
 }
 
 /// Adds up what ends in each node and below it; returns the sum over all roots.

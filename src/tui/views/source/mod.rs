@@ -15,7 +15,7 @@ use crate::tui::compute::picture::Picture;
 use crate::tui::compute::source_sheet::{SheetRow, SourceSheet};
 use crate::tui::widgets::table;
 use ratatui::layout::Rect;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.
 fn update(
@@ -109,9 +109,12 @@ fn open_editor(context: &mut Context, picture: &Picture, sheet: &SourceSheet, se
         Some(row) => sheet.line_of(row).map(|line| (line.file, line.line)),
         None => None,
     };
-    let path = place.map(|(file, line)| (picture.recording.profile.tables.string(file), line));
-    match path.filter(|(path, _)| !path.is_empty()) {
-        Some((path, line)) => context.effects.push(Effect::OpenEditor(PathBuf::from(path), line.max(1))),
+    let path = place.map(|(file, line)| {
+        let as_compiled = || Path::new(picture.recording.profile.tables.string(file));
+        (sheet.path(file).unwrap_or_else(as_compiled), line)
+    });
+    match path.filter(|(path, _)| !path.as_os_str().is_empty()) {
+        Some((path, line)) => context.effects.push(Effect::OpenEditor(path.to_owned(), line.max(1))),
         None => context.tell("no source line is known here"),
     }
 }

@@ -89,6 +89,21 @@ fn the_editor_is_asked_for_at_the_selected_line() {
 }
 
 #[test]
+fn source_is_found_in_a_folder_that_is_named_and_edited_there() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("src")).unwrap();
+    let path = folder.path().join("src/demo.c");
+    let text: String = (1..=14).map(|line| format!("in the folder {line};\n")).collect();
+    std::fs::write(&path, text).unwrap();
+    let mut session = Session::new(annotated(), None, Tab::Top);
+    session.app.context.query.source_dirs = vec![folder.path().to_owned()];
+    session.press(&[Action::Open(Tab::Source)]);
+    assert!(session.text().contains("in the folder 10;"), "{}", session.text());
+    session.app.update(&Action::OpenEditor);
+    assert_eq!(session.app.take_effects(), [Effect::OpenEditor(path, 10)]);
+}
+
+#[test]
 fn a_function_of_another_view_is_opened() {
     let mut session = Session::new(with_text(), None, Tab::Top);
     let name = function(&session.app);
