@@ -60,13 +60,22 @@ pub(crate) fn duration_of(ns: u64, whole_ns: u64) -> String {
     duration(ns)
 }
 
-/// A duration in a column of times that stay in one unit where their sum is some seconds: `0.05 s`, `0.002 s`, `<0.001 s`.
+/// A duration in a column of times that all have the unit of their sum: `0.05 s`, `0.002 s`, `<0.001 s`.
 pub(crate) fn duration_in(ns: u64, whole_ns: u64) -> String {
-    match ns {
-        _ if whole_ns < NS_PER_S => duration(ns),
-        1..500_000 => "<0.001 s".to_owned(),
-        500_000..5_000_000 => format!("{:.3} s", ns as f64 / NS_PER_S as f64),
-        _ => duration_of(ns, whole_ns),
+    let (unit_ns, unit) = match whole_ns {
+        0..NS_PER_US => return format!("{ns} ns"),
+        NS_PER_US..NS_PER_MS => (NS_PER_US, "us"),
+        NS_PER_MS..NS_PER_S => (NS_PER_MS, "ms"),
+        _ if ns == 0 || ns >= NS_PER_S / 200 => return duration_of(ns, whole_ns),
+        _ => (NS_PER_S, "s"),
+    };
+    let value = ns as f64 / unit_ns as f64;
+    match value {
+        _ if ns > 0 && value < 0.000_5 => format!("<0.001 {unit}"),
+        _ if ns > 0 && value < 0.005 => format!("{value:.3} {unit}"),
+        ..9.995 => format!("{value:.2} {unit}"),
+        ..99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{} {unit}", count(value.round() as u64)),
     }
 }
 
@@ -206,7 +215,10 @@ mod tests {
         let texts =
             [0, 400_000, 2_130_000, 50_000_000, 1_500_000_000].map(|ns| duration_in(ns, 2 * NS_PER_S));
         assert_eq!(texts, ["0.00 s", "<0.001 s", "0.002 s", "0.05 s", "1.50 s"]);
-        assert_eq!(duration_in(2_130_000, 900_000_000), "2.13 ms");
+        let texts = [0, 400, 2_130, 536_000, 41_200_000, 324_000_000].map(|ns| duration_in(ns, 900_000_000));
+        assert_eq!(texts, ["0.00 ms", "<0.001 ms", "0.002 ms", "0.54 ms", "41.2 ms", "324 ms"]);
+        assert_eq!(duration_in(2_130, 900_000), "2.13 us");
+        assert_eq!(duration_in(213, 900), "213 ns");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Values of a comparison as text, with units.
 
-use crate::base::units::{bytes, count, duration_of, percent_text};
+use crate::base::units::{bytes, count, duration_in, percent_text};
 use crate::diff::comparison::Comparison;
 use crate::diff::per::Per;
 use crate::profile::Unit;
@@ -30,7 +30,7 @@ impl ValueStyle {
         let whole = |value: f64| value.round() as u64;
         match self.unit {
             _ if self.is_share => percent_text(value * 100.0),
-            Unit::Nanoseconds => duration_of(whole(value), whole(self.whole)),
+            Unit::Nanoseconds => duration_in(whole(value), whole(self.whole)),
             Unit::Bytes => bytes(whole(value)),
             _ if value > 0.0 && value < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
             _ => count(whole(value)),
@@ -45,7 +45,8 @@ impl ValueStyle {
     /// A difference: `-0.98 s`; of shares in percentage points.
     pub(crate) fn delta(&self, delta: f64) -> String {
         let sign = if delta < 0.0 { '-' } else { '+' };
-        let size = self.value(delta.abs());
+        // A sign has no room for another one.
+        let size = self.value(delta.abs()).replace("<0.001", "0.000");
         if self.is_share {
             format!("{sign}{} pt", size.trim_end_matches('%'))
         } else {
@@ -123,6 +124,8 @@ mod tests {
         assert_eq!((style.value(0.109), style.delta(0.009)), ("10.9%".to_owned(), "+0.9 pt".to_owned()));
         let style = ValueStyle { unit: Unit::Nanoseconds, is_share: false, whole: 9e9 };
         assert_eq!((style.cell(0.0), style.delta(-0.98e9)), ("-".to_owned(), "-0.98 s".to_owned()));
+        assert_eq!((style.value(2e5), style.delta(2e5)), ("<0.001 s".to_owned(), "+0.000 s".to_owned()));
+        assert_eq!((style.value(8.9e6), style.value(2.1e6)), ("0.01 s".to_owned(), "0.002 s".to_owned()));
         let style = ValueStyle { unit: Unit::Count, is_share: false, whole: 9e9 };
         assert_eq!((style.value(1.5), style.value(f64::MAX)), ("1.50".to_owned(), count(u64::MAX)));
     }

@@ -3,7 +3,7 @@
 use super::theme::Theme;
 use crate::base::safe_text;
 use crate::report::{FilterPart, filter_parts};
-use crate::tui::app::diff_base::DiffBase;
+use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;
 use std::ops::Range;
 
@@ -40,6 +40,9 @@ pub(crate) fn chips(query: &Query, columns: usize, theme: &Theme) -> Vec<Chip> {
         (ChipOf::Base, format!("{side} {}", base.words()))
     });
     let filters = filter_parts(&query.common.filter).into_iter().map(|(part, words)| {
+        if part == FilterPart::Time {
+            return (ChipOf::Filter(part), format!("time {}", range_words(query.common.filter.time)));
+        }
         let words = words.trim_start_matches("--");
         let inner = words.strip_prefix('(').and_then(|words| words.strip_suffix(')'));
         (ChipOf::Filter(part), inner.unwrap_or(words).to_owned())
@@ -63,7 +66,7 @@ pub(crate) fn chips(query: &Query, columns: usize, theme: &Theme) -> Vec<Chip> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{CommonOptions, FilterOptions, ThreadFilter};
+    use crate::report::{CommonOptions, FilterOptions, ThreadFilter, TimeRange};
 
     #[test]
     fn filters_are_chips_as_long_as_they_fit() {
@@ -83,5 +86,9 @@ mod tests {
         let chips = chips(&options, 80, &theme);
         assert_eq!((chips[0].columns.clone(), chips[1].columns.clone()), (2..17, 18..35));
         assert!(super::chips(&query(FilterOptions::default()), 80, &theme).is_empty());
+        // The command line would have all digits.
+        let time = TimeRange { from_ns: Some(1_982_249_590), to_ns: Some(4_100_000_001) };
+        let of_time = super::chips(&query(FilterOptions { time, ..FilterOptions::default() }), 80, &theme);
+        assert_eq!(of_time[0].text, "[time 2.0-4.1 s x]");
     }
 }
