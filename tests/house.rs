@@ -345,3 +345,41 @@ fn few_items_are_public_and_few_names_mean_two_things() {
     assert!(public <= MOST_PUBLIC, "{public} public items: pub(crate) is enough for what no test uses");
     assert!(doubled.len() <= MOST_DOUBLED, "{} names of several types", doubled.len());
 }
+
+/// All files with Rust in them below a folder of the project.
+fn rust_below(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension() == Some(OsStr::new("rs")) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_promise_has_tests_that_exist() {
+    /// The promises of docs/promises.md.
+    const PROMISES: usize = 25;
+    let mut tests = BTreeSet::new();
+    for path in ["src", "tests"].into_iter().flat_map(rust_below) {
+        let text = fs::read_to_string(path).unwrap();
+        let behind =
+            text.split("#[test]").skip(1).filter_map(|behind| behind.split_once("fn ")?.1.split_once('('));
+        tests.extend(behind.map(|(name, _)| name.to_owned()));
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/promises.md");
+    let page = fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
+    assert_eq!(rows.len(), PROMISES);
+    for row in rows {
+        let named: Vec<&str> = row.rsplit_once(" | `").unwrap().1.split('`').step_by(2).collect();
+        let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(**name)).collect();
+        assert!(named.len() > 1 && missing.is_empty(), "{missing:?} in `{row}`");
+    }
+}

@@ -32,6 +32,7 @@ mod real_programs;
 mod refusals;
 mod rights;
 mod running;
+mod screens;
 mod stack_shapes;
 #[path = "../support/mod.rs"]
 mod support;

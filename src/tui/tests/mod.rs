@@ -1,11 +1,10 @@
 //! Tests of several views at once, and the test screens for all views.
 
-#[cfg(test)]
-pub(crate) mod choices;
 mod comparison;
 #[cfg(test)]
 pub(crate) mod export;
 mod filters;
+mod first_look;
 #[cfg(test)]
 pub(crate) mod key;
 #[cfg(test)]

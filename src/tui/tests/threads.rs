@@ -11,7 +11,7 @@ use crate::tui::app::search::Search;
 use crate::tui::widgets::theme::ColorDepth;
 
 /// A pool of `workers` in one process, kinds of threads of a runtime, and another process.
-fn pool(workers: u32) -> Analysis {
+pub(super) fn pool(workers: u32) -> Analysis {
     let mut build = Build::new();
     for number in 0..workers {
         let task = build.task(1, 10 + number, &format!("worker-{number}"), "pool");

@@ -4,6 +4,8 @@ mod action_words;
 pub(crate) mod list;
 pub(crate) mod marked_place;
 mod prompts;
+#[cfg(test)]
+mod tests;
 
 use super::context::{ListOf, PlaceName, Prompt};
 use super::state::App;

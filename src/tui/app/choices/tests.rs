@@ -1,11 +1,11 @@
 //! Lists that are chosen from by typing: actions, marked places, searches.
 
-use super::screen::{PLAIN, TestScreen, screen};
-use super::session::function;
+use super::list::{Chosen, rows};
 use crate::tui::app::action::Tab;
-use crate::tui::app::choices::list::{Chosen, rows};
 use crate::tui::app::context::{ListOf, Prompt};
 use crate::tui::app::key;
+use crate::tui::tests::screen::{PLAIN, TestScreen, screen};
+use crate::tui::tests::session::function;
 use crossterm::event::{KeyCode, KeyModifiers};
 
 fn press(screen: &mut TestScreen, code: KeyCode) {
