@@ -6,6 +6,7 @@ pub(crate) mod call_tree;
 pub(crate) mod flame;
 pub(crate) mod function_table;
 pub(crate) mod heat_map;
+pub(crate) mod heaviest_paths;
 pub(crate) mod peek;
 pub(crate) mod samples_at;
 pub(crate) mod sandwich;

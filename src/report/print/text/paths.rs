@@ -10,7 +10,7 @@ use crate::report::naming::code::{Code, is_own};
 use crate::report::naming::name::module_file;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
-use crate::report::views::call_tree::{CallTree, Direction};
+use crate::report::views::heaviest_paths;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -29,9 +29,8 @@ const MIN_NAME_COLUMNS: usize = 6;
 const GAP: &str = "…";
 
 pub(super) fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
-    let tree = CallTree::new(selection, Direction::TopDown);
     let share = |weight| percent(weight, selection.base().weight);
-    let mut paths = shown_paths(&tree, selection);
+    let mut paths = shown_paths(selection);
     let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
     paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });
     if paths.is_empty() {
@@ -142,12 +141,12 @@ fn line(words: &[Word], must: Option<usize>, room: usize, page: &Page) -> String
 }
 
 /// The paths that carry most, heaviest first: their labels, the leaf first, as they are shown, and their weights.
-fn shown_paths(tree: &CallTree, selection: &Selection<'_>) -> Vec<(Vec<LabelId>, u64)> {
+fn shown_paths(selection: &Selection<'_>) -> Vec<(Vec<LabelId>, u64)> {
     let mut numbers: FxHashMap<Vec<LabelId>, usize> = FxHashMap::default();
     let mut shown: Vec<(Vec<LabelId>, u64)> = Vec::new();
-    let candidates = tree.heaviest_paths().into_iter().filter(|(id, _)| tree.node(*id).depth > 0);
-    for (id, weight) in candidates.take(MOST_CANDIDATES) {
-        let mut path: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
+    let candidates = heaviest_paths::heaviest_paths(selection, MOST_CANDIDATES);
+    for (mut path, weight) in candidates.into_iter().filter(|(path, _)| path.len() > 1) {
+        path.reverse();
         // A function that calls itself, by others or not, is written once, where it is nearest to the leaf.
         let mut seen = FxHashSet::default();
         path.retain(|label| seen.insert(*label));

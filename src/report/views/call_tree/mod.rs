@@ -67,29 +67,6 @@ mod tests {
     use crate::report::{CommonOptions, ThreadSplit};
 
     #[test]
-    fn the_heaviest_paths_are_those_where_most_samples_end() {
-        let mut build = Build::new();
-        let task = build.task(1, 1, "t", "t");
-        // No single sort path is heavy, but the sum over all depths is.
-        for depth in 1..=10 {
-            let mut path = vec!["/x:main", "/x:run"];
-            path.extend(std::iter::repeat_n("/x:sort", depth));
-            path.push("/x:compare");
-            build.add(task, 3, &path);
-        }
-        build.add(task, 20, &["/x:main", "/x:run", "/x:generate"]);
-        build.add(task, 25, &["/x:main", "/x:run", "/x:index", "/x:hash"]);
-        build.add(task, 10, &["/x:main", "/x:run", "/x:index"]);
-        let recording = build.finish();
-        let selection = recording.select(&CommonOptions::default()).unwrap();
-        let tree = CallTree::new(&selection, Direction::TopDown);
-        let found: Vec<(&str, u64)> = (tree.heaviest_paths().into_iter())
-            .map(|(id, weight)| (&*selection.labels.get(tree.node(id).label).name, weight / 1_000_000))
-            .collect();
-        assert_eq!(found, [("compare", 30), ("hash", 25), ("generate", 20), ("index", 10)]);
-    }
-
-    #[test]
     fn threads_in_front_have_their_own_paths_and_all_children_are_listed_once() {
         let mut build = Build::new();
         let threads = ["a", "b", "c"].map(|name| build.task(1, u32::from(name.as_bytes()[0]), name, "app"));

@@ -2,9 +2,7 @@
 
 use super::node::{Node, NodeId};
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{LabelId, Labels};
-use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
+use crate::report::model::label::Labels;
 
 /// All call paths of a selection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,34 +97,6 @@ impl CallTree {
             next = node.parent;
             Some(node)
         })
-    }
-
-    /// All call paths at the end of which samples were taken, heaviest first, each as one of its nodes with the weight
-    /// of the samples that end there. A function that calls itself counts once in a path, so that paths that differ
-    /// only in the depth of recursion are merged.
-    pub(crate) fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
-        let mut paths: Vec<(NodeId, u64)> = Vec::new();
-        let mut path_of_node = vec![0usize; self.nodes.len()];
-        let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();
-        // In display order a node comes after its parent, and among equal paths the first one shown stays first.
-        for id in self.walk(|_| true) {
-            let node = self.node(id);
-            let path = match node.parent {
-                Some(parent) if self.node(parent).label == node.label => path_of_node[parent.index()],
-                parent => {
-                    let above = parent.map(|parent| path_of_node[parent.index()]);
-                    *known.entry((above, node.label)).or_insert_with(|| {
-                        paths.push((id, 0));
-                        paths.len() - 1
-                    })
-                }
-            };
-            path_of_node[id.index()] = path;
-            paths[path].1 = paths[path].1.saturating_add(node.own.weight);
-        }
-        paths.retain(|(_, weight)| *weight > 0);
-        paths.sort_by_key(|(_, weight)| Reverse(*weight));
-        paths
     }
 }
 
