@@ -225,6 +225,9 @@ pub(super) struct BenchArgs {
     /// Samples per second and CPU, or max for the kernel's limit
     #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate_text, help_heading = "Runs")]
     frequency: Option<String>,
+    /// Run the commands as this user, a name or a number [default: the user who called sudo]
+    #[arg(long, value_name = "USER", help_heading = "Runs")]
+    run_as: Option<String>,
     #[command(flatten)]
     comparison: ComparisonArgs,
     /// Maximum number of rows, 0 for all [default: 20 as text, else all]
@@ -258,6 +261,7 @@ impl BenchArgs {
             ignores_failure: self.ignore_failure,
             event,
             frequency: self.frequency,
+            run_as: self.run_as,
             diff: self.comparison.into_options(Sides::Files([Vec::new(), Vec::new()]), common, self.rows)?,
         })
     }

@@ -49,6 +49,8 @@ pub(crate) struct BenchOptions {
     pub(crate) event: String,
     /// Sampling frequency, as for `-F` of `prof record`.
     pub(crate) frequency: Option<String>,
+    /// The user that the commands run as, as for `--run-as` of `prof record`.
+    pub(crate) run_as: Option<String>,
     /// How the recordings are compared.
     pub(crate) diff: DiffOptions,
 }
@@ -198,6 +200,9 @@ impl Bench<'_> {
         recorder.arg0("prof").args(["record", "-q", "-f", "-e", &self.options.event]);
         if let Some(frequency) = &self.options.frequency {
             recorder.args(["-F", frequency]);
+        }
+        if let Some(user) = &self.options.run_as {
+            recorder.args(["--run-as", user]);
         }
         recorder.arg("-o").arg(file).arg("--").args(&self.options.commands[side]).stdin(Stdio::null());
         if self.options.discards_output {

@@ -57,7 +57,9 @@ fn bench_takes_commands_as_one_word_or_as_several() {
     assert_eq!(options.commands, [vec!["./old".into(), OsString::from("a b")], words("./new")]);
     let options = bench(&["prof", "bench", "--off-cpu", "--", "a", "-n", "--vs", "b"]);
     assert_eq!(options.commands, [words("a -n"), words("b")]);
-    assert_eq!(options.event, "cpu,off");
+    assert_eq!((options.event.as_str(), options.run_as), ("cpu,off", None));
+    let options = bench(&["prof", "bench", "--run-as", "root", "--", "a", "--vs", "b"]);
+    assert_eq!(options.run_as.as_deref(), Some("root"));
     for line in [
         "prof bench",
         "prof bench --base a",

@@ -129,6 +129,15 @@ fn processes_have_their_waits_recorded_unless_told_otherwise() {
 }
 
 #[test]
+fn a_command_may_be_run_as_another_user() {
+    assert_eq!(recorded("prof record ls").run_as, None);
+    assert_eq!(recorded("prof record --run-as 7 ls").run_as.as_deref(), Some("7"));
+    assert_eq!(recorded("prof record --run-as me -p 1 sleep 1").run_as.as_deref(), Some("me"));
+    let (status, text) = refused("prof record --run-as me -p 1");
+    assert!(status == 2 && text.contains("there is no command to run"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_with_a_reason() {
     for (line, expected) in [
         ("prof record", "nothing to record"),
