@@ -8,6 +8,7 @@ use super::pane::{PATIENCE, Terminal};
 use super::postgres::Postgres;
 use super::profiler::binary;
 use super::running::{Running, UNTIL_ENDED, wait_for};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ const VIEWS: [(&str, &str, &str); 6] = [
 ];
 
 /// What appears after an action, wherever it was asked for; the list of actions has these words for them.
-const EFFECTS: [(&str, &str); 18] = [
+const EFFECTS: [(&str, &str); 16] = [
     ("search", " /_ "),
     ("show the heat map or the bars", "shade ="),
     ("list all actions", "Enter does it"),
@@ -35,13 +36,11 @@ const EFFECTS: [(&str, &str); 18] = [
     ("show the keys", "Help: "),
     ("show the notes on the recording", "Notes on the recording"),
     ("show the next metric", "off-CPU"),
-    ("threads: classes, each, merged", "each thread separately"),
-    ("show or hide idle waits", "idle waits are shown"),
-    ("show or hide kernel frames", "kernel frames are hidden"),
-    ("show or hide inlined functions", "inlined functions count as their callers"),
-    ("window: all, last minute, last ten seconds", "window: last 60 s"),
-    ("refresh more often", "a new picture every"),
-    ("refresh less often", "a new picture every"),
+    ("threads: classes, each, merged", "each thread"),
+    ("show or hide idle waits", "with idle"),
+    ("show or hide kernel frames", "no kernel"),
+    ("show or hide inlined functions", "no inlined"),
+    ("window: all, last minute, last ten seconds", "window last 60 s"),
     ("invert the stacks", "inverted"),
     ("save what is shown to a file", "/prof.data"),
 ];
@@ -55,6 +54,10 @@ const OPEN: [&str; 6] = [
     "─ any key closes",
     "─ any other key closes",
 ];
+
+/// How actions begin that mean something else in each view.
+const OF_EACH_VIEW: [&str; 7] =
+    ["move ", "go to ", "go one step back", "open the selection", "show all", "sort", "reverse"];
 
 /// Actions that end, stop or empty what is driven: they come last.
 const LAST: [&str; 3] = ["quit", "suspend the program", "clear what was recorded so far"];
@@ -266,26 +269,26 @@ impl Driver {
                 })
             }
             "threads: classes, each, merged" => {
-                self.press_for("T", "threads of each process merged");
+                self.press_for("T", "threads merged");
                 self.press("T");
-                self.terminal.wait_for("differ only in numbers are one")
+                self.terminal.wait_without("threads merged")
             }
             "show or hide idle waits" => {
                 self.press("o");
-                self.terminal.wait_for("idle waits are hidden")
+                self.terminal.wait_without("with idle")
             }
             "show or hide kernel frames" => {
                 self.press("K");
-                self.terminal.wait_for("kernel frames are shown")
+                self.terminal.wait_without("no kernel")
             }
             "show or hide inlined functions" => {
                 self.press("I");
-                self.terminal.wait_for("inlined functions are shown")
+                self.terminal.wait_without("no inlined")
             }
             "window: all, last minute, last ten seconds" => {
-                self.press_for("w", "window: last 10 s");
+                self.press_for("w", "window last 10 s");
                 self.press("w");
-                self.terminal.wait_for("window: all")
+                self.terminal.wait_for("window all")
             }
             "invert the stacks" => {
                 self.press("i");
@@ -320,8 +323,9 @@ impl Driver {
         }
     }
 
-    /// Presses each key of each view.
+    /// Presses each key, and in each view again those that mean something else there.
     fn drive_views(&self) {
+        let mut pressed = BTreeSet::new();
         self.open(0);
         self.select();
         for (view, (_, name, _)) in VIEWS.iter().enumerate() {
@@ -329,8 +333,11 @@ impl Driver {
             let actions = self.actions();
             assert!(actions.len() > 30, "only {} actions in {name}: {actions:?}", actions.len());
             for (action, keys) in actions.iter().filter(|(action, _)| !LAST.contains(&action.as_str())) {
+                let is_of_view = OF_EACH_VIEW.iter().any(|words| action.starts_with(words));
                 for key in keys {
-                    self.drive_key(view, action, key);
+                    if pressed.insert((action.clone(), key.clone())) || is_of_view {
+                        self.drive_key(view, action, key);
+                    }
                 }
             }
         }
@@ -413,8 +420,8 @@ impl Driver {
         self.press_for("b", "[base ");
         self.press_for("B", "[shown: base ");
         self.press_for("B", "[base ");
-        for view in 0..VIEWS.len() {
-            self.open(view);
+        for (digit, tab, _) in VIEWS {
+            self.press_for(digit, tab);
             self.terminal.wait_for("[base ");
         }
         self.click_off("[base ");
