@@ -41,13 +41,14 @@ svg() {
 # A terminal of its own for each picture.
 in_tmux() { tmux -S "$work/$name" -f /dev/null "$@"; }
 
-# shot NAME WORDS KEY…: presses the keys, waits until the words are on the screen, and takes the picture.
+# shot NAME FILES WORDS KEY…: opens the files, presses the keys, waits until the words are on the screen, and takes the picture.
 shot() {
 	name=$1
-	words=$2
-	shift 2
+	files=$2
+	words=$3
+	shift 3
 	in_tmux new-session -d -x $columns -y $rows \
-		"env LC_ALL=C.UTF-8 TERM=xterm-256color COLORTERM=truecolor 'COLORFGBG=15;0' '$prof' tui O2.data"
+		"env LC_ALL=C.UTF-8 TERM=xterm-256color COLORTERM=truecolor 'COLORFGBG=15;0' '$prof' tui $files"
 	tries=0
 	for key in '' "$@"; do
 		[ -z "$key" ] || in_tmux send-keys "$key"
@@ -62,7 +63,7 @@ shot() {
 	in_tmux kill-server
 }
 
-shot flame 'indexer-#' Down Down Down Down Down
-shot time 'running' 4
-shot source '+0x' 2 /generate_lines Enter a Enter
-COLUMNS=$columns "$prof" diff --color always O2.data O1.data | head -n $rows | svg diff
+shot flame O2.data 'indexer-#' Down Down Down Down Down
+shot time O2.data 'running' 4
+shot source O2.data '+0x' 2 /generate_lines Enter a Enter
+shot diff 'O2.data O1.data' 'vs base' Down Down Down Down Down Down
