@@ -25,7 +25,7 @@ cd "$work"
 name=none
 trap 'tmux -S "$work/$name" kill-server >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-for level in 2 1; do
+for level in 2 0; do
 	cc -O$level -g -pthread -o workload workload.c
 	"$prof" record -q -f --embed-source -o O$level.data -- ./workload 5 >/dev/null
 done
@@ -66,4 +66,4 @@ shot() {
 shot flame O2.data 'indexer-#' Down Down Down Down Down
 shot time O2.data 'running' 4
 shot source O2.data '+0x' 2 /generate_lines Enter a Enter
-shot diff 'O2.data O1.data' 'vs base' Down Down Down Down Down Down
+shot diff 'O2.data O0.data' 'vs base' Down Down Down Down Down Down
