@@ -37,8 +37,7 @@ pub(crate) fn invoking_user() -> Option<(u32, u32)> {
 /// Whether files of this user id are of the user's own making: through sudo, or before.
 pub(crate) fn is_owner(uid: u32) -> bool {
     let own = rustix::process::geteuid();
-    let invoking = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
-    own.as_raw() == uid || (rustix::process::getuid().is_root() && invoking() == Some(uid))
+    own.as_raw() == uid || invoking_user().is_some_and(|(invoking, _)| invoking == uid)
 }
 
 /// Gives the file `from` the name `to`, which nothing must have, at no moment.

@@ -35,7 +35,9 @@ pub(crate) fn announce(
     };
     let label = safe_text::terminal(&found.label);
     let label = safe_text::fit_tail(&label, MOST_LABEL_COLUMNS);
-    let user = child.and_then(|child| child.user.as_deref());
+    // A command that only ends the recording is not what is recorded.
+    let launched = child.filter(|_| matches!(options.target, Target::Launch(_)));
+    let user = launched.and_then(|child| child.user.as_deref());
     let user = user.map_or(String::new(), |user| format!(" as {}", safe_text::message(user)));
     console.info(&format!("recording {label}{user}{threads}, {events}; {}", how_it_stops(options)));
     for notice in std::mem::take(&mut session.notices) {

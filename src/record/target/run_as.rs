@@ -46,7 +46,8 @@ impl RunAs {
 
     fn named(name: &str) -> Result<RunAs, Failure> {
         let by_name = User::from_name(name).ok().flatten();
-        let id = name.parse().ok();
+        // The kernel takes the largest number for "no change", which would be root.
+        let id = name.parse().ok().filter(|id| *id != u32::MAX);
         let account = by_name.or_else(|| User::from_uid(Uid::from_raw(id?)).ok().flatten());
         match (account, id) {
             (Some(account), _) => Ok(RunAs::of_account(account)),
@@ -107,6 +108,7 @@ mod tests {
         let error = RunAs::find(Some("no-such-user-of-prof")).expect_err("there is no such user");
         assert_eq!(error.status, status::USAGE);
         assert!(error.message.contains("`no-such-user-of-prof`"), "{}", error.message);
+        assert_eq!(RunAs::find(Some("4294967295")).expect_err("it means no change").status, status::USAGE);
     }
 
     #[test]
