@@ -3,7 +3,7 @@
 
 use super::fixture;
 use super::machine::{skip, tool, turn};
-use super::profiler::{HANGS_AFTER, Recording, binary, messages, prof, text};
+use super::profiler::{Recording, messages, prof, text, with_own_mounts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -204,19 +204,7 @@ fn it_is_the_same_without_the_program_and_its_source() {
     // In a mount namespace of its own, an empty file system hides them.
     let script =
         "mount -t tmpfs none \"$1\" && ! test -e \"$1/annotated\" && exec \"$0\" annotate work -i \"$2\"";
-    let there = Command::new("timeout")
-        .args([
-            "--foreground",
-            HANGS_AFTER,
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            script,
-        ])
-        .arg(binary())
+    let there = with_own_mounts(script)
         .arg(annotated.folder.path())
         .arg(annotated.recording.file())
         .output()

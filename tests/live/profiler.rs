@@ -33,6 +33,14 @@ pub(crate) fn prof_at(binary: &Path) -> Command {
     command
 }
 
+/// A shell script with the binary under test as `$0`, in a mount namespace of its own.
+pub(crate) fn with_own_mounts(script: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", HANGS_AFTER, "unshare", "--mount", "--propagation", "private"]);
+    command.args(["sh", "-c", script]).arg(binary());
+    command
+}
+
 /// What a command wrote to standard error.
 pub(crate) fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

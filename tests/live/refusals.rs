@@ -3,7 +3,7 @@
 
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
-use super::profiler::{HANGS_AFTER, Recording, binary, messages, prof, prof_at, text};
+use super::profiler::{Recording, binary, messages, prof, prof_at, text, with_own_mounts};
 use super::running::{Running, UNTIL_ENDED, wait_for};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -434,22 +434,8 @@ fn a_kernel_without_btf_is_named_as_the_reason() {
     // In a mount namespace of its own, an empty file system hides the kernel's BTF.
     let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record -o \"$1\" -- /bin/echo ran";
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let output = Command::new("timeout")
-        .args([
-            "--foreground",
-            HANGS_AFTER,
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            script,
-        ])
-        .arg(binary())
-        .arg(folder.path().join("prof.data"))
-        .output()
-        .expect("`timeout` can be run");
+    let output =
+        with_own_mounts(script).arg(folder.path().join("prof.data")).output().expect("`timeout` can be run");
     let said = messages(&output);
     if said.starts_with("mount:") || said.starts_with("unshare:") {
         skip::<()>("the kernel's BTF cannot be hidden here");
