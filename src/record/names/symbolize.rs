@@ -60,18 +60,22 @@ pub(super) fn read_perf_map(
     deadline: &Deadline,
 ) -> Result<(Named, Option<String>), String> {
     match source.read(&NamingLimits::default(), deadline) {
-        Ok(Some(map)) => Ok((name_generated(&map, frames), unread_part(source, &map))),
+        Ok(Some(map)) => {
+            let unread = unread_part(&map).map(|part| format!("{}: {part}", source.path()));
+            Ok((name_generated(&map, frames), unread))
+        }
         Ok(None) => Ok((Vec::new(), None)),
         Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
     }
 }
 
-/// A message about the part of the file that `map` lacks. The last line may be incomplete while the program runs.
-fn unread_part(source: &PerfMapSource, map: &PerfMap) -> Option<String> {
-    match (map.is_cut(), map.bad_lines()) {
-        (true, _) => Some(format!("{}: it was not read to its end", source.path())),
-        (false, 0 | 1) => None,
-        (false, _) => Some(format!("{}: some lines are not `START SIZE NAME`", source.path())),
+/// What of its file `map` lacks. The last line may be incomplete while the program runs.
+fn unread_part(map: &PerfMap) -> Option<&'static str> {
+    match (map.is_cut(), map.bad_lines(), map.is_empty()) {
+        (true, ..) => Some("it was not read to its end"),
+        (false, 0, _) | (false, 1, false) => None,
+        (false, _, true) => Some("it names nothing: no line is `START SIZE NAME`"),
+        (false, _, false) => Some("some lines are not `START SIZE NAME`"),
     }
 }
 
@@ -141,4 +145,20 @@ fn capped(name: &str) -> Cow<'_, str> {
     }
     let end = (0..=MAX_NAME_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     Cow::Owned(format!("{}…", &name[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_in_a_map_is_said_unless_its_last_line_is_still_written() {
+        let said = |text: &str| {
+            unread_part(&PerfMap::parse(text.as_bytes(), &NamingLimits::default(), &Deadline::default()))
+        };
+        assert_eq!((said(""), said("10 8 a\n20 8 b\n"), said("10 8 a\n20")), (None, None, None));
+        assert_eq!(said("10 8 a\nx\n20"), Some("some lines are not `START SIZE NAME`"));
+        // One long line that is no text, for instance.
+        assert_eq!(said("garbage"), Some("it names nothing: no line is `START SIZE NAME`"));
+    }
 }

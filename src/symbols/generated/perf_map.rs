@@ -97,6 +97,11 @@ impl PerfMap {
         if address < range.end { self.names.get(at..at + len) } else { None }
     }
 
+    /// Whether it names nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// Number of separate ranges with a name.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
