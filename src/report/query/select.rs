@@ -81,6 +81,9 @@ impl Recording {
         if let Some(why) = notes::unaccounted_note(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
+        if let Some(failure) = self.nothing_yet(selection) {
+            return failure;
+        }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording has no waits: the target did not wait");
         }
@@ -98,6 +101,16 @@ impl Recording {
                 .hint("to see why:  prof doctor");
         }
         self.hardly_ran(selection.shown.sampled.map_or(0, |event| event.info().period))
+    }
+
+    /// That a recording which goes on has nothing to show so far, and has lost nothing.
+    fn nothing_yet(&self, selection: &Selection<'_>) -> Option<Failure> {
+        let is_going_on = self.profile.end.as_ref().is_some_and(|end| end.reason == End::STILL_RECORDING);
+        let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
+        (is_going_on && lost == 0 && notes::unrecorded(&self.profile).is_none()).then(|| {
+            let noun = &selection.shown.noun;
+            Failure::new(status::NO_MATCH, format!("there are no {noun}s yet: the recording goes on"))
+        })
     }
 
     /// That what was sampled every `period_ns` of running did not run for long, if at all; 0 if that is not known.

@@ -2,7 +2,7 @@
 
 use super::screen::{PLAIN, TestScreen, screen};
 use crate::base::units::percent;
-use crate::profile::{Integrity, Profile};
+use crate::profile::{End, Integrity, Profile};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
@@ -78,6 +78,11 @@ fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
     let whole = build.finish();
     let text = TestScreen::new(whole.clone(), 80, 24).text(&PLAIN);
     assert!(text.contains("the target ran for less than"), "{text}");
+    // Nor is one that goes on, in whose first picture nothing has come yet.
+    let mut profile = whole.profile.clone();
+    profile.end = profile.end.map(|end| End { reason: End::STILL_RECORDING.to_owned(), ..end });
+    let text = TestScreen::new(Analysis::new(profile, whole.integrity.clone()), 80, 24).text(&PLAIN);
+    assert!(text.contains("there are no samples yet: the recording goes on"), "{text}");
     let integrity = Integrity { problem: Some("chunk 3 is cut".into()), ..Integrity::default() };
     let cut = Analysis::new(whole.profile.clone(), integrity.clone());
     let mut screen = TestScreen::new(cut, 80, 24);
