@@ -264,11 +264,15 @@ impl Report {
     }
 
     /// So many samples, or four fifths of those that the running time by the scheduler's books makes, if that is less: a few at
-    /// least. Of few it depends on chance how many there are.
+    /// least. Of few it depends on chance how many there are. Nothing says how long the target of a recording without waits ran:
+    /// on a busy machine a few samples are enough of it.
     pub(crate) fn due_of(&self, least_samples: u64) -> u64 {
         const A_FEW: u64 = 10;
         let totals = &self.0["totals"];
         let is_known = totals["is_by_scheduler"] == true;
+        if !is_known && self.1 {
+            return least_samples.min(A_FEW);
+        }
         let ran_ns = totals["on_cpu_ns"].as_f64().filter(|_| is_known).unwrap_or(f64::INFINITY);
         let period_ns = self.number("/total") / self.samples().max(1) as f64;
         let expected = ran_ns / period_ns.max(1.0);
