@@ -102,6 +102,8 @@ pub(crate) struct OpenWait {
     pub(crate) factor: u32,
     /// `enum prof_reason` of the blocked part.
     pub(crate) reason: u8,
+    /// Whether it is younger than the least that is sent before its end, which may be left out at random.
+    pub(crate) is_new: bool,
 }
 
 /// A thread of a recording that is watched.
@@ -109,7 +111,7 @@ pub(crate) struct OpenWait {
 pub(crate) struct WatchedThreadEvent {
     /// Its account so far, with its wait that is not over.
     pub(crate) time: ThreadTimeEvent,
-    /// The wait, if it is long enough to be sent.
+    /// Its wait, unless that is old and left out when it ends.
     pub(crate) open: Option<OpenWait>,
     /// What it does at the end of its account.
     pub(crate) doing: Doing,
@@ -126,13 +128,14 @@ impl WatchedThreadEvent {
             let wake_ns = Some(at.u64(offset_of!(prof_watched, wake_ns))).filter(|wake_ns| *wake_ns > 0);
             let factor = at.u32(offset_of!(prof_watched, factor));
             let reason = bytes[offset_of!(prof_watched, reason)];
+            let is_new = bytes[offset_of!(prof_watched, is_new)] != 0;
             let doing = match u64::from(bytes[offset_of!(prof_watched, does)]) {
                 number::PROF_DOES_WAIT => Doing::Blocked,
                 number::PROF_DOES_WANT_CPU => Doing::WantsCpu,
                 _ => Doing::Running,
             };
             let time = ThreadTimeEvent::decode(bytes).ok()?;
-            let open = (start_ns > 0).then_some(OpenWait { start_ns, wake_ns, factor, reason });
+            let open = (start_ns > 0).then_some(OpenWait { start_ns, wake_ns, factor, reason, is_new });
             Some(WatchedThreadEvent { time, open, doing })
         };
         bytes.chunks_exact(WATCHED_BYTES).filter_map(decode).collect()

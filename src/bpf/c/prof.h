@@ -419,13 +419,14 @@ enum prof_does {
 struct prof_watched {
 	/* Up to now, with the wait that is not over. */
 	struct prof_thread_time time;
-	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none, or it is younger
-			  than PROF_OPEN_LEAST_NS */
+	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none, or it is old and
+			  left out when it ends */
 	__u64 wake_ns; /* end of the blocked part; 0 if that goes on */
 	__u32 factor;  /* it is weighted as this many */
 	__u8 does;     /* enum prof_does */
 	__u8 reason;   /* enum prof_reason of the blocked part */
-	__u8 pad[2];
+	__u8 is_new;   /* the wait is younger than PROF_OPEN_LEAST_NS: its stack is not sent yet */
+	__u8 pad;
 };
 
 /* When the recording of waits begins and ends, CLOCK_MONOTONIC, ns. Written by user space. */

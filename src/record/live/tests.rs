@@ -290,7 +290,7 @@ fn a_picture_is_made_right_after_a_look_at_the_threads() {
     keeper.take(Message::Delta(Box::new(more(None))));
     assert!(next(&events).is_err(), "its threads were not looked at");
     let time = ThreadTime { to_ns: SECOND_NS, on_cpu_ns: SECOND_NS, ..ThreadTime::default() };
-    let living = vec![Living { time, doing: Doing::Running }];
+    let living = vec![Living { time, doing: Doing::Running, new_wait: None }];
     keeper.take(Message::Delta(Box::new(more(Some(living)))));
     let snapshot = picture(&events);
     assert_eq!(snapshot.profile.thread_times.len(), 1);

@@ -1,7 +1,7 @@
 //! Waits that are not over, of a recording that is watched: what is known of them, and rows of the profile as if they ended
 //! with the last look at them. The recording itself gets each wait when it ends.
 
-use super::living::{Living, WaitEnd};
+use super::living::{Living, NewWait, WaitEnd};
 use super::open::{Found, OpenStack};
 use super::state::Waits;
 use crate::bpf::{SampleEvent, ThreadTimeEvent, WaitKind, WatchedThreadEvent};
@@ -17,11 +17,17 @@ impl Waits {
         let mut found = BTreeMap::new();
         let mut living = Vec::with_capacity(threads.len());
         for WatchedThreadEvent { time, open, doing } in threads {
-            living.push(Living { time: rows.thread_time(&time), doing });
+            let since_start = |time_ns: u64| time_ns.saturating_sub(rows.start_ns);
+            let new_wait = open.filter(|wait| wait.is_new).map(|wait| NewWait {
+                start_ns: since_start(wait.start_ns),
+                wake_ns: wait.wake_ns.map(since_start),
+            });
+            living.push(Living { time: rows.thread_time(&time), doing, new_wait });
             let ThreadTimeEvent { tgid, tid, to_ns: looked_ns, comm, .. } = time;
             // The accounts of threads that do not run go on until the end of the look: so do their waits.
-            let found_now = |wait| Found { tgid, comm, wait, looked_ns, until_ns: end_ns };
-            found.extend(open.map(|wait| ((tid, wait.start_ns), found_now(wait))));
+            let found_now = |wait| Found { tgid, comm, wait, looked_ns, until_ns: end_ns, is_over: false };
+            let old = open.filter(|wait| !wait.is_new);
+            found.extend(old.map(|wait| ((tid, wait.start_ns), found_now(wait))));
         }
         self.living = Some(living);
         self.open.look(found);

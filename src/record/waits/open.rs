@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) looked_ns: u64,
     /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
     pub(super) until_ns: u64,
+    /// Its end is known, and is yet to be stored: it may wait for the record of its waker.
+    pub(super) is_over: bool,
 }
 
 /// All waits that are not over.
@@ -40,7 +42,7 @@ pub(super) struct Found {
 pub(crate) struct OpenWaits {
     /// By thread and start. Those of the last look, and those whose record has come late.
     pub(super) known: FxHashMap<(u32, u64), Known>,
-    /// Those of the last look, by thread and start.
+    /// Those of the last look and those that were over before it, by thread and start.
     pub(super) found: BTreeMap<(u32, u64), Found>,
 }
 
@@ -64,6 +66,7 @@ impl OpenWaits {
         if let Some(found) = self.found.get_mut(&(tid, wait.start_ns)) {
             found.wait.wake_ns = Some(wait.wake_ns);
             found.until_ns = wait.end_ns;
+            found.is_over = true;
         }
     }
 
@@ -81,8 +84,15 @@ impl OpenWaits {
         self.known.values_mut().map(|known| &mut known.what.stack)
     }
 
+    /// Those that the last look has found, and those whose end is about to be stored: for one more look, since it may be
+    /// lost on its way.
     pub(super) fn look(&mut self, found: BTreeMap<(u32, u64), Found>) {
-        self.known.retain(|key, _| found.contains_key(key));
-        self.found = found;
+        let before = std::mem::replace(&mut self.found, found);
+        for (key, wait) in before {
+            if wait.is_over {
+                self.found.entry(key).or_insert(Found { is_over: false, ..wait });
+            }
+        }
+        self.known.retain(|key, _| self.found.contains_key(key));
     }
 }

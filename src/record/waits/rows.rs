@@ -144,6 +144,7 @@ mod tests {
     use crate::profile::{Meta, OUTSIDE, Profile};
     use crate::record::collect::collector::Collector;
     use crate::record::modules::ModuleFiles;
+    use crate::record::waits::living::NewWait;
 
     fn collector() -> Collector {
         let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
@@ -242,7 +243,13 @@ mod tests {
     #[test]
     fn waits_that_go_on_are_as_long_as_the_accounts_of_their_threads() {
         let mut collector = collector();
-        let open = OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: Reason::Sleep.code() };
+        let open = OpenWait {
+            start_ns: 1_000,
+            wake_ns: None,
+            factor: 1,
+            reason: Reason::Sleep.code(),
+            is_new: false,
+        };
         let looked = |tid, to_ns| looked(tid, to_ns, Some(open));
         collector.threads_are_watched(vec![looked(7, 5_000), looked(8, 9_000)]);
         let lengths: Vec<u64> = collector.open_waits().iter().map(|wait| wait.weight).collect();
@@ -252,7 +259,13 @@ mod tests {
     /// Its row was longer than its account by the time between its end and the end of the look: 0.7 ms on a crowded machine.
     #[test]
     fn a_wait_that_ends_during_the_look_is_no_longer_than_its_account() {
-        let open = OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: Reason::Lock.code() };
+        let open = OpenWait {
+            start_ns: 1_000,
+            wake_ns: None,
+            factor: 1,
+            reason: Reason::Lock.code(),
+            is_new: false,
+        };
         let mut collector = collector();
         collector.threads_are_watched(vec![looked(7, 1_500, Some(open)), looked(8, 9_000, None)]);
         // Woken at 2,000, on a CPU at 3,000.
@@ -270,6 +283,56 @@ mod tests {
             ..record(WaitKind::Ended, Vec::new())
         });
         assert_eq!(lengths(&mut collector), [500], "until it was looked at");
+    }
+
+    /// It may be left out when it ends, so that its length would count twice: its own, and that of others that stand for it.
+    #[test]
+    fn a_new_wait_has_no_row_and_its_thread_says_so() {
+        let open = |is_new| OpenWait {
+            start_ns: 1_000,
+            wake_ns: None,
+            factor: 1,
+            reason: Reason::Sleep.code(),
+            is_new,
+        };
+        let mut collector = collector();
+        let threads = vec![looked(7, 5_000, Some(open(true))), looked(8, 5_000, Some(open(false)))];
+        collector.threads_are_watched(threads);
+        assert_eq!(collector.open_waits().len(), 1);
+        let living = collector.waits.as_mut().and_then(Waits::take_living).unwrap();
+        let new_waits: Vec<_> = living.iter().map(|living| living.new_wait).collect();
+        assert_eq!(new_waits, [Some(NewWait { start_ns: 1_000, wake_ns: None }), None]);
+    }
+
+    /// It waits for the record of its waker: meanwhile it was in no row of the next picture.
+    #[test]
+    fn a_wait_that_is_over_keeps_its_row_until_its_end_is_stored() {
+        let open = OpenWait {
+            start_ns: 1_000,
+            wake_ns: None,
+            factor: 1,
+            reason: Reason::Lock.code(),
+            is_new: false,
+        };
+        let mut collector = collector();
+        collector.threads_are_watched(vec![looked(7, 1_500, Some(open))]);
+        let end = record(WaitKind::Ended, vec![0x1000]);
+        collector.note_end(&end);
+        let lengths = |collector: &mut Collector| -> Vec<u64> {
+            collector.open_waits().iter().map(|wait| wait.weight).collect()
+        };
+        collector.threads_are_watched(vec![looked(7, 9_000, None)]);
+        assert_eq!(lengths(&mut collector), [1_000, 1_000], "blocked, and ready without a CPU");
+        collector.add(end, None);
+        assert_eq!(lengths(&mut collector), [0; 0], "it has its own rows now");
+
+        // The record of its end may be lost.
+        collector.threads_are_watched(vec![looked(7, 1_500, Some(open))]);
+        collector.note_end(&record(WaitKind::Ended, vec![0x1000]));
+        for left in [2, 0] {
+            collector.threads_are_watched(vec![looked(7, 9_000, None)]);
+            assert_eq!(lengths(&mut collector).len(), left);
+        }
     }
 
     /// They wait for a table, or for a copy of the stack, by which they come after what needs them.

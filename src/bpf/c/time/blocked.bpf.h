@@ -271,6 +271,7 @@ int threads_watched(struct bpf_iter__task *ctx)
 	watched->open_ns = 0;
 	watched->wake_ns = 0;
 	watched->factor = 0;
+	watched->is_new = 0;
 	watched->does = PROF_DOES_RUN;
 	if (!left) {
 		bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
@@ -283,14 +284,15 @@ int threads_watched(struct bpf_iter__task *ctx)
 	/* Others do not count when they end. */
 	if (stack_when_leaving && wait.is_seen)
 		factor = wait.early_factor;
-	if (now > left + PROF_OPEN_LEAST_NS && factor) {
+	watched->is_new = now <= left + PROF_OPEN_LEAST_NS;
+	if (factor || watched->is_new) {
 		watched->open_ns = left;
 		watched->wake_ns = woken;
 		watched->factor = factor;
 		watched->reason = wait.task_state ?
 					  block_reason(task, wait.task_state, wait.in_iowait) :
 					  PROF_REASON_NO_CPU;
-		if (state->told_ns != left && span.open_room) {
+		if (!watched->is_new && state->told_ns != left && span.open_room) {
 			span.open_room--;
 			state->told_ns = left;
 			s->wait.start_ns = left;
