@@ -2,7 +2,8 @@
 //!
 //! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
 //! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
-//! example of zlib, does the same.
+//! example of zlib, does the same. Of a short stream, as that of the names, everything that was unpacked is kept: its
+//! readers come back to all parts of it.
 
 use crate::elf::ElfError;
 use crate::elf::source::Source;
@@ -21,6 +22,8 @@ const INPUT_BYTES: usize = 64 << 10;
 const MAX_STATES: u64 = 128;
 /// Least number of unpacked bytes between two kept states.
 const MIN_INTERVAL: u64 = 128 << 10;
+/// Unpacked length in bytes of a stream that is short.
+const SHORT_BYTES: u64 = 16 << 20;
 /// Memory of one state, bytes.
 const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 
@@ -32,6 +35,8 @@ pub(crate) struct PackedStream {
     packed: Range<u64>,
     /// Unpacked length, bytes.
     len: u64,
+    /// Whether all of it may be kept.
+    is_short: bool,
     work: Arc<Work>,
     inner: Mutex<Inner>,
 }
@@ -41,6 +46,8 @@ struct Inner {
     cursor: Option<PackedCursor>,
     /// Kept states, by position, ascending.
     states: Vec<PackedState>,
+    /// What was unpacked so far of a short stream.
+    kept: Vec<u8>,
     charge: Charge,
 }
 
@@ -72,14 +79,25 @@ struct PackedCursor {
 impl PackedStream {
     /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
-        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
-        PackedStream { source, packed, len, work: Arc::clone(work), inner: Mutex::new(inner) }
+        let inner = Inner { cursor: None, states: Vec::new(), kept: Vec::new(), charge: Charge::none(work) };
+        PackedStream {
+            source,
+            packed,
+            len,
+            is_short: len <= SHORT_BYTES,
+            work: Arc::clone(work),
+            inner: Mutex::new(inner),
+        }
     }
 
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;
         let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = inner.kept.get(at as usize..end as usize) {
+            out.copy_from_slice(kept);
+            return Ok(());
+        }
         let mut cursor = self.cursor_for(at, inner);
         while cursor.state.unpacked < end {
             if self.work.is_late() {
@@ -87,7 +105,9 @@ impl PackedStream {
                 return Err(SymbolError::Stopped);
             }
             self.keep_state(&cursor.state, inner);
+            let from = cursor.state.unpacked;
             self.step(&mut cursor)?;
+            self.keep_bytes(&cursor.state, from, inner);
         }
         let start = at as usize % WINDOW_BYTES;
         out.copy_from_slice(&cursor.state.window[start..start + out.len()]);
@@ -120,11 +140,32 @@ impl PackedStream {
     fn keep_state(&self, state: &PackedState, inner: &mut Inner) {
         let interval = (self.len / MAX_STATES).max(MIN_INTERVAL);
         let last = inner.states.last().map_or(0, |state| state.unpacked);
-        let is_due = state.unpacked.is_multiple_of(WINDOW_BYTES as u64) && state.unpacked >= last + interval;
+        let is_due = inner.kept.is_empty()
+            && state.unpacked.is_multiple_of(WINDOW_BYTES as u64)
+            && state.unpacked >= last + interval;
         // Without memory for the state, reading only takes longer.
         if is_due && inner.charge.add(STATE_BYTES).is_ok() {
             inner.states.push(state.clone());
         }
+    }
+
+    /// Keeps the bytes from `from` on that the last step unpacked, all in one window, if the stream is short and they
+    /// follow what is kept.
+    fn keep_bytes(&self, state: &PackedState, from: u64, inner: &mut Inner) {
+        let next = inner.kept.len() as u64;
+        if !self.is_short || !(from..state.unpacked).contains(&next) {
+            return;
+        }
+        if inner.kept.is_empty() {
+            // Without memory for all of it, reading only takes longer.
+            if inner.charge.add(self.len).is_err() {
+                return;
+            }
+            inner.kept.reserve_exact(self.len as usize);
+        }
+        let start = next as usize % WINDOW_BYTES;
+        let bytes = (state.unpacked - next).min(self.len - next) as usize;
+        inner.kept.extend_from_slice(&state.window[start..start + bytes]);
     }
 
     /// Unpacks up to the end of the window.
@@ -186,7 +227,8 @@ mod tests {
     #[test]
     fn pages_are_right_in_any_order() {
         let bytes = text(3_000_000);
-        let (stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        let (mut stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        stream.is_short = false;
         let pages = bytes.len() / PAGE;
         let mut out = [0; PAGE];
         for step in (0..300).map(|n| n * 197 % pages).chain(0..40).chain([pages - 1, 0, 1, 8, 7]) {
@@ -196,7 +238,41 @@ mod tests {
         }
         let inner = stream.inner.lock().unwrap();
         assert!((17..=23).contains(&inner.states.len()), "{}", inner.states.len());
-        assert!(budget.used_bytes() <= 2 << 20);
+        assert!(inner.kept.is_empty() && budget.used_bytes() <= 2 << 20);
+    }
+
+    #[test]
+    fn a_short_stream_is_unpacked_once() {
+        let bytes = text(3_000_000);
+        let (short, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        let pages = bytes.len() / PAGE;
+        let mut out = [0; PAGE];
+        for page in [40, 3, 41, pages - 1, 0, 700] {
+            let at = page * PAGE;
+            short.read(at as u64, &mut out).unwrap();
+            assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
+        }
+        let inner = short.inner.lock().unwrap();
+        // The window of the last page is the last that was needed.
+        let until = ((pages - 1) * PAGE).next_multiple_of(WINDOW_BYTES).min(bytes.len());
+        assert_eq!((inner.states.len(), inner.kept.len() >= until), (0, true));
+        assert_eq!(inner.kept[..], bytes[..inner.kept.len()]);
+        assert!(budget.used_bytes() >= bytes.len() as u64);
+        drop(inner);
+
+        // Without memory for it, its states are kept.
+        let budget = Arc::new(MemoryBudget::new(2 << 20));
+        let work = Work::new(&budget, &Deadline::default()).unwrap();
+        let packed = miniz_oxide::deflate::compress_to_vec_zlib(&bytes, 6);
+        let range = 0..packed.len() as u64;
+        let short = PackedStream::new(Source::Bytes(Arc::new(packed)), range, bytes.len() as u64, &work);
+        for page in [600, 3] {
+            let at = page * PAGE;
+            short.read(at as u64, &mut out).unwrap();
+            assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
+        }
+        let inner = short.inner.lock().unwrap();
+        assert!(inner.kept.is_empty() && !inner.states.is_empty());
     }
 
     #[test]
