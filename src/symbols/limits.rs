@@ -27,6 +27,23 @@ pub struct NamingLimits {
     /// Wall time for the DWARF of one module, if the deadline is not sooner. Addresses not reached by then get names
     /// from the symbol table.
     pub(crate) max_time: Duration,
+    /// Threads that read the DWARF of one module at the same time.
+    pub(crate) max_threads: usize,
+}
+
+impl NamingLimits {
+    /// Most threads that are of use: each of them unpacks compressed sections for itself.
+    const MOST_THREADS: usize = 4;
+
+    /// Limits where somebody waits for the names and nothing is recorded meanwhile.
+    pub(crate) fn of_foreground() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        NamingLimits {
+            max_time: Duration::from_secs(600),
+            max_threads: cpus.min(Self::MOST_THREADS),
+            ..NamingLimits::default()
+        }
+    }
 }
 
 impl Default for NamingLimits {
@@ -40,6 +57,7 @@ impl Default for NamingLimits {
             max_perf_map_bytes: 64 << 20,
             max_perf_map_entries: 2_000_000,
             max_time: Duration::from_secs(10),
+            max_threads: 1,
         }
     }
 }

@@ -21,9 +21,10 @@ const RESERVE_STEP: u64 = 1 << 20;
 /// Bytes of strings that may be copied for one unit: mostly names of files.
 const MAX_COPIED_BYTES: u64 = 32 << 20;
 
-/// The limits of one module, shared by all of its sections. Only one thread works on a module at a time.
+/// The limits of one module, shared by all of its sections. Of several threads that work on a module each has its own.
 #[derive(Debug)]
 pub(super) struct Work {
+    budget: Arc<MemoryBudget>,
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the working thread's stack; 0: not checked.
@@ -60,6 +61,7 @@ impl Work {
     pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
         Ok(Arc::new(Work {
+            budget: Arc::clone(budget),
             deadline: Mutex::new(deadline.clone()),
             memory: Mutex::new(WorkMemory { reservation, used: 0, refused: None }),
             stack_base: AtomicUsize::new(0),
@@ -69,6 +71,12 @@ impl Work {
             is_spent: AtomicBool::new(false),
             is_damaged: AtomicBool::new(false),
         }))
+    }
+
+    /// The same limits for another thread that works on the module, with memory of its own from the same budget.
+    pub(super) fn another(&self) -> Result<Arc<Self>, Refused> {
+        let deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Work::new(&self.budget, &deadline)
     }
 
     /// Begins another piece of work, which has until `deadline`.

@@ -8,7 +8,7 @@ use super::symbolize::{self, Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, ModuleNotes, Profile};
 use crate::record::modules::ModuleFile;
-use crate::symbols::{Bases, DebugFiles, FoundFile, ResolvedLocation, Searched};
+use crate::symbols::{Bases, DebugFiles, FoundFile, NamingLimits, ResolvedLocation, Searched};
 use crate::unwind::Limits;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -196,12 +196,12 @@ fn open(
     let own = recorded.as_ref().ok().and_then(|file| file.file.clone());
     let searched = Searched { path: Path::new(path), file: own.as_ref(), build_id: &module.build_id };
     let (mut files, why) = find_files(&searched, sources);
-    let deadline = Deadline::default();
+    let (limits, deadline) = (NamingLimits::of_foreground(), Deadline::default());
     match (recorded, files.debug.take()) {
         (Ok(file), debug) => {
             let opened = own.ok_or("the file could not be opened")?;
             files.debug = debug;
-            let mut names = FileNames::open_with(&opened, files, &deadline)?;
+            let mut names = FileNames::open_with(&opened, files, &limits, &deadline)?;
             names.note_package(path);
             Ok((file, names, why))
         }
@@ -209,7 +209,7 @@ fn open(
         (Err(_), Some(debug)) => {
             let own_pid = std::process::id();
             let file = ModuleFile::read(own_pid, path, Arc::clone(&debug.file), &Limits::default());
-            let names = FileNames::open_elsewhere(&debug, files, &deadline)?;
+            let names = FileNames::open_elsewhere(&debug, files, &limits, &deadline)?;
             Ok((file, names, why))
         }
         (Err(error), None) => {

@@ -61,7 +61,7 @@ impl FileNames {
                     Searched { path: Path::new(&file.path), file: Some(opened), build_id: &file.build_id };
                 let search = deadline.at_most(MAX_SEARCH_TIME);
                 let files = DebugFiles::find(&Bases::new(&root, folders), &module, &search);
-                let mut names = Self::open_with(opened, files, deadline)?;
+                let mut names = Self::open_with(opened, files, &NamingLimits::default(), deadline)?;
                 if packages::is_own_root(&root) {
                     names.note_package(&file.path);
                 }
@@ -75,6 +75,7 @@ impl FileNames {
     pub(super) fn open_with(
         opened: &Arc<File>,
         files: DebugFiles,
+        limits: &NamingLimits,
         deadline: &Deadline,
     ) -> Result<Self, String> {
         let path = |found: &Option<FoundFile>| {
@@ -86,8 +87,7 @@ impl FileNames {
             package_file: path(&files.package),
             ..ModuleNotes::default()
         };
-        let (limits, memory) = (NamingLimits::default(), MemoryBudget::shared());
-        let names = ModuleNames::open_with(opened, files, &limits, deadline, memory);
+        let names = ModuleNames::open_with(opened, files, limits, deadline, MemoryBudget::shared());
         let names = names.map_err(|error| error.to_string())?;
         Ok(FileNames { names, go: None, starts: None, found })
     }
@@ -97,9 +97,10 @@ impl FileNames {
     pub(super) fn open_elsewhere(
         debug: &FoundFile,
         files: DebugFiles,
+        limits: &NamingLimits,
         deadline: &Deadline,
     ) -> Result<Self, String> {
-        let mut names = Self::open_with(&debug.file, files, deadline)?;
+        let mut names = Self::open_with(&debug.file, files, limits, deadline)?;
         names.found.debug_file = debug.path.to_string_lossy().into_owned();
         Ok(names)
     }

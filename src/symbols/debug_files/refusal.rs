@@ -14,7 +14,15 @@ pub(crate) struct UnusedFiles {
 impl UnusedFiles {
     /// Adds a file, unless it is listed already or the list is full.
     pub(crate) fn add(&mut self, path: &Path, why: &str) {
-        let line = format!("{}: {why}", path.display());
+        self.add_line(format!("{}: {why}", path.display()));
+    }
+
+    /// Adds the files of another list.
+    pub(crate) fn take(&mut self, other: UnusedFiles) {
+        other.lines.into_iter().for_each(|line| self.add_line(line));
+    }
+
+    fn add_line(&mut self, line: String) {
         if self.lines.len() < MAX_REASONS && !self.lines.contains(&line) {
             self.lines.push(line);
         }

@@ -17,10 +17,15 @@ use addr2line::Context;
 use gimli::Reader;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
 
-/// Memory in bytes of units and pages kept for the next addresses; above that all of it is dropped.
+/// Memory in bytes of units and pages that the threads of a module keep for the next addresses; above its part of that a
+/// thread drops all of it.
 const KEPT_BYTES: u64 = 96 << 20;
+/// Fewer addresses than this are not worth a thread.
+const LEAST_PART: usize = 200;
 /// Most units asked about one address. The most seen in practice is two.
 const MAX_UNITS_PER_ADDRESS: usize = 16;
 
@@ -61,6 +66,13 @@ impl DwarfFile {
         Ok(Arc::clone(self.index.insert(index)))
     }
 
+    /// The same file for another thread.
+    fn another(&self, work: &Arc<Work>) -> Result<Self, SymbolError> {
+        let stores = self.stores.another(work);
+        let sections = Arc::new(stores.open(work)?);
+        Ok(DwarfFile { stores, sections, index: self.index.clone(), known: KnownAbbreviations::default() })
+    }
+
     /// Drops what was kept for the next addresses.
     fn trim(&mut self, work: &Arc<Work>) {
         self.known.clear();
@@ -79,8 +91,9 @@ pub(crate) struct DwarfNames {
     units: FxHashMap<u32, OpenUnit>,
     /// Memory in use not counting units, bytes.
     base_bytes: u64,
-    max_name_bytes: usize,
-    max_inline_depth: usize,
+    /// Memory above which it is dropped, bytes.
+    kept_bytes: u64,
+    limits: NamingLimits,
     work: Arc<Work>,
 }
 
@@ -123,30 +136,35 @@ impl DwarfNames {
             split,
             units: FxHashMap::default(),
             base_bytes: work.used_bytes(),
-            max_name_bytes: limits.max_name_bytes,
-            max_inline_depth: limits.max_inline_depth,
+            kept_bytes: KEPT_BYTES,
+            limits: limits.clone(),
             work: Arc::clone(work),
+        })
+    }
+
+    /// The same for another thread; `None` without memory for it.
+    fn another(&self, kept_bytes: u64) -> Option<Self> {
+        let work = self.work.another().ok()?;
+        Some(DwarfNames {
+            main: self.main.another(&work).ok()?,
+            shared: self.shared.as_ref().map(|shared| shared.another(&work)).transpose().ok()?,
+            split: self.split.another(),
+            units: FxHashMap::default(),
+            base_bytes: work.used_bytes(),
+            kept_bytes,
+            limits: self.limits.clone(),
+            work,
         })
     }
 
     /// Looks up all addresses, which must ascend.
     pub(crate) fn frames(&mut self, addresses: &[u64]) -> (DwarfFrames, Option<DebugProblem>) {
         let mut frames = vec![Vec::new(); addresses.len()];
-        // A separate thread: the walk needs a stack of known size.
         let problem = std::thread::scope(|scope| {
-            let worker = std::thread::Builder::new()
-                .name("prof-dwarf".to_owned())
-                .stack_size(THREAD_STACK_BYTES)
-                .spawn_scoped(scope, || {
-                    self.work.begin_stack();
-                    self.frames_here(addresses, &mut frames)
-                });
-            match worker.map(|worker| worker.join()) {
-                Ok(Ok(problem)) => problem,
-                // A bug in a parser may cost the names of a module but not the recording; tests must see it.
-                Ok(Err(panic)) if cfg!(test) => std::panic::resume_unwind(panic),
-                _ => Some(DebugProblem::Damaged),
-            }
+            result_of(on_walking_thread(scope, || {
+                self.work.begin_stack();
+                self.frames_here(addresses, &mut frames)
+            }))
         });
         self.work.end_stack();
         (frames, problem)
@@ -157,14 +175,37 @@ impl DwarfNames {
             Ok(index) => index,
             Err(error) => return Some(problem_of(&error)),
         };
-        self.frames_of_units(&index, addresses, frames).or(index.problem)
+        let parts = (addresses.len() / LEAST_PART).clamp(1, self.limits.max_threads.max(1));
+        let kept_bytes = KEPT_BYTES / parts as u64;
+        let mut others: Vec<DwarfNames> = (1..parts).map_while(|_| self.another(kept_bytes)).collect();
+        let each = addresses.len().div_ceil(others.len() + 1).max(1);
+        let (own, rest) = addresses.split_at(each.min(addresses.len()));
+        let (own_frames, rest_frames) = frames.split_at_mut(own.len());
+        self.kept_bytes = kept_bytes;
+        let problem = std::thread::scope(|scope| {
+            let index = &index;
+            let parts = rest.chunks(each).zip(rest_frames.chunks_mut(each));
+            let workers: Vec<_> = (others.iter_mut().zip(parts))
+                .map(|(names, (addresses, frames))| {
+                    on_walking_thread(scope, move || {
+                        names.work.begin_stack();
+                        names.frames_of_units(index, addresses, frames)
+                    })
+                })
+                .collect();
+            let problem = self.frames_of_units(index, own, own_frames);
+            workers.into_iter().fold(problem, |problem, worker| problem.or(result_of(worker)))
+        });
+        self.kept_bytes = KEPT_BYTES;
+        others.into_iter().for_each(|names| self.split.take(names.split));
+        problem.or(index.problem)
     }
 
     fn frames_of_units(
         &mut self,
         index: &UnitIndex,
         addresses: &[u64],
-        frames: &mut DwarfFrames,
+        frames: &mut [Vec<DwarfFrame>],
     ) -> Option<DebugProblem> {
         let mut problem = None;
         for round in 0..MAX_UNITS_PER_ADDRESS {
@@ -194,7 +235,7 @@ impl DwarfNames {
         index: &UnitIndex,
         places: &[(u32, usize)],
         addresses: &[u64],
-        frames: &mut DwarfFrames,
+        frames: &mut [Vec<DwarfFrame>],
     ) -> Option<DebugProblem> {
         let &(unit, _) = places.first()?;
         self.work.begin_unit();
@@ -233,7 +274,7 @@ impl DwarfNames {
         if refusal.is_none() {
             self.units.insert(unit, open);
         }
-        if self.work.used_bytes().saturating_sub(self.base_bytes) > KEPT_BYTES {
+        if self.work.used_bytes().saturating_sub(self.base_bytes) > self.kept_bytes {
             self.trim();
         }
         refusal.or(problem)
@@ -329,7 +370,7 @@ impl DwarfNames {
             let location = frame.location;
             let name = frame.function.and_then(|function| {
                 let name = function.name.to_slice().ok()?;
-                let name = &name[..name.len().min(self.max_name_bytes)];
+                let name = &name[..name.len().min(self.limits.max_name_bytes)];
                 (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
             });
             let file = location.as_ref().and_then(|location| location.file);
@@ -337,14 +378,37 @@ impl DwarfNames {
                 name,
                 file: file
                     .filter(|file| !file.is_empty())
-                    .map(|file| cut_text(file, self.max_name_bytes).to_owned()),
+                    .map(|file| cut_text(file, self.limits.max_name_bytes).to_owned()),
                 line: location.and_then(|location| location.line).unwrap_or(0),
             };
             // The outermost function comes last: it replaces those past the limit.
-            frames.truncate(self.max_inline_depth.max(1) - 1);
+            frames.truncate(self.limits.max_inline_depth.max(1) - 1);
             frames.push(frame);
         }
         if is_split { Err(DebugProblem::SplitDwarf) } else { Ok(()) }
+    }
+}
+
+type WalkingThread<'scope> = io::Result<ScopedJoinHandle<'scope, Option<DebugProblem>>>;
+
+/// Starts a thread for a walk, which needs a stack of known size.
+fn on_walking_thread<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    walk: impl FnOnce() -> Option<DebugProblem> + Send + 'scope,
+) -> WalkingThread<'scope> {
+    std::thread::Builder::new()
+        .name("prof-dwarf".to_owned())
+        .stack_size(THREAD_STACK_BYTES)
+        .spawn_scoped(scope, walk)
+}
+
+/// The problem that a thread has found.
+fn result_of(worker: WalkingThread<'_>) -> Option<DebugProblem> {
+    match worker.map(ScopedJoinHandle::join) {
+        Ok(Ok(problem)) => problem,
+        // A bug in a parser may cost the names of a module but not the recording; tests must see it.
+        Ok(Err(panic)) if cfg!(test) => std::panic::resume_unwind(panic),
+        _ => Some(DebugProblem::Damaged),
     }
 }
 

@@ -143,6 +143,21 @@ impl SplitFiles {
         }
     }
 
+    /// The same files for another thread.
+    pub(super) fn another(&self) -> Self {
+        SplitFiles::new(self.search.clone(), self.package_file.clone(), &self.limits)
+    }
+
+    /// Takes over what another thread has found and missed.
+    pub(super) fn take(&mut self, other: SplitFiles) {
+        self.found += other.found;
+        self.missing.extend(other.missing);
+        while self.missing.len() > MAX_MISSING {
+            self.missing.pop_last();
+        }
+        self.refused.take(other.refused);
+    }
+
     /// Finds the unit that `load` asks for.
     pub(super) fn find<'s>(
         &mut self,

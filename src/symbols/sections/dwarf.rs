@@ -107,6 +107,12 @@ impl DebugStores {
         Ok(DebugStores { stores, max_rereads: limits.max_rereads })
     }
 
+    /// The same places for another thread.
+    pub(crate) fn another(&self, work: &Arc<Work>) -> Self {
+        let stores = self.stores.iter().map(|(id, store, len)| (*id, store.another(work), *len)).collect();
+        DebugStores { stores, max_rereads: self.max_rereads }
+    }
+
     /// Opens the sections, none of which is in memory yet.
     pub(crate) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
         let open = |(id, store, len): &(SectionId, Store, u64)| {

@@ -90,6 +90,18 @@ impl PackedStream {
         }
     }
 
+    /// The same stream for another thread, which need not wait for this one; the states kept so far are kept there, too.
+    pub(crate) fn another(&self, work: &Arc<Work>) -> Self {
+        let other = PackedStream::new(self.source.clone(), self.packed.clone(), self.len, work);
+        let states = self.inner.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
+        let mut inner = other.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.charge.add(states.len() as u64 * STATE_BYTES).is_ok() {
+            inner.states = states;
+        }
+        drop(inner);
+        other
+    }
+
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;

@@ -62,6 +62,14 @@ impl Store {
             _ => Ok(Store::File(source.clone(), range.start)),
         }
     }
+
+    /// The same store for another thread.
+    pub(crate) fn another(&self, work: &Arc<Work>) -> Self {
+        match self {
+            Store::Packed(stream) => Store::Packed(Arc::new(stream.another(work))),
+            Store::File(..) | Store::Memory(_) => self.clone(),
+        }
+    }
 }
 
 /// Unpacks a zstd frame of `len` bytes.

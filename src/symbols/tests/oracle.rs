@@ -394,6 +394,25 @@ fn a_buffer_gives_the_same_names_as_a_file() {
 }
 
 #[test]
+fn several_threads_find_the_names_that_one_finds() {
+    let shop = Workshop::new();
+    shop.write("prog.rs", RUST_SOURCE);
+    let Some(program) = shop.build("rustc", "prog.rs", "prog", "-Copt-level=2 -g") else { return };
+    let Some(()) = shop.run("objcopy", ["--compress-debug-sections=zlib", "prog"]).map(|_| ()) else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let addresses = probes(&functions, 3);
+    assert!(addresses.len() > 1000, "{}", addresses.len());
+    let bytes = std::fs::read(&program).unwrap();
+    let by = |max_threads| {
+        let limits = NamingLimits { max_threads, ..NamingLimits::default() };
+        symbolize_bytes(&bytes, &addresses, &limits).unwrap()
+    };
+    let (one, three) = (by(1), by(3));
+    assert!(one.locations.iter().any(|chain| chain.len() > 2), "inlined functions are among them");
+    assert_eq!(one, three);
+}
+
+#[test]
 fn programs_of_32_bit_are_named() {
     let shop = Workshop::new();
     shop.write("bare.c", "int work(int x) { return x * 3; }\nint _start(void) { return work(4); }\n");
