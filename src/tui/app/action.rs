@@ -2,6 +2,7 @@
 
 use crate::base::mailbox::{Mail, MailKind};
 use crate::report::{Analysis, ExportJob, ExportShape};
+use crate::tui::compute::seen::Seen;
 use ratatui::layout::Position;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -260,19 +261,6 @@ pub(crate) enum LiveCommand {
     /// Save this recording to a file, and report its name as [`Feed::Note`].
     Save(Seen),
 }
-
-/// The recording that the screen shows.
-#[derive(Debug, Clone)]
-pub(crate) struct Seen(pub(crate) Arc<Analysis>);
-
-/// Compares by identity: a later snapshot is different even if it holds the same samples.
-impl PartialEq for Seen {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Seen {}
 
 /// Updates from a live recording.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What the screen compares with.
 
-use super::action::Seen;
 use crate::report::TimeRange;
+use crate::tui::compute::seen::Seen;
 
 /// The base of a comparison; the new side is what the screen shows without one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Exports from the screen: `x` writes what is shown, with the same filters as everywhere; `y` and `Y` copy names.
 
-use super::action::{Effect, Seen, Tab};
+use super::action::{Effect, Tab};
 use super::state::App;
 use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::report::{CommonOptions, ExportJob, ExportShape, ThreadSplit};
 use crate::tui::compute::picture::Picture;
+use crate::tui::compute::seen::Seen;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! One terminal session: every event goes through one queue, and the screen is drawn once per batch.
 
-use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands, Seen};
+use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands};
 use super::context::LiveState;
 use super::diff_base::DiffBase;
 use super::query::Query;
@@ -8,6 +8,7 @@ use super::state::App;
 use crate::base::failure::{Failure, status};
 use crate::base::mailbox::MailReceiver;
 use crate::report::Analysis;
+use crate::tui::compute::seen::Seen;
 use crate::tui::compute::worker::{Done, Job, Worker};
 use crate::tui::options::TuiOptions;
 use crate::tui::screen;

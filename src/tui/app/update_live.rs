@@ -1,8 +1,9 @@
 //! How actions change a live recording and what is shown of it. Does no drawing and no I/O.
 
-use super::action::{Action, Effect, LiveCommand, Seen};
+use super::action::{Action, Effect, LiveCommand};
 use super::context::{Context, LiveState};
 use crate::tui::compute::picture::Picture;
+use crate::tui::compute::seen::Seen;
 use std::sync::Arc;
 
 impl Context {

@@ -1,89 +1,19 @@
 //! How a picture differs from its base: what every function and thread cost on both sides, and every box.
 
 use crate::base::failure::Failure;
-use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, PairSide, RowLabel, RowValue, Tone, compare};
+use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, RowLabel, RowValue, Tone};
 use crate::report::{
     Amount, Analysis, CallTree, CommonOptions, Label, LabelId, LabelKind, Labels, NodeId, Sandwich,
     Selection, SortKey, ThreadRow, ThreadSplit,
 };
-use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;
+use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Marks a node whose path only one side has.
 const NO_PATH: u32 = u32::MAX;
-
-/// The two sides of a comparison: the base, then the new side.
-#[derive(Debug, Clone)]
-pub(crate) struct ChangeSides {
-    recordings: [Arc<Analysis>; 2],
-    options: [CommonOptions; 2],
-    names: [String; 2],
-    /// The side that the picture is of.
-    shown: usize,
-}
-
-impl ChangeSides {
-    /// The sides of `query`, if it has a base; the new side is of `newest`.
-    pub(crate) fn of(newest: &Arc<Analysis>, query: &Query) -> Option<Self> {
-        let new = query.options(newest.profile.duration_ns());
-        let (recording, base, names) = match query.base.as_ref()? {
-            DiffBase::Recording(base, name) => {
-                let options = query.options(base.0.profile.duration_ns());
-                (Arc::clone(&base.0), options, [name.clone(), query.common.input.words()])
-            }
-            DiffBase::Range(range) => {
-                let mut options = new.clone();
-                options.filter.time = *range;
-                (Arc::clone(newest), options, [range_words(*range), range_words(new.filter.time)])
-            }
-        };
-        let recordings = [recording, Arc::clone(newest)];
-        Some(ChangeSides { recordings, options: [base, new], names, shown: usize::from(!query.shows_base) })
-    }
-
-    /// The recording that the picture is of, and which of its samples.
-    pub(crate) fn shown(&self) -> (&Arc<Analysis>, &CommonOptions) {
-        (&self.recordings[self.shown], &self.options[self.shown])
-    }
-
-    fn other(&self) -> (&Arc<Analysis>, &CommonOptions) {
-        (&self.recordings[1 - self.shown], &self.options[1 - self.shown])
-    }
-
-    /// Whether what functions and threads cost is the same as for `before`.
-    fn has_same_costs(&self, before: &ChangeSides) -> bool {
-        let is_same = |side: usize| {
-            Arc::ptr_eq(&self.recordings[side], &before.recordings[side])
-                && self.options[side] == before.options[side]
-        };
-        is_same(0) && is_same(1)
-    }
-
-    /// The functions and the threads of both sides: those of `known`, if nothing has changed since.
-    fn compared(
-        &self,
-        known: Option<&Change>,
-        threads: ThreadSplit,
-    ) -> Result<[Arc<Comparison>; 2], Failure> {
-        if let Some(known) = known.filter(|known| self.has_same_costs(&known.sides)) {
-            return Ok([Arc::clone(&known.functions), Arc::clone(&known.threads)]);
-        }
-        let (functions, threads) = rayon::join(|| self.compare(None), || self.compare(Some(threads)));
-        Ok([Arc::new(functions?), Arc::new(threads?)])
-    }
-
-    fn compare(&self, threads: Option<ThreadSplit>) -> Result<Comparison, Failure> {
-        let side = |side: usize| PairSide {
-            recording: &self.recordings[side],
-            common: &self.options[side],
-            file: &self.names[side],
-        };
-        compare([side(0), side(1)], threads)
-    }
-}
 
 /// A function of one side or both, as a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +71,7 @@ impl Change {
         for options in &mut sides.options {
             options.metric = Some(selection.shown.metric());
         }
-        let [functions, threads] = sides.compared(before, query.threads())?;
+        let [functions, threads] = compared(&sides, before, query.threads())?;
         let (recording, options) = sides.other();
         recording.count_once();
         let mut other = Selection::new(recording, recording.shown(options.metric)?, options)?;
@@ -254,6 +184,19 @@ impl ChangedRow {
         let row: &DiffRow = &functions.rows[self.number as usize];
         row.value(if self.is_wait { RowValue::Total } else { value })
     }
+}
+
+/// The functions and the threads of both sides: those of `known`, if nothing has changed since.
+fn compared(
+    sides: &ChangeSides,
+    known: Option<&Change>,
+    threads: ThreadSplit,
+) -> Result<[Arc<Comparison>; 2], Failure> {
+    if let Some(known) = known.filter(|known| sides.has_same_costs(&known.sides)) {
+        return Ok([Arc::clone(&known.functions), Arc::clone(&known.threads)]);
+    }
+    let (functions, threads) = rayon::join(|| sides.compare(None), || sides.compare(Some(threads)));
+    Ok([Arc::new(functions?), Arc::new(threads?)])
 }
 
 /// The value that rows are compared by.

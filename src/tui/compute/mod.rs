@@ -2,6 +2,8 @@
 
 pub(crate) mod change;
 pub(crate) mod picture;
+pub(crate) mod seen;
+pub(crate) mod sides;
 pub(crate) mod source_sheet;
 pub(crate) mod worker;
 #[cfg(test)]

@@ -10,7 +10,8 @@ use crate::report::{
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
-use crate::tui::compute::change::{Change, ChangeOf, ChangeSides};
+use crate::tui::compute::change::{Change, ChangeOf};
+use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;

@@ -6,8 +6,9 @@ use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric, NameStyle, Page, TimeRange};
-use crate::tui::app::action::{Action, Seen, Tab};
+use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
+use crate::tui::compute::seen::Seen;
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
 
