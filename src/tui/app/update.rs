@@ -114,6 +114,10 @@ impl App {
     }
 
     fn with_picture(&mut self, action: &Action) {
+        // A filter can be why there is no picture.
+        if self.act_without_picture(action) {
+            return;
+        }
         let Some(picture) = self.context.picture.clone() else {
             return self.context.tell("there is no picture yet");
         };
@@ -121,12 +125,7 @@ impl App {
         if *action == Action::Back && self.context.search.take().is_some() {
             return;
         }
-        let is_done = match action {
-            Action::Click(at) if self.click_tab(*at) => true,
-            Action::Click(at) | Action::DoubleClick(at) if self.click_chip(*at) => true,
-            _ => self.context.areas().is_some_and(|areas| self.view_action(action, areas.body, &picture)),
-        };
-        if is_done {
+        if self.context.areas().is_some_and(|areas| self.view_action(action, areas.body, &picture)) {
             return;
         }
         match action {
@@ -139,8 +138,6 @@ impl App {
             | Action::CollapseFunction
             | Action::CollapseModule
             | Action::CollapseRecursion => self.filter_selected(action, &picture),
-            Action::Undo => self.undo_last(),
-            Action::UndoAll => self.undo_all(),
             Action::Invert => self.context.ask(|query| {
                 query.direction = match query.direction {
                     Direction::TopDown => Direction::BottomUp,
@@ -267,6 +264,19 @@ impl App {
             self.open(tab);
         }
         found.is_some()
+    }
+
+    /// Takes filters off, or opens the view of a tab that is clicked: what needs no picture. False where that is not what the
+    /// action means.
+    fn act_without_picture(&mut self, action: &Action) -> bool {
+        match action {
+            Action::Undo => self.undo_last(),
+            Action::UndoAll => self.undo_all(),
+            Action::Click(at) if self.click_tab(*at) => {}
+            Action::Click(at) | Action::DoubleClick(at) => return self.click_chip(*at),
+            _ => return false,
+        }
+        true
     }
 
     /// Takes off the filter that is clicked.

@@ -64,3 +64,24 @@ fn hidden_idle_time_is_said_and_a_key_shows_it() {
     running.keys("o");
     assert_eq!(running.app.context.toast.as_deref(), Some("the recording has no waits, idle or not"));
 }
+
+#[test]
+fn a_filter_without_a_picture_can_be_taken_off() {
+    let with = |focus: &str| {
+        let filter = FilterOptions { focus: Some(focus.into()), ..FilterOptions::default() };
+        TestScreen::with(ingest(), CommonOptions { filter, ..CommonOptions::default() }, 80, 24)
+    };
+    // It is no regular expression, so no picture was ever computed.
+    let mut screen = with("[");
+    assert!(screen.app.context.picture.is_none());
+    let (y, line) = rule(&screen);
+    assert!(line.starts_with("──[focus [ ×]──"), "{line}");
+    screen.act(&Action::Click(Position::new(4, y)));
+    assert!(screen.app.context.picture.is_some(), "{:?}", screen.app.context.toast);
+    let mut screen = with("[");
+    screen.keys("u");
+    assert!(screen.app.context.picture.is_some(), "{:?}", screen.app.context.toast);
+    let mut screen = with("[");
+    screen.keys("f");
+    assert_eq!(screen.app.context.toast.as_deref(), Some("there is no picture yet"));
+}
