@@ -219,3 +219,27 @@ fn a_recording_is_noise_against_itself() {
         );
     }
 }
+
+#[test]
+fn functions_at_the_side_of_a_wide_screen_have_their_change() {
+    let mut session = compared(Tab::Flame);
+    session.press(&[Action::Down, Action::Down, Action::Down]);
+    let theme = theme(ColorDepth::True, false);
+    let lines = session.lines((200, 50), &theme);
+    let side: Vec<String> = lines.iter().map(|line| line.chars().skip(135).collect()).collect();
+    let row = |name: &str| side.iter().find(|line| line.split_whitespace().any(|word| word == name)).unwrap();
+    assert!(row("ZSTD_insertBt1").contains("v   -80%"), "{side:#?}");
+    assert!(row("fast").contains("^    new"), "{side:#?}");
+    assert!(row("rare").contains("small"), "{side:#?}");
+    // Callers have the change of all with them on the stack.
+    let callers = side.iter().position(|line| line.starts_with("callers of ")).unwrap();
+    assert!(side[callers + 1].contains("v   -24%") && side[callers + 1].contains("main"), "{side:#?}");
+    let buffer = session.buffer((200, 50), &theme);
+    let style = |row: &str| {
+        let y = lines.iter().position(|line| line.contains(row)).unwrap();
+        let before = lines[y].split_once(row).unwrap().0;
+        buffer[(before.chars().count() as u16, y as u16)].fg
+    };
+    assert_eq!(style("v   -80%  ZSTD_insertBt1"), ratatui::style::Color::LightBlue);
+    assert_eq!(style("^    new  fast"), ratatui::style::Color::Magenta);
+}

@@ -1,14 +1,18 @@
-//! The free third of a wide screen: the functions with the most time in the zoom, and the callers of the selection.
+//! The free third of a wide screen: the functions with the most time in the zoom, and the callers of the selection. In a
+//! comparison each has the change of its function, as in the table of functions.
 
 use super::FlameState;
 use crate::base::safe_text;
 use crate::base::units::{percent, percent_text};
+use crate::diff::RowValue;
 use crate::report::{BoxOf, Direction, LabelId, NodeId, module_stem};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -19,6 +23,8 @@ const LEAST_COLUMNS: u16 = 160;
 const MOST_ROWS: usize = 12;
 /// Columns of a share with a space on both sides.
 const SHARE_COLUMNS: usize = 9;
+/// Columns of a change with what is between it and the name.
+const CHANGE_COLUMNS: usize = 10;
 
 /// The part for the boxes, and that for the panel if there is room for one.
 pub(super) fn split(area: Rect) -> (Rect, Option<Rect>) {
@@ -43,7 +49,7 @@ pub(super) fn draw(
     let zoom = picture.find(&view.zoom);
     let columns = usize::from(area.width);
     let mut lines = Vec::new();
-    let mut list = |heading: String, rows: Vec<(LabelId, u64)>, whole: u64| {
+    let mut list = |heading: String, rows: Vec<(LabelId, u64)>, whole: u64, value: RowValue| {
         if rows.is_empty() {
             return;
         }
@@ -53,45 +59,51 @@ pub(super) fn draw(
         lines.push(Line::from(theme.fit(&heading, columns)).style(theme.heading()));
         let rows = rows.into_iter().take(MOST_ROWS);
         lines.extend(
-            rows.map(|(label, weight)| row(context, picture, theme, (label, weight), whole, columns)),
+            rows.map(|(label, weight)| row(context, picture, theme, (label, weight, whole), value, columns)),
         );
     };
     let of_zoom =
         if zoom == BoxOf::All { "functions by self time" } else { "functions of the zoom by self time" };
-    list(of_zoom.to_owned(), own_by_function(picture, &zoom), zoom.total(&picture.tree));
+    list(of_zoom.to_owned(), own_by_function(picture, &zoom), zoom.total(&picture.tree), RowValue::Own);
     if let BoxOf::Node(id) = picture.find(&view.selected) {
         let label = picture.tree.node(id).label;
         let (callers, whole) = callers_of(picture, label);
         let name = context.name(picture.labels.get(label));
-        list(format!("callers of {name}"), callers, whole);
+        list(format!("callers of {name}"), callers, whole, RowValue::Total);
     }
     for (line, y) in lines.into_iter().zip(area.y..area.bottom()) {
         frame.render_widget(line, Rect { y, height: 1, ..area });
     }
 }
 
-/// A function with its share, and its module where there is room.
+/// A function with its share of `whole`, in a comparison its change everywhere, and its module where there is room.
 fn row(
     context: &Context,
     picture: &Picture,
     theme: &Theme,
-    (label, weight): (LabelId, u64),
-    whole: u64,
+    (id, weight, whole): (LabelId, u64, u64),
+    value: RowValue,
     columns: usize,
 ) -> Line<'static> {
-    let label = picture.labels.get(label);
+    let label = picture.labels.get(id);
     let share = percent_text(percent(weight, whole));
+    let mut spans = vec![Span::raw(format!("{share:>width$}  ", width = SHARE_COLUMNS - 2))];
+    if let Some(change) = &picture.change {
+        let difference = change.of_label(id, label.kind, value);
+        let cell = difference.map_or_else(String::new, change_line::cell);
+        let style = difference.map_or_else(Style::new, |one| theme.changed(change_line::tone(one)));
+        spans.push(Span::styled(format!("{cell:<CHANGE_COLUMNS$}"), style));
+    }
     let name = context.name(label);
     let module = safe_text::terminal(module_stem(&label.module)).into_owned();
-    let room = columns.saturating_sub(SHARE_COLUMNS);
+    let room = columns.saturating_sub(spans.iter().map(Span::width).sum());
     let name = theme.fit(&name, room);
     let left = room.saturating_sub(safe_text::width(&name) + 2);
     let module = if safe_text::width(&module) <= left { module } else { String::new() };
     let gap = " ".repeat(room.saturating_sub(safe_text::width(&name) + safe_text::width(&module)));
-    Line::from(vec![
-        Span::raw(format!("{share:>width$}  {name}{gap}", width = SHARE_COLUMNS - 2)),
-        Span::styled(theme.fit(&module, columns), theme.faint()),
-    ])
+    spans.push(Span::raw(format!("{name}{gap}")));
+    spans.push(Span::styled(theme.fit(&module, columns), theme.faint()));
+    Line::from(spans)
 }
 
 /// The weight that ends in each function at or below `zoom`, heaviest first.
