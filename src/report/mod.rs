@@ -49,7 +49,7 @@ pub(crate) use print::annotate::annotate;
 pub(crate) use print::cost::{cost_lines, cost_words};
 pub(crate) use print::info::info;
 pub(crate) use print::json::document;
-pub(crate) use print::output::{check, check_not_input, replace_file, write_with};
+pub(crate) use print::output::{check, check_not_input, replace_file, say_notes, write_with};
 pub use print::render::render;
 pub(crate) use print::render::report;
 pub(crate) use print::terminal::Screen;

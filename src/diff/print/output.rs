@@ -5,7 +5,7 @@ use super::{json, svg, text, tsv};
 use crate::diff::comparison::Comparison;
 use crate::diff::gate::judge::GateVerdict;
 use crate::diff::options::{DiffFormat, DiffOptions};
-use crate::report::{Page, ReportDestination, Screen, write_with};
+use crate::report::{Page, ReportDestination, Screen, say_notes, write_with};
 
 /// Prints or writes a comparison.
 ///
@@ -23,12 +23,27 @@ pub(crate) fn print(
         let page = screen.page(options.common.names);
         return screen.print(&text::text(comparison, verdicts, options, &page));
     }
-    let page = Page { names: options.common.names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN };
-    let bytes = render(comparison, verdicts, options, &page)?;
-    write_with(&options.destination, |out| out.write_all(&bytes))
+    let printed = render(comparison, verdicts, options, &page_of_file(options))?;
+    write_with(&options.destination, |out| out.write_all(&printed.bytes))?;
+    say_notes(&printed.notes);
+    Ok(())
 }
 
-/// The comparison in the chosen format, as bytes.
+/// The page of a file.
+pub(crate) fn page_of_file(options: &DiffOptions) -> Page {
+    Page { names: options.common.names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN }
+}
+
+/// A comparison that is ready to be written.
+#[derive(Debug)]
+pub(crate) struct PrintedDiff {
+    /// The whole file.
+    pub(crate) bytes: Vec<u8>,
+    /// What the comparison has and the file lacks, for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The comparison in the chosen format.
 ///
 /// # Errors
 ///
@@ -38,14 +53,20 @@ pub(crate) fn render(
     verdicts: &[GateVerdict],
     options: &DiffOptions,
     page: &Page,
-) -> anyhow::Result<Vec<u8>> {
-    Ok(match options.format {
+) -> anyhow::Result<PrintedDiff> {
+    let mut notes = Vec::new();
+    let bytes = match options.format {
         DiffFormat::Text => text::text(comparison, verdicts, options, page).into_bytes(),
         DiffFormat::Json => json::json(comparison, verdicts, options)?.into_bytes(),
         DiffFormat::Tsv => tsv::tsv(comparison, options).into_bytes(),
         DiffFormat::GoBench => gobench::gobench(comparison, options).into_bytes(),
         DiffFormat::Bmf => bmf::bmf(comparison, options)?.into_bytes(),
         DiffFormat::Criterion => criterion::criterion(comparison, options)?.into_bytes(),
-        DiffFormat::Svg => svg::svg(comparison, options)?,
-    })
+        DiffFormat::Svg => {
+            let graph = svg::svg(comparison, options)?;
+            notes = graph.notes;
+            graph.bytes
+        }
+    };
+    Ok(PrintedDiff { bytes, notes })
 }

@@ -2,12 +2,13 @@
 //! grey where the change may be chance.
 //!
 //! inferno draws it from lines with two integer weights; colours and a legend are added afterwards. Functions that are
-//! gone have no width: the legend says so, and `--tree` lists them.
+//! gone have no width: the legend says so, a note says how many they are, and `--tree` lists them.
 
 use super::tones::{self, Tone, ToneOfBox};
 use super::values::{ValueStyle, words};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
+use crate::base::units::{count, counted};
 use crate::diff::comparison::Comparison;
 use crate::diff::options::DiffOptions;
 use crate::diff::per::Per;
@@ -30,12 +31,21 @@ const LEAST_PERCENT: f64 = 0.01;
 /// Deepest stack that is drawn, frames.
 const MOST_DEPTH: u32 = 1_000;
 
-/// The flame graph as SVG.
+/// A differential flame graph.
+#[derive(Debug)]
+pub(super) struct DiffGraph {
+    /// The SVG.
+    pub(super) bytes: Vec<u8>,
+    /// What the comparison has and the graph has not, for people.
+    pub(super) notes: Vec<String>,
+}
+
+/// The flame graph.
 ///
 /// # Errors
 ///
 /// Status 3 when the new side has no weight; another failure when the weights are too large to be real.
-pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<Vec<u8>> {
+pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<DiffGraph> {
     if comparison.total.new <= 0.0 {
         let message = "the new side has nothing that could be drawn";
         return Err(Failure::new(status::NO_MATCH, message)
@@ -76,7 +86,55 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         .context("cannot draw the flame graph")?;
     let drawn = String::from_utf8(drawn).context("cannot draw the flame graph")?;
     let total = Tone::of(comparison.total.base, comparison.total.new, comparison.total.outcome.is_real());
-    Ok(tones::toned(&drawn, total, &boxes).into_bytes())
+    let bytes = tones::toned(&drawn, total, &boxes).into_bytes();
+    Ok(DiffGraph { bytes, notes: left_out(comparison, tree, least_percent) })
+}
+
+/// Boxes that are not drawn.
+#[derive(Debug, Clone, Copy, Default)]
+struct Undrawn {
+    boxes: u64,
+    /// What they hold, each sample once.
+    weights: [f64; 2],
+}
+
+/// How many boxes the graph leaves out, and what they hold.
+fn left_out(comparison: &Comparison, tree: &DiffTree, least_percent: f64) -> Vec<String> {
+    const GONE: usize = 0;
+    const NARROW: usize = 1;
+    let least = comparison.total.new * least_percent / 100.0;
+    let mut all = [Undrawn::default(); 2];
+    let mut fates: Vec<Option<usize>> = Vec::with_capacity(tree.nodes.len());
+    // Callers come before callees.
+    for node in &tree.nodes {
+        let above = node.parent.and_then(|parent| fates[parent as usize]);
+        let is_narrow = node.total[1] < least || node.depth >= MOST_DEPTH;
+        let own = if node.total[1] <= 0.0 { Some(GONE) } else { is_narrow.then_some(NARROW) };
+        if let Some(out) = above.or(own).map(|fate| &mut all[fate]) {
+            out.boxes += 1;
+            if above.is_none() {
+                (0..2).for_each(|side| out.weights[side] += node.total[side]);
+            }
+        }
+        fates.push(above.or(own));
+    }
+    let style = ValueStyle::of(comparison);
+    let [gone, narrow] =
+        all.map(|out| (counted(out.boxes, "box"), out.weights.map(|weight| style.cell(weight))));
+    let mut notes = Vec::new();
+    if all[GONE].boxes > 0 {
+        let (boxes, [base, _]) = gone;
+        notes.push(format!("left out: {boxes} gone from the new side (base {base})"));
+    }
+    if all[NARROW].boxes > 0 {
+        let (boxes, [base, new]) = narrow;
+        let depth = count(MOST_DEPTH.into());
+        notes.push(format!(
+            "left out: {boxes} under {least_percent}% of the width or deeper than {depth} frames \
+             (base {base}, new {new}); their callers have their time"
+        ));
+    }
+    notes
 }
 
 /// Folded stacks with the weights of both sides, and the tone of each box. The weight of boxes that are too narrow or

@@ -118,6 +118,6 @@ pub(crate) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comp
 /// Compares `sides` and renders the result.
 pub(crate) fn printed(sides: [Vec<RunSums>; 2], options: &DiffOptions, page: &Page) -> String {
     let (comparison, verdicts) = compared(sides, options);
-    String::from_utf8(render(&comparison, &verdicts, options, page).expect("it can be written"))
-        .expect("text")
+    let printed = render(&comparison, &verdicts, options, page).expect("it can be written");
+    String::from_utf8(printed.bytes).expect("text")
 }

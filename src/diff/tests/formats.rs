@@ -1,8 +1,9 @@
 //! Golden output of each format.
 
-use super::fixture::{SCREEN, gated, options, printed, sides};
+use super::fixture::{SCREEN, compared, gated, options, printed, sides};
 use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView};
 use crate::diff::per::Per;
+use crate::diff::print::output::render;
 use crate::report::Page;
 use serde_json::Value;
 
@@ -99,4 +100,22 @@ fn a_differential_flame_graph_is_as_wide_as_the_new_side() {
         tones.iter().map(|tone| svg.matches(&format!("fill=\"{tone}\"")).count()).sum::<usize>() >= boxes - 1
     );
     assert!(svg.contains("<g id=\"legend\"") && svg.contains("noise or untested"), "{svg}");
+}
+
+#[test]
+fn a_graph_says_what_it_leaves_out() {
+    let graph = |options: DiffOptions| {
+        let (comparison, verdicts) = compared(sides(5), &options);
+        render(&comparison, &verdicts, &options, &Page::PLAIN).unwrap().notes
+    };
+    let svg = DiffOptions { format: DiffFormat::Svg, ..options() };
+    assert_eq!(graph(svg.clone()), ["left out: 1 box gone from the new side (base 0.50 s)"]);
+    let notes = graph(DiffOptions { min_percent: Some(20.0), ..svg });
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(
+        notes[1].starts_with("left out: 3 boxes under 20% of the width or deeper than 1,000 frames"),
+        "{notes:?}"
+    );
+    assert!(notes[1].ends_with("; their callers have their time"), "{notes:?}");
+    assert!(graph(options()).is_empty(), "text has all of it");
 }

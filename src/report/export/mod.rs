@@ -15,11 +15,9 @@ mod tools;
 use super::analysis::Analysis;
 use super::options::ReportDestination;
 use super::print::output;
-use crate::base::safe_text;
 pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
 pub(crate) use job::{ExportJob, ExportShape};
-use std::io::Write;
 pub(crate) use tools::pprof::messages as pprof_messages;
 
 /// `prof export`: reads, renders and writes.
@@ -41,11 +39,7 @@ pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
         true => tools::gzip::packed(out, |out| rendered.write(out)),
         false => rendered.write(out),
     })?;
-    for note in rendered.notes() {
-        let line = format!("note: {note}");
-        // If standard error is closed, there is nowhere to print it.
-        let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
-    }
+    output::say_notes(&rendered.notes());
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use crate::base::failure::{self, Failure, status};
-use crate::base::{own_file, privilege};
+use crate::base::{own_file, privilege, safe_text};
 use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
@@ -64,6 +64,15 @@ pub(crate) fn check_not_input(destination: &ReportDestination, input: &Input) ->
     }
     let message = format!("cannot write `{}`: it is the recording being read", path.display());
     Err(Failure::new(status::FAILED, message).hint("name another file:  -o NAME"))
+}
+
+/// Says on standard error what a written file lacks.
+pub(crate) fn say_notes(notes: &[String]) {
+    for note in notes {
+        let line = format!("note: {note}");
+        // If standard error is closed, there is nowhere to print it.
+        let _ = writeln!(io::stderr().lock(), "{}", safe_text::message(&line));
+    }
 }
 
 /// Has `write` write to `destination`.
