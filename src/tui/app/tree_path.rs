@@ -4,6 +4,7 @@ use crate::profile::Profile;
 use crate::report::{
     BoxOf, CallTree, LabelId, LabelKey, Labels, NamedSince, NodeId, PathStart, PathStep, Step,
 };
+use crate::tui::compute::modules::FollowedModules;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -32,6 +33,8 @@ pub(crate) struct NamedTree<'p> {
     pub(crate) start: PathStart,
     /// Whether the tree has a single root, the function whose callers or callees it holds.
     pub(crate) has_middle: bool,
+    /// The modules of the other side of a comparison: a path may have been chosen there.
+    pub(crate) modules: &'p FollowedModules,
 }
 
 impl<'p> NamedTree<'p> {
@@ -83,6 +86,7 @@ impl<'p> NamedTree<'p> {
 
     /// The node at `spot` or its nearest ancestor, and whether the whole path was found.
     fn follow(self, spot: &TreePath) -> (BoxOf, bool) {
+        let spot = &*spot.followed(self.modules);
         // Computed only when needed: in most paths no function has been named since.
         let since = OnceCell::new();
         let since = || {
@@ -184,6 +188,16 @@ impl TreePath {
     /// Whether the path is that of all samples.
     pub(crate) fn is_all(&self) -> bool {
         self.path.is_empty() && self.rest.is_empty()
+    }
+
+    /// The path as it is called in a recording with these modules.
+    fn followed(&self, modules: &FollowedModules) -> Cow<'_, TreePath> {
+        if modules.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut path = self.clone();
+        path.path.iter_mut().chain(&mut path.rest).for_each(|step| modules.follow(&mut step.label));
+        Cow::Owned(path)
     }
 
     /// All functions on the path.

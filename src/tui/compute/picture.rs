@@ -11,6 +11,7 @@ use crate::report::{
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::change::{Change, ChangeOf};
+use crate::tui::compute::modules::FollowedModules;
 use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -108,6 +109,8 @@ pub struct Picture {
     pub(crate) timeline: Option<Arc<Timeline>>,
     /// The listed samples, if the query asks for them.
     pub(crate) samples_at: Option<SamplesAt>,
+    /// The modules of the other side of a comparison, as they are here.
+    modules: FollowedModules,
 }
 
 impl Picture {
@@ -131,7 +134,7 @@ impl Picture {
         before: Option<&Picture>,
     ) -> Result<Self, Failure> {
         let sides = ChangeSides::of(recording, query);
-        let (recording, options) = shown(recording, sides.as_ref(), query);
+        let (recording, options, modules) = shown(recording, sides.as_ref(), query);
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let threads = query.threads();
         let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
@@ -142,17 +145,17 @@ impl Picture {
         let about = || (rows(), notes(recording, selection, &options));
         let (paths, ((table, name_rank), (threads, mut notes))) =
             rayon::join(|| Paths::of(selection, query, steps), || rayon::join(table, about));
-        let timeline = timeline(recording, query, before)?;
-        let source = source(recording, selection, &options, query)?;
-        let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, key));
+        let source = source(recording, selection, &options, query, &modules)?;
+        let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, &modules.key(key)));
         let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
         let of = ChangeOf { selection, tree: &paths.tree, sandwich, source: source.as_ref() };
         let change = change(sides.as_ref(), &of, query, before, &mut notes)?;
         Ok(Picture {
             change,
+            modules,
             pivot,
             source,
-            timeline,
+            timeline: timeline(recording, query, before)?,
             samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
@@ -214,11 +217,14 @@ impl Picture {
 
     /// The label of `key` in this picture.
     pub(crate) fn label_of(&self, key: &LabelKey) -> Option<LabelId> {
-        label_of(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, key)
+        let key = self.modules.key(key);
+        label_of(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, &key)
     }
 
-    /// Replaces an address by the function name it has in this picture, if it has one.
+    /// Replaces an address by the function name it has in this picture, if it has one, and the module of the other side of a
+    /// comparison by that of this one.
     pub(crate) fn rename(&self, key: &mut LabelKey) {
+        self.modules.follow(key);
         if let LabelKey::Address { .. } = key
             && let Some(label) = self.label_of(key)
         {
@@ -248,6 +254,7 @@ impl Picture {
             samples_of_frame: &self.quality.samples_of_frame,
             start,
             has_middle,
+            modules: &self.modules,
         }
     }
 }
@@ -305,18 +312,19 @@ impl Pivot {
     }
 }
 
-/// The recording that the picture is of, with its samples counted, and the options for it: those of one side, if there are two.
+/// The recording that the picture is of, with its samples counted, the options for it, and the modules of the other side: of one
+/// side, if there are two.
 fn shown<'r>(
     recording: &'r Arc<Analysis>,
     sides: Option<&'r ChangeSides>,
     query: &Query,
-) -> (&'r Arc<Analysis>, CommonOptions) {
+) -> (&'r Arc<Analysis>, CommonOptions, FollowedModules) {
     let (recording, options) = match sides.map(ChangeSides::shown) {
         Some((recording, options)) => (recording, options.clone()),
         None => (recording, query.options(recording.profile.duration_ns())),
     };
     recording.count_once();
-    (recording, options)
+    (recording, options, sides.map(|sides| sides.modules().clone()).unwrap_or_default())
 }
 
 /// How what is shown differs from the other side, if there is one; adds to `notes` what limits that.
@@ -339,11 +347,10 @@ fn source(
     selection: &Selection<'_>,
     options: &CommonOptions,
     query: &Query,
+    modules: &FollowedModules,
 ) -> Result<Option<SourceSheet>, Failure> {
-    let sheet = query
-        .source
-        .as_ref()
-        .map(|key| SourceSheet::new(recording, selection, options, key, &query.source_dirs));
+    let key = query.source.as_ref().map(|key| modules.key(key));
+    let sheet = key.map(|key| SourceSheet::new(recording, selection, options, &key, &query.source_dirs));
     Ok(sheet.transpose()?.flatten())
 }
 

@@ -1,5 +1,6 @@
 //! The two sides of a comparison on the screen: which recordings, and which of their samples.
 
+use super::modules::FollowedModules;
 use super::seen::Seen;
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, PairSide, compare};
@@ -14,6 +15,8 @@ pub(crate) struct ChangeSides {
     recordings: [Seen; 2],
     pub(super) options: [CommonOptions; 2],
     names: [String; 2],
+    /// The modules of the other side, as they are on each.
+    modules: [FollowedModules; 2],
     /// The side that the picture is of.
     pub(super) shown: usize,
 }
@@ -33,8 +36,26 @@ impl ChangeSides {
                 (Seen(Arc::clone(newest)), options, [range_words(*range), range_words(new.filter.time)])
             }
         };
+        let [there, here] = [&recording.0.profile, &newest.profile];
+        let modules = match query.base {
+            Some(DiffBase::Recording(..)) => {
+                [FollowedModules::new(here, there), FollowedModules::new(there, here)]
+            }
+            _ => Default::default(),
+        };
         let recordings = [recording, Seen(Arc::clone(newest))];
-        Some(ChangeSides { recordings, options: [base, new], names, shown: usize::from(!query.shows_base) })
+        let mut options = [base, new];
+        // Filters were chosen on either side.
+        for (options, modules) in options.iter_mut().zip(&modules) {
+            modules.follow_in(&mut options.filter);
+        }
+        let shown = usize::from(!query.shows_base);
+        Some(ChangeSides { recordings, options, names, modules, shown })
+    }
+
+    /// The modules of the other side, as they are on the side that the picture is of.
+    pub(super) fn modules(&self) -> &FollowedModules {
+        &self.modules[self.shown]
     }
 
     /// The recording that the picture is of, and which of its samples.
@@ -58,11 +79,14 @@ impl ChangeSides {
     ///
     /// When one of them lacks the metric.
     pub(super) fn compare(&self, threads: Option<ThreadSplit>) -> Result<Comparison, Failure> {
-        let side = |side: usize| PairSide {
+        compare(self.pair(), threads)
+    }
+
+    fn pair(&self) -> [PairSide<'_>; 2] {
+        [0, 1].map(|side: usize| PairSide {
             recording: &self.recordings[side].0,
             common: &self.options[side],
             file: &self.names[side],
-        };
-        compare([side(0), side(1)], threads)
+        })
     }
 }

@@ -5,7 +5,9 @@ use super::session::{Session, theme};
 use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric, NameStyle, Page, TimeRange};
+use crate::report::{
+    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, StackFilter, TimeRange,
+};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::seen::Seen;
@@ -242,4 +244,64 @@ fn functions_at_the_side_of_a_wide_screen_have_their_change() {
     };
     assert_eq!(style("v   -80%  ZSTD_insertBt1"), ratatui::style::Color::LightBlue);
     assert_eq!(style("^    new  fast"), ratatui::style::Color::Magenta);
+}
+
+/// What the picture has on both sides, ms.
+fn totals(session: &Session) -> [f64; 2] {
+    let picture = session.app.context.picture.as_ref().unwrap();
+    let total = &picture.change.as_ref().unwrap().functions.total;
+    [total.base, total.new].map(|ns| ns / 1e6)
+}
+
+#[test]
+fn filters_mean_a_function_of_both_builds() {
+    let function = |name: &str| LabelKey::function(name, "/new/ingest");
+    let step = |name: &str| PathStep { label: function(name), is_inlined: false };
+    for (filter, expected) in [
+        (StackFilter::Focus(function("parse")), [2_500.0, 2_800.0]),
+        (StackFilter::Drop(function("parse")), [2_520.0, 1_030.0]),
+        (StackFilter::Under(vec![vec![step("main"), step("parse")]]), [2_500.0, 2_800.0]),
+        (StackFilter::EndingIn(vec![vec![step("number"), step("parse")]]), [1_000.0, 1_300.0]),
+        // Chosen while the base was shown.
+        (StackFilter::Focus(LabelKey::function("tidy", "/old/ingest")), [500.0, 0.0]),
+    ] {
+        let mut session = compared(Tab::Flame);
+        session.app.context.change_filter(|options| options.stacks.push(filter.clone()));
+        session.picture();
+        assert_eq!(totals(&session), expected, "{filter:?}");
+        session.press(&[Action::ShowBase]);
+        assert_eq!(totals(&session), expected, "{filter:?}");
+        let shown = session.app.context.picture.as_ref().unwrap().total.weight as f64 / 1e6;
+        assert_eq!(shown, expected[0], "{filter:?}");
+    }
+    let mut session = compared(Tab::Flame);
+    let collapse = StackFilter::CollapseModule("/new/ingest".to_owned());
+    session.app.context.change_filter(|options| options.stacks.push(collapse));
+    session.picture();
+    let boxes = boxes(&session);
+    // The thread and the module.
+    let folded: Vec<_> = boxes.iter().filter(|(name, _)| name == "ingest").map(|(_, costs)| *costs).collect();
+    assert_eq!(folded, [[5_020.0, 3_830.0]; 2], "{boxes:?}");
+}
+
+#[test]
+fn the_zoom_and_the_function_in_the_middle_are_found_on_the_other_side() {
+    let mut session = compared(Tab::Flame);
+    session.press(&[Action::Down, Action::Down, Action::Down, Action::Enter]);
+    let zoomed = |session: &Session| {
+        let picture = session.app.context.picture.as_ref().unwrap();
+        match picture.find(&session.app.flame.zoom) {
+            BoxOf::Node(id) => picture.labels.get(picture.tree.node(id).label).key(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(zoomed(&session), LabelKey::function("parse", "/new/ingest"));
+    session.press(&[Action::ShowBase]);
+    assert_eq!(zoomed(&session), LabelKey::function("parse", "/old/ingest"));
+    session.press(&[Action::ShowBase]);
+    assert_eq!(zoomed(&session), LabelKey::function("parse", "/new/ingest"));
+    session.app.context.query.pivot = Some(LabelKey::function("parse", "/new/ingest"));
+    session.press(&[Action::ShowBase]);
+    let picture = session.app.context.picture.clone().unwrap();
+    assert_eq!(picture.pivot.as_ref().unwrap().sandwich.total.weight, 2_500_000_000);
 }
