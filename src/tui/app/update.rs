@@ -174,6 +174,9 @@ impl App {
             });
         });
         self.context.tell(match self.context.query.threads() {
+            ThreadSplit::Each if self.context.query.base.is_some() => {
+                "each thread separately; T merges them. Those of one name are not compared"
+            }
             ThreadSplit::Each => "each thread separately; T merges them",
             ThreadSplit::None => "the threads of each process merged; T puts them in classes",
             ThreadSplit::Class | ThreadSplit::Name => {

@@ -4,9 +4,10 @@ use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, RowLabel, RowValue, Tone};
 use crate::report::{
     Amount, Analysis, CallTree, CommonOptions, Label, LabelId, LabelKind, Labels, NodeId, Sandwich,
-    Selection, SortKey, ThreadRow, ThreadSplit,
+    Selection, SortKey, Step, ThreadRow, ThreadSplit,
 };
 use crate::tui::app::query::Query;
+use crate::tui::compute::namesakes::Namesakes;
 use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet};
 use rustc_hash::FxHashMap;
@@ -32,6 +33,8 @@ pub(crate) struct Change {
     pub(crate) functions: Arc<Comparison>,
     threads: Arc<Comparison>,
     rows_of_threads: FxHashMap<DiffRowKey, u32>,
+    /// The threads that have no counterpart on the other side.
+    namesakes: Namesakes,
     /// The functions in the order of the table, those that changed first.
     pub(crate) rows: Vec<ChangedRow>,
     /// What lines of the function whose source is shown cost on the other side; `None` where it has another build of it.
@@ -39,7 +42,7 @@ pub(crate) struct Change {
     sides: ChangeSides,
     /// Row of each label of the picture, in `threads` for a thread and else in `functions`.
     row_of: Vec<Option<u32>>,
-    nodes: Vec<[f64; 2]>,
+    nodes: Vec<Option<[f64; 2]>>,
     callers: Vec<[f64; 2]>,
     callees: Vec<[f64; 2]>,
 }
@@ -48,6 +51,8 @@ pub(crate) struct Change {
 pub(crate) struct ChangeOf<'s, 'p> {
     pub(crate) selection: &'s Selection<'p>,
     pub(crate) tree: &'s CallTree,
+    /// The threads of the tree, unless all are merged.
+    pub(crate) threads: Option<&'s [Step]>,
     /// The function whose callers and callees are shown.
     pub(crate) sandwich: Option<&'s Sandwich>,
     pub(crate) source: Option<&'s SourceSheet>,
@@ -81,24 +86,27 @@ impl Change {
         let mut keys = RowKeys::default();
         let [here, there] = [&selection.labels, &other.labels].map(|labels| keys.of(labels));
         let scales = Scales::of(&functions, sides.shown);
+        let mut namesakes = Namesakes::default();
+        if let (Some(here), Some(there), ThreadSplit::Each) = (picture.threads, &steps, split) {
+            namesakes.add(selection, here);
+            namesakes.add(&other, there);
+        }
         let nodes = scales.totals((picture.tree, &here), (&other_tree, &there));
+        let nodes = without_namesakes(nodes, picture.tree, &selection.labels, &namesakes);
         let of_sandwich = |sandwich| scales.of_sandwich((sandwich, &here), (&other, &there));
         let [callers, callees] = picture.sandwich.map_or_else(Default::default, of_sandwich);
         let other_lines = match picture.source {
             Some(sheet) => lines_of_other(sheet, selection, (recording, &other, options))?,
             None => None,
         };
-        let (numbers, thread_numbers) = (numbers_of(&functions), thread_numbers_of(&threads));
-        let row_of = selection.labels.iter().map(|label| match (RowLabel::of(label).key, label.kind) {
-            (key, LabelKind::Task) => thread_numbers.get(&key.name).copied().flatten(),
-            (key, _) => numbers.get(&key).copied(),
-        });
-        let row_of: Vec<Option<u32>> = row_of.collect();
+        let numbers = numbers_of(&functions);
+        let row_of = rows_of_labels(&selection.labels, &numbers, &threads, &namesakes);
         let mut change = Change {
             rows: rows(&selection.labels, &row_of, &other.labels, &numbers),
             functions,
             rows_of_threads: numbers_of(&threads),
             threads,
+            namesakes,
             other_lines,
             row_of,
             nodes,
@@ -138,19 +146,20 @@ impl Change {
         comparison.rows.get(number as usize).map(|row| row.value(value))
     }
 
-    /// The difference of the threads in a row.
+    /// The difference of the threads in a row; `None` for one of several threads of a name.
     pub(crate) fn of_threads(&self, row: &ThreadRow) -> Option<&Difference> {
         let key = DiffRowKey { name: row.thread.clone(), module: row.process.clone(), line: None };
-        let number = *self.rows_of_threads.get(&key)?;
+        let number = *self.rows_of_threads.get(&key).filter(|_| !self.namesakes.has_row(&key))?;
         self.threads.rows.get(number as usize).map(|row| row.value(RowValue::Total))
     }
 
-    /// What a node of the tree costs in the base and on the new side, in the unit that is compared.
-    pub(crate) fn of_node(&self, id: NodeId) -> [f64; 2] {
-        self.nodes.get(id.index()).copied().unwrap_or_default()
+    /// What a node of the tree costs in the base and on the new side, in the unit that is compared; `None` below one of several
+    /// threads of a name.
+    pub(crate) fn of_node(&self, id: NodeId) -> Option<[f64; 2]> {
+        self.nodes.get(id.index()).copied().flatten()
     }
 
-    /// The same of a node of the callers of the function in the middle.
+    /// What a node costs on both sides of the callers of the function in the middle.
     pub(crate) fn of_caller(&self, id: NodeId) -> [f64; 2] {
         self.callers.get(id.index()).copied().unwrap_or_default()
     }
@@ -160,9 +169,10 @@ impl Change {
         self.callees.get(id.index()).copied().unwrap_or_default()
     }
 
-    /// How much a box of `label` with these costs has changed: as much as it did, if the function's change is more than
-    /// chance.
-    pub(crate) fn tone(&self, [base, new]: [f64; 2], label: LabelId, kind: LabelKind) -> Tone {
+    /// How much a box of `label` with these costs has changed: as much as it did, if they are known and the function's change is
+    /// more than chance.
+    pub(crate) fn tone(&self, costs: Option<[f64; 2]>, label: LabelId, kind: LabelKind) -> Tone {
+        let Some([base, new]) = costs else { return Tone::Noise };
         let of_function = self.of_label(label, kind, RowValue::Total);
         Tone::of(base, new, of_function.is_some_and(|difference| difference.outcome.is_real()))
     }
@@ -170,6 +180,13 @@ impl Change {
     /// What a line cost on the other side; `None` where that is not known.
     pub(crate) fn other_line(&self, place: &LinePlace) -> Option<Amount> {
         Some(self.other_lines.as_ref()?.get(place).copied().unwrap_or_default())
+    }
+
+    /// What limits the comparison.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = crate::diff::notes(&self.functions, true);
+        notes.extend(self.sides.note());
+        notes
     }
 
     /// Whether the picture is of the base.
@@ -199,6 +216,24 @@ fn compared(
     Ok([Arc::new(functions?), Arc::new(threads?)])
 }
 
+/// The costs of the nodes of a tree, but of none at or below one of several threads of a name.
+fn without_namesakes(
+    costs: Vec<[f64; 2]>,
+    tree: &CallTree,
+    labels: &Labels,
+    namesakes: &Namesakes,
+) -> Vec<Option<[f64; 2]>> {
+    let mut kept: Vec<Option<[f64; 2]>> = Vec::with_capacity(costs.len());
+    for ((_, node), costs) in tree.nodes().zip(costs) {
+        let label = labels.get(node.label);
+        let is_alone = label.kind == LabelKind::Task && namesakes.has_name(&RowLabel::of(label).key.name);
+        // Parents come before their children.
+        let is_below = node.parent.is_some_and(|parent| kept[parent.index()].is_none());
+        kept.push((!is_alone && !is_below).then_some(costs));
+    }
+    kept
+}
+
 /// The value that rows are compared by.
 pub(crate) fn value_of(sort: SortKey) -> RowValue {
     match sort {
@@ -218,6 +253,22 @@ fn thread_numbers_of(threads: &Comparison) -> FxHashMap<String, Option<u32>> {
         numbers.entry(label.key.name.clone()).and_modify(|known| *known = None).or_insert(Some(number));
     }
     numbers
+}
+
+/// The row of each label: of a function among `functions`, of a thread in `threads`.
+fn rows_of_labels(
+    labels: &Labels,
+    functions: &FxHashMap<DiffRowKey, u32>,
+    threads: &Comparison,
+    namesakes: &Namesakes,
+) -> Vec<Option<u32>> {
+    let threads = thread_numbers_of(threads);
+    let row = |label: &Label| match (RowLabel::of(label).key, label.kind) {
+        (key, LabelKind::Task) if namesakes.has_name(&key.name) => None,
+        (key, LabelKind::Task) => threads.get(&key.name).copied().flatten(),
+        (key, _) => functions.get(&key).copied(),
+    };
+    labels.iter().map(row).collect()
 }
 
 /// The functions of both sides. The rows of places where threads wait are left out: boxes and labels are of functions.

@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod modules;
+mod namesakes;
 pub(crate) mod picture;
 pub(crate) mod seen;
 pub(crate) mod sides;

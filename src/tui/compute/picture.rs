@@ -148,7 +148,7 @@ impl Picture {
         let source = source(recording, selection, &options, query, &modules)?;
         let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, &modules.key(key)));
         let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
-        let of = ChangeOf { selection, tree: &paths.tree, sandwich, source: source.as_ref() };
+        let of = ChangeOf { selection, tree: &paths.tree, threads: steps, sandwich, source: source.as_ref() };
         let change = change(sides.as_ref(), &of, query, before, &mut notes)?;
         Ok(Picture {
             change,
@@ -337,7 +337,7 @@ fn change(
 ) -> Result<Option<Change>, Failure> {
     let Some(sides) = sides else { return Ok(None) };
     let change = Change::new(sides, of, query, before.and_then(|before| before.change.as_ref()))?;
-    notes.extend(crate::diff::notes(&change.functions, true));
+    notes.extend(change.notes());
     Ok(Some(change))
 }
 

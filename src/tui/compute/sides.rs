@@ -4,7 +4,7 @@ use super::modules::FollowedModules;
 use super::seen::Seen;
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, PairSide, compare};
-use crate::report::{Analysis, CommonOptions, ThreadSplit};
+use crate::report::{Analysis, CommonOptions, ThreadFilter, ThreadSplit};
 use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;
 use std::sync::Arc;
@@ -66,6 +66,25 @@ impl ChangeSides {
     /// The other recording, and which of its samples.
     pub(super) fn other(&self) -> (&Arc<Analysis>, &CommonOptions) {
         (&self.recordings[1 - self.shown].0, &self.options[1 - self.shown])
+    }
+
+    /// Whether they are two ranges of time of one recording.
+    pub(crate) fn is_of_ranges(&self) -> bool {
+        self.recordings[0] == self.recordings[1]
+    }
+
+    /// What the filters mean on one side only.
+    pub(super) fn note(&self) -> Option<String> {
+        let is_of_ids = |filter: &ThreadFilter| match filter {
+            ThreadFilter::Ids(_) | ThreadFilter::OfProcesses(_) => true,
+            ThreadFilter::Row(row) => row.tid.is_some() || row.pid.is_some(),
+            _ => false,
+        };
+        let has_ids = self.shown().1.filter.threads.iter().any(is_of_ids);
+        (has_ids && !self.is_of_ranges()).then(|| {
+            "a filter on ids of threads or processes keeps nothing of the other run, where they differ"
+                .to_owned()
+        })
     }
 
     /// Whether what functions and threads cost is the same as for `before`.

@@ -6,7 +6,7 @@ use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
-    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, StackFilter, TimeRange,
+    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, StackFilter, ThreadFilter, TimeRange,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
@@ -60,7 +60,7 @@ fn boxes(session: &Session) -> Vec<(String, [f64; 2])> {
     let picture = session.app.context.picture.as_ref().unwrap();
     let change = picture.change.as_ref().unwrap();
     let of = |(id, node): (_, &crate::report::Node)| {
-        (picture.labels.get(node.label).name.clone(), change.of_node(id).map(|ns| ns / 1e6))
+        (picture.labels.get(node.label).name.clone(), change.of_node(id).unwrap().map(|ns| ns / 1e6))
     };
     picture.tree.nodes().map(of).collect()
 }
@@ -213,37 +213,13 @@ fn a_recording_is_noise_against_itself() {
         change.functions.rows.iter().all(|row| !row.own.outcome.is_real() && !row.total.outcome.is_real())
     );
     for (id, node) in picture.tree.nodes() {
-        let [base, new] = change.of_node(id);
+        let [base, new] = change.of_node(id).unwrap();
         assert!(
             (base - new).abs() < 1e-6 && new > 0.0,
             "{}: {base} {new}",
             picture.labels.get(node.label).name
         );
     }
-}
-
-#[test]
-fn functions_at_the_side_of_a_wide_screen_have_their_change() {
-    let mut session = compared(Tab::Flame);
-    session.press(&[Action::Down, Action::Down, Action::Down]);
-    let theme = theme(ColorDepth::True, false);
-    let lines = session.lines((200, 50), &theme);
-    let side: Vec<String> = lines.iter().map(|line| line.chars().skip(135).collect()).collect();
-    let row = |name: &str| side.iter().find(|line| line.split_whitespace().any(|word| word == name)).unwrap();
-    assert!(row("ZSTD_insertBt1").contains("v   -80%"), "{side:#?}");
-    assert!(row("fast").contains("^    new"), "{side:#?}");
-    assert!(row("rare").contains("small"), "{side:#?}");
-    // Callers have the change of all with them on the stack.
-    let callers = side.iter().position(|line| line.starts_with("callers of ")).unwrap();
-    assert!(side[callers + 1].contains("v   -24%") && side[callers + 1].contains("main"), "{side:#?}");
-    let buffer = session.buffer((200, 50), &theme);
-    let style = |row: &str| {
-        let y = lines.iter().position(|line| line.contains(row)).unwrap();
-        let before = lines[y].split_once(row).unwrap().0;
-        buffer[(before.chars().count() as u16, y as u16)].fg
-    };
-    assert_eq!(style("v   -80%  ZSTD_insertBt1"), ratatui::style::Color::LightBlue);
-    assert_eq!(style("^    new  fast"), ratatui::style::Color::Magenta);
 }
 
 /// What the picture has on both sides, ms.
@@ -304,4 +280,74 @@ fn the_zoom_and_the_function_in_the_middle_are_found_on_the_other_side() {
     session.press(&[Action::ShowBase]);
     let picture = session.app.context.picture.clone().unwrap();
     assert_eq!(picture.pivot.as_ref().unwrap().sandwich.total.weight, 2_500_000_000);
+}
+
+#[test]
+fn functions_at_the_side_of_a_wide_screen_have_their_change() {
+    let mut session = compared(Tab::Flame);
+    session.press(&[Action::Down, Action::Down, Action::Down]);
+    let theme = theme(ColorDepth::True, false);
+    let lines = session.lines((200, 50), &theme);
+    let side: Vec<String> = lines.iter().map(|line| line.chars().skip(135).collect()).collect();
+    let row = |name: &str| side.iter().find(|line| line.split_whitespace().any(|word| word == name)).unwrap();
+    assert!(row("ZSTD_insertBt1").contains("v   -80%"), "{side:#?}");
+    assert!(row("fast").contains("^    new"), "{side:#?}");
+    assert!(row("rare").contains("small"), "{side:#?}");
+    // Callers have the change of all with them on the stack.
+    let callers = side.iter().position(|line| line.starts_with("callers of ")).unwrap();
+    assert!(side[callers + 1].contains("v   -24%") && side[callers + 1].contains("main"), "{side:#?}");
+    let buffer = session.buffer((200, 50), &theme);
+    let style = |row: &str| {
+        let y = lines.iter().position(|line| line.contains(row)).unwrap();
+        let before = lines[y].split_once(row).unwrap().0;
+        buffer[(before.chars().count() as u16, y as u16)].fg
+    };
+    assert_eq!(style("v   -80%  ZSTD_insertBt1"), ratatui::style::Color::LightBlue);
+    assert_eq!(style("^    new  fast"), ratatui::style::Color::Magenta);
+}
+
+#[test]
+fn one_of_several_threads_of_a_name_is_not_compared() {
+    let threads = |first: u64, second: u64, tids: [u32; 3]| {
+        let mut build = Build::new();
+        for (tid, name, samples) in
+            [(tids[0], "worker", first), (tids[1], "worker", second), (tids[2], "main", 300)]
+        {
+            let task = build.task(7, tid, name, "pool");
+            build.add(task, samples, &["/bin/it:work"]);
+        }
+        build.finish()
+    };
+    let mut session = Session::new(threads(100, 400, [8, 9, 7]), None, Tab::Threads);
+    let base = Seen(Arc::new(threads(300, 200, [18, 19, 17])));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
+    session.picture();
+    let compared_rows = |session: &Session| -> Vec<(String, bool)> {
+        let picture = session.app.context.picture.as_ref().unwrap();
+        let change = picture.change.as_ref().unwrap();
+        picture.threads.iter().map(|row| (row.thread.clone(), change.of_threads(row).is_some())).collect()
+    };
+    assert!(compared_rows(&session).iter().all(|(_, is_compared)| *is_compared), "together they are");
+    session.press(&[Action::SplitThreads]);
+    assert!(session.app.context.toast.as_ref().unwrap().contains("are not compared"));
+    for (name, is_compared) in compared_rows(&session) {
+        assert_eq!(is_compared, name == "main", "{name}");
+    }
+    let text = session.text();
+    assert!(text.contains("not compared: several threads have its name"), "{text}");
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    for (id, _) in picture.tree.nodes() {
+        let root = picture.tree.path(id).last().unwrap().label;
+        let is_alone = picture.labels.get(root).name.starts_with("worker");
+        assert_eq!(change.of_node(id).is_none(), is_alone);
+    }
+    session.app.context.change_filter(|options| options.threads.push(ThreadFilter::Ids(vec![8])));
+    session.picture();
+    let picture = session.app.context.picture.as_ref().unwrap();
+    assert!(
+        picture.notes.iter().any(|note| note.contains("keeps nothing of the other run")),
+        "{:?}",
+        picture.notes
+    );
 }

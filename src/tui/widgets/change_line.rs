@@ -25,7 +25,8 @@ pub(crate) fn tone(difference: &Difference) -> Tone {
 }
 
 /// What follows the name in a box: how much the box itself has changed, if it is not noise.
-pub(crate) fn in_box([base, new]: [f64; 2], tone: Tone) -> String {
+pub(crate) fn in_box(costs: Option<[f64; 2]>, tone: Tone) -> String {
+    let Some([base, new]) = costs else { return String::new() };
     match tone {
         Tone::Noise => String::new(),
         Tone::New => " new".to_owned(),
@@ -57,23 +58,28 @@ pub(crate) fn of_all(change: &Change, theme: &Theme, columns: usize) -> String {
     parts(theme, vec![(0, values), (0, sure(total)), (1, style.delta(total.delta())), (2, what)], columns)
 }
 
+/// Why one of several threads of a name has no change.
+const NAMESAKES: &str = "not compared: several threads have its name (T puts them together)";
+
 /// The change of a box, and that of its function everywhere.
 pub(crate) fn of_box(
     picture: &Picture,
     change: &Change,
     label: LabelId,
-    weights: [f64; 2],
+    costs: Option<[f64; 2]>,
     theme: &Theme,
     columns: usize,
 ) -> String {
     let style = ValueStyle::of(&change.functions);
     let kind = picture.labels.get(label).kind;
     let everywhere = change.of_label(label, kind, RowValue::Total);
-    let here = format!("here {}", both(&style, weights));
     let everywhere =
         everywhere.map_or_else(String::new, |difference| format!("everywhere {}", sure(difference)));
-    let delta = style.delta(weights[1] - weights[0]);
-    parts(theme, vec![(1, here), (0, delta), (0, everywhere)], columns)
+    let Some([base, new]) = costs else {
+        return parts(theme, vec![(0, NAMESAKES.to_owned()), (1, everywhere)], columns);
+    };
+    let here = format!("here {}", both(&style, [base, new]));
+    parts(theme, vec![(1, here), (0, style.delta(new - base)), (0, everywhere)], columns)
 }
 
 /// The change of a function, by what ends in it and by all with it on the stack.
@@ -111,7 +117,7 @@ pub(crate) fn of_threads(change: &Change, row: &ThreadRow, theme: &Theme, column
     let style = ValueStyle::of(&change.functions);
     let title = change.functions.measure.event.title.clone();
     let words = change.of_threads(row).map_or_else(
-        || "not in the other side".to_owned(),
+        || NAMESAKES.to_owned(),
         |difference| format!("{} {}", both(&style, [difference.base, difference.new]), sure(difference)),
     );
     parts(theme, vec![(0, title), (0, words)], columns)

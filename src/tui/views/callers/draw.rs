@@ -121,11 +121,11 @@ fn look(
 }
 
 /// What a box cost on both sides of a comparison.
-fn of_pivot(change: &Change, side: Side, id: NodeId) -> [f64; 2] {
-    match side {
+fn of_pivot(change: &Change, side: Side, id: NodeId) -> Option<[f64; 2]> {
+    Some(match side {
         Side::Callers => change.of_caller(id),
         Side::Callees => change.of_callee(id),
-    }
+    })
 }
 
 /// The pivot line: the name of the function, as far as there is room next to the numbers.

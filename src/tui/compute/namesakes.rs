@@ -1,0 +1,44 @@
+//! Threads that cannot be found again on the other side of a comparison: where each has a row or a box of its own, several have
+//! one name, and ids differ from run to run.
+
+use crate::diff::{DiffRowKey, RowLabel};
+use crate::report::{LabelId, Selection, Step};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The names that several threads have on one side, where threads are apart.
+#[derive(Debug, Default)]
+pub(super) struct Namesakes {
+    /// With the name of their process.
+    rows: FxHashSet<DiffRowKey>,
+    /// Whatever their process: boxes of threads do not say it.
+    names: FxHashSet<String>,
+}
+
+impl Namesakes {
+    /// Adds those of a side, which has a step for each of its threads.
+    pub(super) fn add(&mut self, selection: &Selection<'_>, steps: &[Step]) {
+        let tables = &selection.profile.tables;
+        let mut by_row: FxHashMap<DiffRowKey, LabelId> = FxHashMap::default();
+        let mut by_name: FxHashMap<String, LabelId> = FxHashMap::default();
+        for (task, step) in tables.tasks().iter().zip(steps) {
+            let key = RowLabel::of(selection.labels.get(step.label)).key;
+            let key = DiffRowKey { module: tables.string(task.process).to_owned(), ..key };
+            if *by_name.entry(key.name.clone()).or_insert(step.label) != step.label {
+                self.names.insert(key.name.clone());
+            }
+            if *by_row.entry(key.clone()).or_insert(step.label) != step.label {
+                self.rows.insert(key);
+            }
+        }
+    }
+
+    /// Whether several threads have the name and the process of a row.
+    pub(super) fn has_row(&self, key: &DiffRowKey) -> bool {
+        self.rows.contains(key)
+    }
+
+    /// Whether several threads have the name of a box.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+}
