@@ -11,6 +11,7 @@ use super::statistics::wait_lengths::WaitLengths;
 use super::tree::{DiffTree, DiffTreeBuilder};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
+use crate::report::FilterOptions;
 
 /// Rows with at least this share of either side are tested.
 pub(crate) const TESTED_SHARE: f64 = 0.01;
@@ -98,6 +99,22 @@ impl Comparison {
             comparison.tests[at] = comparison.test(value, &family);
         }
         Ok(comparison)
+    }
+
+    /// Refuses a comparison of nothing with nothing, after these filters.
+    pub(super) fn check_has_some(&self, filter: &FilterOptions) -> Result<(), Failure> {
+        if self.total.base > 0.0 || self.total.new > 0.0 {
+            return Ok(());
+        }
+        let noun = &self.measure.event.noun;
+        Err(match crate::report::filters_in_words(filter) {
+            Some(words) => {
+                Failure::new(status::NO_MATCH, format!("no {noun} of either side matches {words}"))
+                    .hint("to see what there is:  prof report -n 0 FILE")
+            }
+            None => Failure::new(status::NO_MATCH, format!("neither side has any {noun}s"))
+                .hint("to see what is in a file:  prof info FILE"),
+        })
     }
 
     /// The label of a row.

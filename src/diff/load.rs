@@ -37,9 +37,7 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     }
     let sides = load(&files, options)?;
     let comparison = Comparison::new(sides, options.per, &options.gate.rules)?;
-    if comparison.total.base <= 0.0 && comparison.total.new <= 0.0 {
-        return Err(nothing(&comparison, options).into());
-    }
+    comparison.check_has_some(&options.common.filter)?;
     let verdicts = judge(&comparison, &options.gate)?;
     print::output::print(&comparison, &verdicts, options)?;
     if options.format != DiffFormat::Text {
@@ -62,16 +60,6 @@ fn say(verdicts: &[GateVerdict]) {
     for line in print::verdict::lines(verdicts, usize::MAX) {
         // If standard error is closed, the exit status still gives the verdict.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
-    }
-}
-
-fn nothing(comparison: &Comparison, options: &DiffOptions) -> Failure {
-    let noun = &comparison.measure.event.noun;
-    match crate::report::filters_in_words(&options.common.filter) {
-        Some(words) => Failure::new(status::NO_MATCH, format!("no {noun} of either side matches {words}"))
-            .hint("to see what there is:  prof report -n 0 FILE"),
-        None => Failure::new(status::NO_MATCH, format!("neither side has any {noun}s"))
-            .hint("to see what is in a file:  prof info FILE"),
     }
 }
 

@@ -123,6 +123,24 @@ impl DiffOptions {
     /// Default of the smallest branch in a tree, percent of the larger side.
     pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
 
+    /// The defaults of `prof diff`, with these samples and frames, for recordings in memory.
+    pub(crate) fn plain(common: CommonOptions) -> Self {
+        DiffOptions {
+            sides: Sides::Files([Vec::new(), Vec::new()]),
+            common,
+            per: None,
+            view: DiffView::default(),
+            format: DiffFormat::default(),
+            destination: ReportDestination::Stdout,
+            sort: DiffSort::default(),
+            rows: None,
+            min_percent: None,
+            gate: GateOptions { rules: Vec::new(), least: GateOptions::DEFAULT_LEAST, single_run_ok: false },
+            color: ColorWhen::Never,
+            pager: false,
+        }
+    }
+
     /// Whether the output needs call paths.
     pub(super) fn has_paths(&self) -> bool {
         matches!(self.format, DiffFormat::Text | DiffFormat::Svg)

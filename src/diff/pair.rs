@@ -1,6 +1,8 @@
 //! Two recordings in memory, or two parts of one, compared.
 
 use super::comparison::Comparison;
+use super::options::DiffOptions;
+use super::print::output::{self, PrintedDiff, page_of_file};
 use super::run::{RunSums, RunWishes};
 use crate::base::failure::Failure;
 use crate::report::{Analysis, CommonOptions, ThreadSplit};
@@ -22,8 +24,32 @@ pub(crate) struct PairSide<'r> {
 ///
 /// Status 3 when one of them lacks the metric, status 1 when their events differ; a usage error for a bad pattern.
 pub(crate) fn compare(sides: [PairSide<'_>; 2], threads: Option<ThreadSplit>) -> Result<Comparison, Failure> {
+    compared(sides, threads, false)
+}
+
+/// What `prof diff` writes into a file with these options: of the functions and paths of both sides, or with `threads` of their
+/// threads, merged so.
+///
+/// # Errors
+///
+/// As [`compare`]; status 3 when no sample of either side passes, and when there is nothing to draw.
+pub(crate) fn render(
+    sides: [PairSide<'_>; 2],
+    threads: Option<ThreadSplit>,
+    options: &DiffOptions,
+) -> anyhow::Result<PrintedDiff> {
+    let comparison = compared(sides, threads, options.has_paths() && threads.is_none())?;
+    comparison.check_has_some(&options.common.filter)?;
+    output::render(&comparison, &[], options, &page_of_file(options))
+}
+
+fn compared(
+    sides: [PairSide<'_>; 2],
+    threads: Option<ThreadSplit>,
+    paths: bool,
+) -> Result<Comparison, Failure> {
     let sums = |side: PairSide<'_>| {
-        let wishes = RunWishes { common: side.common, paths: false, slices: true, threads };
+        let wishes = RunWishes { common: side.common, paths, slices: true, threads };
         RunSums::of(side.recording, side.file.to_owned(), &wishes).map(|sums| vec![sums])
     };
     let [base, new] = sides;

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 pub(crate) struct RunWishes<'o> {
     /// Samples and frames to include.
     pub(crate) common: &'o CommonOptions,
-    /// Whether to compute call paths.
+    /// Whether to compute call paths, with threads in front of them if `common` says which are one.
     pub(crate) paths: bool,
     /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
@@ -71,6 +71,8 @@ impl RunSums {
         let shown = recording.shown(wishes.common.metric)?;
         let mut selection = Selection::new(recording, shown, wishes.common)?;
         let threads = wishes.threads.map(|split| selection.thread_steps(split));
+        let in_front = wishes.common.threads.filter(|split| wishes.paths && *split != ThreadSplit::None);
+        let in_front = in_front.map(|split| selection.thread_steps(split));
         let mut rows = RowBuilder::new(&selection, threads.is_none());
         let lengths = wait_lengths(&selection);
         let mut total = RunSum::default();
@@ -95,7 +97,8 @@ impl RunSums {
         });
         let facts = facts(recording, file, wishes.common);
         let slices = path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, wishes.common, &facts));
-        let paths = if wishes.paths { call_paths(&selection, &mut rows) } else { Vec::new() };
+        let paths =
+            if wishes.paths { call_paths(&selection, in_front.as_deref(), &mut rows) } else { Vec::new() };
         let whole = selection.whole.weight as f64;
         Ok(RunSums { event: event(&selection), facts, total, whole, rows: rows.rows, paths, slices })
     }
@@ -258,9 +261,16 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
     }
 }
 
-/// All call paths, as rows.
-fn call_paths(selection: &Selection<'_>, rows: &mut RowBuilder<'_, '_>) -> Vec<RunPath> {
-    let tree = CallTree::new(selection, Direction::TopDown);
+/// All call paths, as rows; with `threads` in front, a step for each.
+fn call_paths(
+    selection: &Selection<'_>,
+    threads: Option<&[Step]>,
+    rows: &mut RowBuilder<'_, '_>,
+) -> Vec<RunPath> {
+    let tree = match threads {
+        Some(threads) => CallTree::by_thread(selection, Direction::TopDown, threads),
+        None => CallTree::new(selection, Direction::TopDown),
+    };
     let path = |node: &crate::report::Node| RunPath {
         parent: node.parent.map(|parent| parent.index() as u32),
         row: rows.of_label(node.label),

@@ -24,7 +24,7 @@ pub(crate) use code::disassembly::AsmSyntax;
 pub(crate) use code::source_files::{SourceTexts, read as read_sources};
 pub use export::folded;
 pub(crate) use export::pprof_messages;
-pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
+pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export, write_to_free_name};
 pub(crate) use load::unreadable;
 pub(crate) use model::activity::Activity;
 pub(crate) use model::amount::Amount;

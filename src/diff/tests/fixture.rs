@@ -3,31 +3,18 @@
 use crate::diff::comparison::Comparison;
 use crate::diff::gate::judge::{GateVerdict, judge};
 use crate::diff::gate::rule::GateRule;
-use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
+use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::print::output::render;
 use crate::diff::run::{RunSums, RunWishes};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
-use crate::report::{Analysis, ColorWhen, CommonOptions, NameStyle, Page, ReportDestination};
+use crate::report::{Analysis, CommonOptions, NameStyle, Page};
 
 /// Page of a terminal with 80 columns.
 pub(super) const SCREEN: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
 
 /// The default options of `prof diff`.
 pub(crate) fn options() -> DiffOptions {
-    DiffOptions {
-        sides: Sides::Files([Vec::new(), Vec::new()]),
-        common: CommonOptions::default(),
-        per: None,
-        view: DiffView::Flat,
-        format: DiffFormat::Text,
-        destination: ReportDestination::Stdout,
-        sort: DiffSort::Own,
-        rows: None,
-        min_percent: None,
-        gate: GateOptions { rules: Vec::new(), least: GateOptions::DEFAULT_LEAST, single_run_ok: false },
-        color: ColorWhen::Never,
-        pager: false,
-    }
+    DiffOptions::plain(CommonOptions::default())
 }
 
 /// The default options with these gate rules.

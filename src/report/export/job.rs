@@ -9,7 +9,8 @@ use crate::report::options::{
 };
 use crate::report::print::output;
 use crate::report::print::text::page::Page;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// Limit on the names to try: `prof-1.svg`, `prof-2.svg`, ...
 const MOST_NAMES: u32 = 10_000;
@@ -39,7 +40,7 @@ impl ExportShape {
     }
 
     /// Ending of the files, with the dot.
-    fn ending(self) -> &'static str {
+    pub(crate) fn ending(self) -> &'static str {
         match self {
             ExportShape::Format(format) => format.ending(),
             ExportShape::Text => ".txt",
@@ -58,31 +59,19 @@ pub(crate) struct ExportJob {
     pub(crate) view: ReportView,
     /// Order of the rows of the report.
     pub(crate) sort: SortKey,
-    /// Directory and prefix of the file name: `/tmp/prof` for `/tmp/prof-1.svg`.
-    pub(crate) stem: PathBuf,
 }
 
 impl ExportJob {
-    /// Writes the file; returns its path, and what the recording has and the file lacks, for people.
+    /// Writes the file, whose name begins with `stem`; returns its path, and what the recording has and the file lacks, for
+    /// people.
     ///
     /// # Errors
     ///
     /// Fails when no sample matches or the file cannot be written.
-    pub(crate) fn run(&self, recording: &Analysis) -> anyhow::Result<(PathBuf, Vec<String>)> {
+    pub(crate) fn run(&self, recording: &Analysis, stem: &Path) -> anyhow::Result<(PathBuf, Vec<String>)> {
         let rendered = self.rendered(recording)?;
-        for number in 1..MOST_NAMES {
-            let mut name = self.stem.clone().into_os_string();
-            name.push(format!("-{number}{}", self.shape.ending()));
-            let path = PathBuf::from(name);
-            let destination = ReportDestination::File { path: path.clone(), force: false };
-            // The name is taken, whatever kind of file it is.
-            if privilege::as_user(|| std::fs::symlink_metadata(&path)).is_ok() {
-                continue;
-            }
-            output::write_with(&destination, |out| rendered.write(out))?;
-            return Ok((path, rendered.notes()));
-        }
-        anyhow::bail!("cannot write `{}`: too many files with that name", self.stem.display())
+        let path = write_to_free_name(stem, self.shape.ending(), |out| rendered.write(out))?;
+        Ok((path, rendered.notes()))
     }
 
     fn rendered<'r>(&self, recording: &'r Analysis) -> anyhow::Result<Box<dyn Rendered + 'r>> {
@@ -108,6 +97,30 @@ impl ExportJob {
     }
 }
 
+/// Writes a file with a name that is free, `/tmp/prof-1.svg` for `/tmp/prof` and `.svg`; returns its path.
+///
+/// # Errors
+///
+/// Fails when the file cannot be written.
+pub(crate) fn write_to_free_name(
+    stem: &Path,
+    ending: &str,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<PathBuf> {
+    let path_of = |number| {
+        let mut name = stem.as_os_str().to_owned();
+        name.push(format!("-{number}{ending}"));
+        PathBuf::from(name)
+    };
+    // A name is taken, whatever kind of file has it.
+    let is_free = |path: &PathBuf| privilege::as_user(|| std::fs::symlink_metadata(path)).is_err();
+    let Some(path) = (1..MOST_NAMES).map(path_of).find(is_free) else {
+        anyhow::bail!("cannot write `{}`: too many files with that name", stem.display())
+    };
+    output::write_with(&ReportDestination::File { path: path.clone(), force: false }, write)?;
+    Ok(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,15 +138,15 @@ mod tests {
             shape: ExportShape::Format(ExportFormat::FOLDED),
             view: ReportView::Flat,
             sort: SortKey::default(),
-            stem: folder.path().join("prof"),
         };
-        let first = job.run(&recording).unwrap().0;
-        let second = job.run(&recording).unwrap().0;
+        let stem = folder.path().join("prof");
+        let first = job.run(&recording, &stem).unwrap().0;
+        let second = job.run(&recording, &stem).unwrap().0;
         assert_eq!(
             (first, second),
             (folder.path().join("prof-1.folded"), folder.path().join("prof-2.folded"))
         );
-        let (text, _) = ExportJob { shape: ExportShape::Text, ..job }.run(&recording).unwrap();
+        let (text, _) = ExportJob { shape: ExportShape::Text, ..job }.run(&recording, &stem).unwrap();
         assert!(std::fs::read_to_string(text).unwrap().contains("main"));
     }
 }

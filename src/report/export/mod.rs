@@ -17,7 +17,7 @@ use super::options::ReportDestination;
 use super::print::output;
 pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
-pub(crate) use job::{ExportJob, ExportShape};
+pub(crate) use job::{ExportJob, ExportShape, write_to_free_name};
 pub(crate) use tools::pprof::messages as pprof_messages;
 
 /// `prof export`: reads, renders and writes.

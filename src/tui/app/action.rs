@@ -1,7 +1,8 @@
 //! Every action of the interface: what keys and the pointer mean, however they were pressed.
 
 use crate::base::mailbox::{Mail, MailKind};
-use crate::report::{Analysis, ExportJob, ExportShape};
+use crate::report::{Analysis, ExportShape};
+use crate::tui::compute::export::ScreenExport;
 use crate::tui::compute::seen::Seen;
 use ratatui::layout::Position;
 use std::path::PathBuf;
@@ -233,8 +234,8 @@ pub(crate) enum Effect {
     Ask,
     /// Copy text to the clipboard of the terminal.
     Copy(String),
-    /// Export the recording on the screen to a file; the text says what the file holds.
-    Export(Box<ExportJob>, Seen, String),
+    /// Write a file of what is on the screen; the text says what it holds.
+    Export(Box<ScreenExport>, String),
     /// Compute pictures from this recording only, not from newer snapshots.
     Hold(Seen),
     /// Compute pictures from the newest snapshot again.

@@ -1,12 +1,16 @@
 //! Exports from the screen: `x` writes what is shown, with the same filters as everywhere; `y` and `Y` copy names.
 
 use super::action::{Effect, Tab};
+use super::query::Query;
 use super::state::App;
 use crate::base::safe_text;
 use crate::base::units::counted;
-use crate::report::{CommonOptions, ExportJob, ExportShape, ThreadSplit};
+use crate::report::{CommonOptions, ExportJob, ExportShape, ReportView, ThreadSplit, TimeRange};
+use crate::tui::compute::change::Change;
+use crate::tui::compute::export::{ExportOf, ScreenExport, SidesExport};
 use crate::tui::compute::picture::Picture;
 use crate::tui::compute::seen::Seen;
+use crate::tui::compute::sides::ChangeSides;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +24,7 @@ impl App {
             return self.context.tell("there is no picture yet");
         };
         let (job, what) = job(self, &picture, shape);
-        let seen = Seen(Arc::clone(&picture.recording));
-        self.context.effects.push(Effect::Export(Box::new(job), seen, what));
+        self.context.effects.push(Effect::Export(Box::new(job), what));
         self.context.tell("writing…");
     }
 
@@ -45,27 +48,72 @@ impl App {
     }
 }
 
-/// Export job that writes what the screen shows in this format, and a description of its contents.
-pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
-    let mut common: CommonOptions = picture.query.options(picture.duration_ns);
-    let (view, what) = app.view(app.context.tab).exported(picture, &mut common);
-    let mut words = what;
-    let filter = &picture.query.common.filter;
+/// The file in this format of what the screen shows, and a description of its contents. In a comparison it is of both sides
+/// where the format can hold them.
+fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ScreenExport, String) {
+    let query = &picture.query;
+    let sides = picture.change.as_ref().map(Change::sides);
+    let mut common: CommonOptions =
+        sides.map_or_else(|| query.options(picture.duration_ns), |sides| sides.shown().1.clone());
+    let (view, mut words) = app.view(app.context.tab).exported(picture, &mut common);
+    let filter = &query.common.filter;
     let filters = filter.stacks.len() + filter.threads.len();
     if filters > 0 {
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
     }
-    words.push_str(match picture.query.threads() {
+    words.push_str(thread_words(query.threads()));
+    let both = sides.filter(|_| SidesExport::is_of_both(shape));
+    if !both.is_some_and(ChangeSides::is_of_ranges) {
+        words.push_str(&time_words(common.filter.time, picture.duration_ns));
+    }
+    let of = match both {
+        Some(sides) => {
+            words.push_str(&format!(", base {} and new {}", sides.words(0), sides.words(1)));
+            ExportOf::Sides(Box::new(of_both(sides, common, shape, &view, query)))
+        }
+        None => {
+            // A format may hold more than one metric, unless one was asked for.
+            common.metric = query.common.metric;
+            words.push_str(sides.map_or("", |_| match query.shows_base {
+                true => ", the base alone: B shows the new side",
+                false => ", the new side alone: B shows the base",
+            }));
+            let job = ExportJob { common, shape, view, sort: query.sort };
+            ExportOf::Recording(Box::new(job), Seen(Arc::clone(&picture.recording)))
+        }
+    };
+    (ScreenExport { of, stem: PathBuf::from(STEM) }, words)
+}
+
+/// The file of both sides, with what a view shows of the side that is shown.
+fn of_both(
+    sides: &ChangeSides,
+    common: CommonOptions,
+    shape: ExportShape,
+    view: &ReportView,
+    query: &Query,
+) -> SidesExport {
+    let is_text = shape == ExportShape::Text;
+    // Threads are in front of stacks, and of no paths in text.
+    let common = CommonOptions { threads: common.threads.filter(|_| !is_text), ..common };
+    let threads = (is_text && *view == ReportView::Threads).then(|| query.threads());
+    SidesExport { sides: sides.narrowed(common), shape, sort: query.sort, threads }
+}
+
+fn thread_words(split: ThreadSplit) -> &'static str {
+    match split {
         ThreadSplit::Each => ", each thread",
         ThreadSplit::None => ", threads merged",
         ThreadSplit::Class | ThreadSplit::Name => "",
-    });
-    let range = common.filter.time;
-    if !range.is_everything() {
-        let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
-        let from = seconds(range.from_ns.unwrap_or(0));
-        let to = seconds(range.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
-        words.push_str(&format!(", {from}-{to} s"));
     }
-    (ExportJob { common, shape, view, sort: picture.query.sort, stem: PathBuf::from(STEM) }, words)
+}
+
+fn time_words(range: TimeRange, duration_ns: u64) -> String {
+    if range.is_everything() {
+        return String::new();
+    }
+    let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
+    let from = seconds(range.from_ns.unwrap_or(0));
+    let to = seconds(range.to_ns.unwrap_or(duration_ns).min(duration_ns));
+    format!(", {from}-{to} s")
 }

@@ -283,9 +283,7 @@ impl ScreenSession {
                 Effect::Ask => self.worker.ask(Job::Query(Box::new(self.app.context.query.clone()))),
                 Effect::Copy(text) => self.terminal.copy(&text).map_err(gone)?,
                 Effect::Mouse(on) => self.terminal.set_mouse(on).map_err(gone)?,
-                Effect::Export(job, Seen(recording), what) => {
-                    self.worker.ask(Job::Export(job, recording, what));
-                }
+                Effect::Export(job, what) => self.worker.ask(Job::Export(job, what)),
                 Effect::Hold(Seen(recording)) => self.worker.ask(Job::Hold(recording)),
                 Effect::Resume => self.look_at_newest(),
                 Effect::Live(command) => self.command(command),

@@ -189,6 +189,11 @@ impl Change {
         notes
     }
 
+    /// What is compared.
+    pub(crate) fn sides(&self) -> &ChangeSides {
+        &self.sides
+    }
+
     /// Whether the picture is of the base.
     pub(crate) fn shows_base(&self) -> bool {
         self.sides.shown == 0

@@ -3,14 +3,14 @@
 use super::modules::FollowedModules;
 use super::seen::Seen;
 use crate::base::failure::Failure;
-use crate::diff::{Comparison, PairSide, compare};
-use crate::report::{Analysis, CommonOptions, ThreadFilter, ThreadSplit};
+use crate::diff::{Comparison, DiffOptions, PairSide, PrintedDiff, compare, render};
+use crate::report::{Analysis, CommonOptions, ThreadFilter, ThreadSplit, module_file};
 use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;
 use std::sync::Arc;
 
 /// The two sides of a comparison: the base, then the new side.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChangeSides {
     recordings: [Seen; 2],
     pub(super) options: [CommonOptions; 2],
@@ -73,6 +73,11 @@ impl ChangeSides {
         self.recordings[0] == self.recordings[1]
     }
 
+    /// What a side is called: its file, or its range of time. Foreign text.
+    pub(crate) fn words(&self, side: usize) -> &str {
+        module_file(&self.names[side])
+    }
+
     /// What the filters mean on one side only.
     pub(super) fn note(&self) -> Option<String> {
         let is_of_ids = |filter: &ThreadFilter| match filter {
@@ -87,6 +92,19 @@ impl ChangeSides {
         })
     }
 
+    /// The parts of both sides that a view shows, which of the side that is shown are those of `options`.
+    pub(crate) fn narrowed(&self, options: CommonOptions) -> Self {
+        let mut sides = self.clone();
+        let (shown, other) = (self.shown, 1 - self.shown);
+        let mut others = options.clone();
+        self.modules[other].follow_in(&mut others.filter);
+        if self.is_of_ranges() {
+            others.filter.time = self.options[other].filter.time;
+        }
+        (sides.options[shown], sides.options[other]) = (options, others);
+        sides
+    }
+
     /// Whether what functions and threads cost is the same as for `before`.
     pub(super) fn has_same_costs(&self, before: &ChangeSides) -> bool {
         self.recordings == before.recordings && self.options == before.options
@@ -99,6 +117,20 @@ impl ChangeSides {
     /// When one of them lacks the metric.
     pub(super) fn compare(&self, threads: Option<ThreadSplit>) -> Result<Comparison, Failure> {
         compare(self.pair(), threads)
+    }
+
+    /// What `prof diff` writes of them with these options: of their functions and paths, or with `threads` of their threads,
+    /// merged so.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChangeSides::compare`], and when there is nothing to write.
+    pub(super) fn render(
+        &self,
+        threads: Option<ThreadSplit>,
+        options: &DiffOptions,
+    ) -> anyhow::Result<PrintedDiff> {
+        render(self.pair(), threads, options)
     }
 
     fn pair(&self) -> [PairSide<'_>; 2] {

@@ -1,9 +1,10 @@
 //! The thread that computes pictures: of several queries only the newest counts, and the screen never waits for it.
 
+use super::export::ScreenExport;
 use super::picture::Picture;
 use crate::base::failure::Failure;
 use crate::base::pace::{Pace, process_cpu_time};
-use crate::report::{Analysis, ExportJob};
+use crate::report::Analysis;
 use crate::tui::app::query::Query;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,8 +23,8 @@ pub(crate) enum Job {
     Query(Box<Query>),
     /// A frozen snapshot: answer queries from it, but do not refresh the picture.
     Hold(Arc<Analysis>),
-    /// Write a file of a recording; the text says what the file holds.
-    Export(Box<ExportJob>, Arc<Analysis>, String),
+    /// Write a file; the text says what it holds.
+    Export(Box<ScreenExport>, String),
     /// Drop a picture that is no longer shown, which takes a while when it has many boxes.
     Forget(Arc<Picture>),
 }
@@ -72,7 +73,7 @@ struct Inbox {
     /// Whether the recording is newer than the one before.
     has_grown: bool,
     query: Option<Query>,
-    exports: Vec<(Box<ExportJob>, Arc<Analysis>, String)>,
+    exports: Vec<(Box<ScreenExport>, String)>,
     forgotten: Vec<Arc<Picture>>,
     /// The worker has been dropped.
     is_over: bool,
@@ -158,7 +159,7 @@ impl Worker {
                 inbox.has_grown = false;
             }
             Job::Query(newest) => inbox.query = Some(*newest),
-            Job::Export(job, recording, what) => inbox.exports.push((job, recording, what)),
+            Job::Export(job, what) => inbox.exports.push((job, what)),
             Job::Forget(picture) => inbox.forgotten.push(picture),
         }
         drop(inbox);
@@ -226,8 +227,8 @@ fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
             }
             pace.worked(process_cpu_time().saturating_sub(used), Instant::now());
         }
-        for (job, recording, what) in asked.exports {
-            let written = job.run(&recording).map(|(path, notes)| Exported { path, what, notes });
+        for (job, what) in asked.exports {
+            let written = job.run().map(|(path, notes)| Exported { path, what, notes });
             tell(Done::Exported(written.map_err(|error| format!("{error:#}"))));
         }
     }

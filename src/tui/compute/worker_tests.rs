@@ -1,6 +1,8 @@
 //! How the worker handles a recording that grows and one that is frozen.
 
+use super::export::{ExportOf, ScreenExport};
 use super::picture::Picture;
+use super::seen::Seen;
 use super::worker::{Done, Exported, Job, Worker};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
@@ -98,9 +100,10 @@ fn an_export_is_of_the_recording_that_it_names() {
         shape: ExportShape::Format(ExportFormat::SVG),
         view: ReportView::Flat,
         sort: SortKey::default(),
-        stem: folder.path().join("prof"),
     };
-    worker.ask(Job::Export(Box::new(job), Arc::new(long), "all".into()));
+    let of = ExportOf::Recording(Box::new(job), Seen(Arc::new(long)));
+    let job = ScreenExport { of, stem: folder.path().join("prof") };
+    worker.ask(Job::Export(Box::new(job), "all".into()));
     let Done::Exported(Ok(Exported { path, .. })) = done.recv_timeout(LONG).unwrap() else {
         panic!("no file")
     };

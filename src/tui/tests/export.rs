@@ -1,26 +1,20 @@
 //! Exports from the screen: files and copied text.
 
 use super::screen::{TestScreen, screen};
+use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
+use crate::diff::{DiffFormat, DiffOptions};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{BoxOf, ExportJob};
+use crate::report::{BoxOf, CommonOptions, Page, TimeRange};
 use crate::tui::app::action::Effect;
+use crate::tui::app::diff_base::DiffBase;
+use crate::tui::compute::export::ExportOf;
+use crate::tui::compute::seen::Seen;
 use std::sync::Arc;
 
 #[test]
 fn an_export_is_of_what_is_on_the_screen() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut number = 0;
-    let mut written = |screen: &mut TestScreen, key: &str| {
-        screen.effects.clear();
-        screen.keys(&format!("x{key}"));
-        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
-        number += 1;
-        let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        assert!(Arc::ptr_eq(&seen.0, &screen.app.context.picture.as_ref().unwrap().recording));
-        let (path, _) = job.run(&seen.0).unwrap();
-        (std::fs::read_to_string(path).unwrap(), what)
-    };
+    let written = |screen: &mut TestScreen, key: &str| screen.exported(&format!("x{key}"));
     let sum = |folded: &str| -> u64 {
         folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     };
@@ -73,7 +67,8 @@ fn boxes_that_share_one_are_exported_together() {
     let picture = screen.app.context.picture.clone().unwrap();
     assert!(matches!(picture.find(&screen.app.flame.zoom), BoxOf::Rest(ids) if ids.len() == 3));
     screen.keys("xf");
-    let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
+    let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
+    let ExportOf::Recording(job, seen) = job.of else { panic!() };
     assert!(what.starts_with("the zoom on 3 calls"), "{what}");
     let selection = seen.0.select(&job.common).unwrap();
     assert_eq!(selection.total.samples, 3);
@@ -117,16 +112,7 @@ fn names_and_stacks_are_copied_as_they_are_called() {
 
 #[test]
 fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut number = 0;
-    let mut written = |screen: &mut TestScreen, keys: &str| {
-        screen.effects.clear();
-        screen.keys(keys);
-        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
-        number += 1;
-        let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        (std::fs::read_to_string(job.run(&seen.0).unwrap().0).unwrap(), what)
-    };
+    let written = TestScreen::exported;
     // With waits and without: two tables.
     for recording in [waiting(), ingest()] {
         let mut screen = TestScreen::new(recording, 80, 24);
@@ -147,4 +133,98 @@ fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
         let (text, _) = written(&mut screen, "5xt");
         assert!(text.contains("worker  ") && !text.contains("4313"), "{text}");
     }
+}
+
+/// The new side on the screen, compared with the base.
+fn compared() -> TestScreen {
+    let mut screen = TestScreen::new(recording(NEW), 120, 30);
+    let base = Seen(Arc::new(recording(BASE)));
+    screen.app.context.query.base = Some(DiffBase::Recording(base, "/tmp/old.data".to_owned()));
+    screen.compute();
+    screen
+}
+
+#[test]
+fn a_comparison_is_exported_as_prof_diff_writes_it() {
+    let mut screen = compared();
+    // All threads merged, as in `prof diff`.
+    screen.keys("TT");
+    let common = CommonOptions::default();
+    let new = screen.app.context.query.common.input.words();
+    let written = |format: DiffFormat, rows: Option<usize>| {
+        let sides = [(BASE, "/tmp/old.data"), (NEW, new.as_str())]
+            .map(|(paths, file)| vec![sums(&recording(paths), file, &common, true)]);
+        printed(sides, &DiffOptions { format, rows, ..options() }, &Page::PLAIN)
+    };
+    let (svg, what) = screen.exported("xs");
+    assert_eq!(svg, written(DiffFormat::Svg, None));
+    assert_eq!(what, format!("all stacks, threads merged, base old.data and new {new}"));
+    screen.keys("2");
+    let (text, what) = screen.exported("xt");
+    assert_eq!(text, written(DiffFormat::Text, Some(0)));
+    assert!(what.starts_with("all functions, ") && text.contains("HEAVIEST CHANGED PATHS"), "{what}");
+    // With the base in front the sides stay what they are.
+    screen.keys("B");
+    assert_eq!(screen.exported("xt").0, text);
+}
+
+#[test]
+fn files_of_a_comparison_have_the_zoom_and_the_filters_of_both_sides() {
+    let mut screen = compared();
+    screen.keys("↓↓↓\n");
+    assert_eq!(screen.zoom(), ["ingest", "main", "parse"]);
+    let (text, what) = screen.exported("xt");
+    assert!(text.contains("base old.data 2.50 s") && text.contains("2.80 s"), "{text}");
+    assert!(what.starts_with("the zoom on parse, 73") && what.contains("base old.data"), "{what}");
+    let (svg, _) = screen.exported("xs");
+    // Threads are in front, as on the screen.
+    assert!(svg.contains("<title>ingest (2,8") && !svg.contains("<title>compress"), "{svg}");
+    screen.keys("0g↓↓↓f");
+    let (text, what) = screen.exported("xt");
+    assert!(text.contains("base old.data 2.50 s") && text.contains("filter  (only with parse)"), "{text}");
+    assert!(what.contains(", 1 filter, "), "{what}");
+    screen.keys("U5");
+    let (text, what) = screen.exported("xt");
+    assert!(text.contains("THREAD (self)") && what.starts_with("all threads, "), "{what}: {text}");
+}
+
+#[test]
+fn a_file_of_one_side_says_which() {
+    let mut screen = compared();
+    let sum = |folded: &str| -> u64 {
+        folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    let (folded, what) = screen.exported("xf");
+    assert_eq!(
+        (sum(&folded), what.as_str()),
+        (3_830_000_000, "all stacks, the new side alone: B shows the base")
+    );
+    screen.keys("B");
+    let (folded, what) = screen.exported("xf");
+    assert_eq!(
+        (sum(&folded), what.as_str()),
+        (5_020_000_000, "all stacks, the base alone: B shows the new side")
+    );
+    assert!(folded.contains("tidy"));
+}
+
+#[test]
+fn ranges_of_a_recording_are_exported_as_the_sides_that_they_are() {
+    let mut screen = TestScreen::new(ingest(), 120, 30);
+    let half = screen.recording.profile.duration_ns() / 2;
+    let base = TimeRange { from_ns: None, to_ns: Some(half) };
+    screen.app.context.query.base = Some(DiffBase::Range(base));
+    screen.app.context.query.common.filter.time = TimeRange { from_ns: Some(half), to_ns: None };
+    screen.compute();
+    let total = screen.app.context.picture.as_ref().unwrap().change.as_ref().unwrap().functions.total;
+    let (text, what) = screen.exported("xt");
+    let line = text.lines().next().unwrap();
+    assert!(line.starts_with("diff   base 0.0") && line.contains("   new from "), "{line}");
+    assert!(what.contains(", base 0.0") && !text.contains("filter"), "{what}: {text}");
+    assert!(total.base > 0.0 && total.new > 0.0);
+    screen.keys("B");
+    let (folded, _) = screen.exported("xf");
+    let weight = screen.app.context.picture.as_ref().unwrap().total.weight;
+    let sum: u64 = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, weight, "only the base");
 }

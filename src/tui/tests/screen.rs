@@ -5,6 +5,7 @@ use crate::report::{Analysis, CommonOptions};
 use crate::tui::app::action::{Action, Effect};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
+use crate::tui::compute::export::ScreenExport;
 use crate::tui::compute::picture::Picture;
 use crate::tui::screen;
 use crate::tui::terminal::translator::Translator;
@@ -73,6 +74,18 @@ impl TestScreen {
                 other => self.effects.push(other),
             }
         }
+    }
+
+    /// Presses `keys`, the last of which exports; returns the text of the file, and what is said of it.
+    pub(crate) fn exported(&mut self, keys: &str) -> (String, String) {
+        self.effects.clear();
+        self.keys(keys);
+        let Some(Effect::Export(job, what)) = self.effects.pop() else {
+            panic!("{:?}", self.app.context.toast)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = ScreenExport { stem: folder.path().join("prof"), ..*job }.run().unwrap();
+        (std::fs::read_to_string(path).unwrap(), what)
     }
 
     pub(crate) fn press(&mut self, code: KeyCode, held: KeyModifiers) {

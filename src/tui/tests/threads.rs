@@ -5,8 +5,8 @@ use super::session::{Session, theme};
 use crate::profile::Reason;
 use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::MS;
-use crate::report::{Analysis, CommonOptions, ExportJob, ThreadSplit};
-use crate::tui::app::action::{Action, Effect, Tab};
+use crate::report::{Analysis, CommonOptions, ThreadSplit};
+use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::widgets::theme::ColorDepth;
 
@@ -140,29 +140,21 @@ fn what_is_kept_of_a_class_is_all_of_it_and_what_is_still_to_come() {
 
 #[test]
 fn files_have_threads_as_the_screen_has_them() {
-    let folder = tempfile::tempdir().unwrap();
     let mut screen = TestScreen::new(pool(3), 80, 24);
-    let written = |screen: &mut TestScreen, number: u32| {
-        screen.effects.clear();
-        screen.keys("xf");
-        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
-        let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        (std::fs::read_to_string(job.run(&seen.0).unwrap().0).unwrap(), what)
-    };
-    let (classes, what) = written(&mut screen, 1);
+    let (classes, what) = screen.exported("xf");
     assert!(classes.contains("worker-#;main;work ") && what == "all stacks", "{what}: {classes}");
     screen.keys("T");
-    let (each, what) = written(&mut screen, 2);
+    let (each, what) = screen.exported("xf");
     assert!(
         each.contains("worker-2 (tid 12);main;work ") && what.ends_with(", each thread"),
         "{what}: {each}"
     );
     screen.keys("T");
-    let (merged, what) = written(&mut screen, 3);
+    let (merged, what) = screen.exported("xf");
     assert!(merged.starts_with("main;") && what.ends_with(", threads merged"), "{what}: {merged}");
     // The zoom on a class includes all of its threads.
     screen.keys("T0g↓\n");
-    let (zoomed, _) = written(&mut screen, 4);
+    let (zoomed, _) = screen.exported("xf");
     assert_eq!(zoomed.lines().count(), 1, "{zoomed}");
     assert!(zoomed.starts_with("worker-#;main;work "), "{zoomed}");
 }
