@@ -1,7 +1,8 @@
 //! What a file says of itself at its start, without reading the rest.
 
 use crate::profile::file::chunk::{ChunkKind, Next, Unpacker};
-use crate::profile::file::{header, schema};
+use crate::profile::file::header;
+use crate::profile::file::rows::schema;
 use prost::Message;
 use std::fs::File;
 use std::io;

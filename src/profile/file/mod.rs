@@ -10,7 +10,6 @@
 
 pub(crate) mod bounds;
 mod chunk;
-mod coding;
 mod decode;
 pub(crate) mod error;
 pub(crate) mod glance;
@@ -18,9 +17,7 @@ mod header;
 mod open;
 mod reader;
 mod rows;
-mod schema;
 mod sink;
-mod wire;
 mod writer;
 mod written_rows;
 

@@ -2,14 +2,15 @@
 
 use super::bounds::{MAX_ROWS, MAX_STACK_DEPTH, cut};
 use super::chunk::{ChunkKind, Packer};
-use super::coding::{AddressCoder, NoveltyCoder, squeeze};
 use super::error::WriteError;
+use super::header;
 use super::rows::code_rows::{self, BYTES_PER_CHUNK};
+use super::rows::coding::{AddressCoder, NoveltyCoder, squeeze};
 use super::rows::columns::{SymbolCoders, add_folded, add_waits, samples_chunk};
 use super::rows::module_notes;
+use super::rows::schema;
 use super::sink::WriterSink;
 use super::written_rows::{WrittenRows, check_id, next_rows, with_ids};
-use super::{header, schema};
 use crate::profile::contents::{End, Meta, Profile};
 use crate::profile::event::{Event, EventId};
 use crate::profile::rows::{Frame, FrameId, ModuleId, ModuleNotes, Stack, StringId};

@@ -1,7 +1,7 @@
 //! The checks that numbers of a file pass before they are used.
 
 use crate::profile::file::bounds::MAX_ROWS;
-use crate::profile::file::coding::CodedColumn;
+use crate::profile::file::rows::coding::CodedColumn;
 use prost::Message;
 
 /// Why a chunk cannot be used, in words.

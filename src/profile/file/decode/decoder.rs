@@ -3,15 +3,16 @@
 use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, check, column, decode, narrow, row_count};
 use super::sample_columns::{folded, times_ns, waits};
+use super::wire;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};
 use crate::profile::file::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use crate::profile::file::chunk::ChunkKind;
-use crate::profile::file::coding::{AddressCoder, NoveltyCoder, PlaceCoder};
 use crate::profile::file::rows::code_rows::{self, RowCounts};
+use crate::profile::file::rows::coding::{AddressCoder, NoveltyCoder, PlaceCoder};
 use crate::profile::file::rows::module_notes;
-use crate::profile::file::{schema, wire};
+use crate::profile::file::rows::schema;
 use crate::profile::kind::{EventKind, Unit};
 use crate::profile::outcome::Outcome;
 use crate::profile::rows::{

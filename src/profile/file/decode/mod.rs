@@ -5,6 +5,7 @@ mod budget;
 mod checks;
 mod decoder;
 mod sample_columns;
+pub(super) mod wire;
 
 pub(super) use checks::Damage;
 pub(super) use decoder::Decoder;

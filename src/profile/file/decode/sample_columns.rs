@@ -1,8 +1,8 @@
 //! Columns of samples: from the fields of a chunk to times, waits and merged observations.
 
 use super::checks::{Damage, below, column, narrow};
-use crate::profile::file::coding::NoveltyCoder;
-use crate::profile::file::schema;
+use crate::profile::file::rows::coding::NoveltyCoder;
+use crate::profile::file::rows::schema;
 use crate::profile::merged::Merged;
 use crate::profile::rows::{StackId, TaskId};
 use crate::profile::wait::{Reason, Wait, Waker, WakerKind};

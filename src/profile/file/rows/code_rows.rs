@@ -2,8 +2,8 @@
 
 use crate::profile::code::function_code::{CallTarget, CodeRun, FunctionCode, InlinedCall};
 use crate::profile::code::source_text::SourceText;
-use crate::profile::file::coding::{CodedColumn, squeeze};
-use crate::profile::file::schema::{CodeRow, SourceRow};
+use crate::profile::file::rows::coding::{CodedColumn, squeeze};
+use crate::profile::file::rows::schema::{CodeRow, SourceRow};
 use crate::profile::rows::{ModuleId, StringId};
 use crate::profile::symbols::FunctionId;
 

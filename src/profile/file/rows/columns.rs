@@ -2,8 +2,8 @@
 
 use crate::profile::event::{EventId, Sample};
 use crate::profile::file::bounds::{MAX_LOCATIONS, MAX_ROWS};
-use crate::profile::file::coding::{NoveltyCoder, PlaceCoder, squeeze};
-use crate::profile::file::schema;
+use crate::profile::file::rows::coding::{NoveltyCoder, PlaceCoder, squeeze};
+use crate::profile::file::rows::schema;
 use crate::profile::merged::Merged;
 use crate::profile::symbols::Location;
 use crate::profile::wait::Wait;

@@ -1,6 +1,6 @@
 //! Notes of modules, to and from a file. A later row of a module replaces an earlier one.
 
-use crate::profile::file::schema;
+use crate::profile::file::rows::schema;
 use crate::profile::rows::{ModuleId, ModuleNotes, SymbolsFrom};
 
 /// Problems of one module that are kept, and their length, bytes.

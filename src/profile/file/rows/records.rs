@@ -1,7 +1,7 @@
 //! The records that describe a recording and its threads, between the profile and the messages of the file.
 
 use crate::profile::contents::{End, Meta};
-use crate::profile::file::schema;
+use crate::profile::file::rows::schema;
 use crate::profile::kernel_addresses::AddressSettings;
 use crate::profile::wait::ThreadTime;
 

@@ -6,9 +6,10 @@ use crate::profile::event::{EventInfo, Sample};
 use crate::profile::file::bounds::MAX_ROWS;
 use crate::profile::file::chunk::{ChunkKind, FLAG_ZSTD, Next, Unpacker, frame};
 use crate::profile::file::error::Integrity;
+use crate::profile::file::header;
 use crate::profile::file::reader::read;
+use crate::profile::file::rows::schema;
 use crate::profile::file::writer::Writer;
-use crate::profile::file::{header, schema};
 use crate::profile::rows::{Frame, Module, StackId, Task};
 use crate::profile::symbols::{Function, Location};
 use proptest::prelude::*;
@@ -351,9 +352,9 @@ fn a_known_field_number_is_the_highest_of_its_message() {
             _ => schema::End { notices: vec!["x".into()], ..Default::default() }.encode_to_vec(),
         };
         let known = schema::known_fields(kind);
-        assert_eq!(crate::profile::file::wire::unknown_fields(&payload, &known), Some(0));
+        assert_eq!(crate::profile::file::decode::wire::unknown_fields(&payload, &known), Some(0));
         let lower = schema::KnownFields { highest: known.highest - 1, row: None };
-        assert_eq!(crate::profile::file::wire::unknown_fields(&payload, &lower), Some(1));
+        assert_eq!(crate::profile::file::decode::wire::unknown_fields(&payload, &lower), Some(1));
     }
 }
 

@@ -1,15 +1,15 @@
 //! A look at a protobuf message before it is decoded: fields no one knows are counted, and a message
 //! that would decode to far more memory than its bytes is refused.
 
-use super::schema::KnownFields;
+use crate::profile::file::rows::schema::KnownFields;
 
 /// Most fields of a chunk's message. Packed columns are one field each; only rows are repeated, and
 /// each may become some tens of bytes in memory from two in the file.
-const MAX_FIELDS: usize = super::bounds::MAX_ROWS + 64;
+const MAX_FIELDS: usize = crate::profile::file::bounds::MAX_ROWS + 64;
 
 /// Number of fields in `message` that are not `known`; `None` when it is not a message or has too many
 /// fields.
-pub(super) fn unknown_fields(message: &[u8], known: &KnownFields) -> Option<u64> {
+pub(in crate::profile::file) fn unknown_fields(message: &[u8], known: &KnownFields) -> Option<u64> {
     let mut unknown = 0;
     for (position, field) in (WireFields { rest: message }).take(MAX_FIELDS + 1).enumerate() {
         let (number, value) = field?;

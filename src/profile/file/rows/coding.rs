@@ -5,7 +5,7 @@ use crate::profile::rows::{ModuleId, StringId};
 use crate::profile::symbols::{FunctionId, Location};
 
 /// A column as it is stored: empty when all values are `default`, one value when all are that value.
-pub(super) fn squeeze<T: Copy + PartialEq>(values: Vec<T>, default: T) -> Vec<T> {
+pub(in crate::profile::file) fn squeeze<T: Copy + PartialEq>(values: Vec<T>, default: T) -> Vec<T> {
     match values.first().copied() {
         Some(first) if values.iter().all(|&value| value == first) => {
             if first == default {
@@ -20,14 +20,14 @@ pub(super) fn squeeze<T: Copy + PartialEq>(values: Vec<T>, default: T) -> Vec<T>
 
 /// A stored column, with a value for each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CodedColumn<'a, T> {
+pub(in crate::profile::file) enum CodedColumn<'a, T> {
     All(T),
     Each(&'a [T]),
 }
 
 impl<'a, T: Copy> CodedColumn<'a, T> {
     /// The column of `rows` rows that was stored as `values`; `None` when the lengths disagree.
-    pub(super) fn new(values: &'a [T], rows: usize, default: T) -> Option<Self> {
+    pub(in crate::profile::file) fn new(values: &'a [T], rows: usize, default: T) -> Option<Self> {
         match values {
             [] => Some(CodedColumn::All(default)),
             [all] => Some(CodedColumn::All(*all)),
@@ -37,7 +37,7 @@ impl<'a, T: Copy> CodedColumn<'a, T> {
     }
 
     /// The value of a row below the number of rows.
-    pub(super) fn get(&self, row: usize) -> T {
+    pub(in crate::profile::file) fn get(&self, row: usize) -> T {
         match self {
             CodedColumn::All(all) => *all,
             CodedColumn::Each(each) => each[row],
@@ -45,7 +45,7 @@ impl<'a, T: Copy> CodedColumn<'a, T> {
     }
 
     /// The values of all rows.
-    pub(super) fn iter(self, rows: usize) -> impl Iterator<Item = T> {
+    pub(in crate::profile::file) fn iter(self, rows: usize) -> impl Iterator<Item = T> {
         (0..rows).map(move |row| self.get(row))
     }
 }
@@ -56,12 +56,12 @@ impl<'a, T: Copy> CodedColumn<'a, T> {
 /// twice itself plus one: the same number has the same code each time, so that repeated sequences
 /// are found by zstd. Numbers are below 2³¹.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct NoveltyCoder {
+pub(in crate::profile::file) struct NoveltyCoder {
     next: u32,
 }
 
 impl NoveltyCoder {
-    pub(super) fn encode(&mut self, number: u32) -> u32 {
+    pub(in crate::profile::file) fn encode(&mut self, number: u32) -> u32 {
         if number < self.next {
             return number << 1 | 1;
         }
@@ -70,7 +70,7 @@ impl NoveltyCoder {
         code
     }
 
-    pub(super) fn decode(&mut self, code: u32) -> u32 {
+    pub(in crate::profile::file) fn decode(&mut self, code: u32) -> u32 {
         if code & 1 == 1 {
             return code >> 1;
         }
@@ -82,19 +82,19 @@ impl NoveltyCoder {
 
 /// Addresses of frames, as the distance from the frame before in the same module.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AddressCoder {
+pub(in crate::profile::file) struct AddressCoder {
     last: Vec<u64>,
 }
 
 impl AddressCoder {
-    pub(super) fn encode(&mut self, module: ModuleId, address: u64) -> i64 {
+    pub(in crate::profile::file) fn encode(&mut self, module: ModuleId, address: u64) -> i64 {
         let last = self.last_of(module);
         let delta = address.wrapping_sub(*last) as i64;
         *last = address;
         delta
     }
 
-    pub(super) fn decode(&mut self, module: ModuleId, delta: i64) -> u64 {
+    pub(in crate::profile::file) fn decode(&mut self, module: ModuleId, delta: i64) -> u64 {
         let last = self.last_of(module);
         *last = last.wrapping_add(delta as u64);
         *last
@@ -111,7 +111,7 @@ impl AddressCoder {
 
 /// File and line of locations, relative to the location before in the same function.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PlaceCoder {
+pub(in crate::profile::file) struct PlaceCoder {
     /// The first function of which something is known.
     first: usize,
     last: Vec<(StringId, u32)>,
@@ -119,7 +119,7 @@ pub(super) struct PlaceCoder {
 
 impl PlaceCoder {
     /// The codes of `location`'s file (0 = the same as last time, else id + 1) and line.
-    pub(super) fn encode(&mut self, location: &Location) -> (u32, i32) {
+    pub(in crate::profile::file) fn encode(&mut self, location: &Location) -> (u32, i32) {
         let (file, line) = self.last_of(location.function);
         let file_code = if *file == location.file { 0 } else { location.file.0.saturating_add(1) };
         let line_delta = location.line.wrapping_sub(*line) as i32;
@@ -128,7 +128,7 @@ impl PlaceCoder {
     }
 
     /// The file and line of a location in `function`.
-    pub(super) fn decode(
+    pub(in crate::profile::file) fn decode(
         &mut self,
         function: FunctionId,
         file_code: u32,
@@ -143,7 +143,7 @@ impl PlaceCoder {
     }
 
     /// Forgets the functions before `first`: none of them will come again.
-    pub(super) fn forget_before(&mut self, first: FunctionId) {
+    pub(in crate::profile::file) fn forget_before(&mut self, first: FunctionId) {
         *self = PlaceCoder { first: first.index(), last: Vec::new() };
     }
 
