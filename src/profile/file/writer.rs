@@ -6,7 +6,7 @@ use super::error::WriteError;
 use super::header;
 use super::rows::code_rows::{self, BYTES_PER_CHUNK};
 use super::rows::coding::{AddressCoder, NoveltyCoder, squeeze};
-use super::rows::columns::{SymbolCoders, add_folded, add_waits, samples_chunk};
+use super::rows::columns::{SymbolCoders, add_merged, add_waits, samples_chunk};
 use super::rows::module_notes;
 use super::rows::schema;
 use super::sink::WriterSink;
@@ -439,7 +439,7 @@ impl<W: Write> Writer<W> {
                 let waits: Vec<Wait> = samples.clone().filter_map(|sample| sample.wait).collect();
                 add_waits(&mut chunk, &waits, &mut written.waker_stacks);
             }
-            add_folded(&mut chunk, samples);
+            add_merged(&mut chunk, samples);
             self.out.chunk(ChunkKind::Samples, &chunk)?;
             written.samples += rows;
         }

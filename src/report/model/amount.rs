@@ -56,12 +56,12 @@ impl Amount {
 
     /// A sample, whole: one observation or several.
     pub(crate) fn of_sample(sample: &Sample) -> Self {
-        let folded = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
+        let merged = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
         Amount {
             weight: sample.weight,
-            samples: folded.samples,
-            count_thousandths: folded.count_thousandths,
-            variance_us2: folded.variance_us2,
+            samples: merged.samples,
+            count_thousandths: merged.count_thousandths,
+            variance_us2: merged.variance_us2,
         }
     }
 

@@ -57,7 +57,7 @@ fn last_seen_ns(profile: &Profile) -> Vec<u64> {
     };
     for sample in profile.events.iter().flat_map(|event| event.samples()) {
         let length_ns = sample.wait.map_or(0, |wait| wait.duration_ns);
-        let span_ns = sample.merged.map_or(0, |folded| folded.span_ns);
+        let span_ns = sample.merged.map_or(0, |merged| merged.span_ns);
         see(sample.task, sample.time_ns.saturating_add(length_ns.max(span_ns)));
     }
     // A thread's account has its last name.

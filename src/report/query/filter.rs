@@ -120,10 +120,10 @@ impl SampleFilter {
         if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
             return None;
         }
-        if let Some(folded) = &sample.merged {
-            let end_ns = sample.time_ns.saturating_add(folded.span_ns);
+        if let Some(merged) = &sample.merged {
+            let end_ns = sample.time_ns.saturating_add(merged.span_ns);
             let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
-            return Some(Amount::of_sample(sample).part(overlap_ns, folded.span_ns));
+            return Some(Amount::of_sample(sample).part(overlap_ns, merged.span_ns));
         }
         let Some(wait) = &sample.wait else {
             return self.time.contains(sample.time_ns).then(|| Amount::sample(sample.weight));

@@ -105,8 +105,8 @@ impl SamplesAt {
                 let task = recording.profile.tables.task(sample.task);
                 Some(SampleAt {
                     time_ns,
-                    step_ns: sample.merged.map_or(0, |folded| folded.span_ns),
-                    samples: sample.merged.map_or(1, |folded| folded.samples),
+                    step_ns: sample.merged.map_or(0, |merged| merged.span_ns),
+                    samples: sample.merged.map_or(1, |merged| merged.samples),
                     thread: recording.profile.tables.string(task.comm).to_owned(),
                     tid: task.tid,
                     activity: selection.reasons.activity(&sample),

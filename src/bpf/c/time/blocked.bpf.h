@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Threads that do not run: looked at when the recording begins and ends, from user space. */
-#ifndef PROF_ASLEEP_BPF_H
-#define PROF_ASLEEP_BPF_H
+#ifndef PROF_BLOCKED_BPF_H
+#define PROF_BLOCKED_BPF_H
 
-#define ASLEEP_COPY_BYTES PROF_RESCUE_BYTES
+#define BLOCKED_COPY_BYTES PROF_RESCUE_BYTES
 
 /* Working memory of the programs below, of which one runs at a time; they may sleep, so that one
  * for each CPU would not do. */
@@ -12,7 +12,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct scratch);
-} asleep_scratch SEC(".maps");
+} blocked_scratch SEC(".maps");
 
 /* Before the recording: gives the threads that are there an account each. At its start: what a
  * thread waits for that is not on a CPU. Later: for those that were missed. */
@@ -42,39 +42,39 @@ int threads_at_start(struct bpf_iter__task *ctx)
 }
 
 /* What a copy of a sleeping thread's stack is made with. */
-struct asleep_copy {
+struct blocked_copy {
 	struct prof_rescue *rescue;
 	struct task_struct *task;
 	__u64 from;
 };
 
 /* As copy_block, for a thread that is not current: its pages are brought in if need be. */
-static long copy_asleep_block(__u32 index, struct asleep_copy *copy)
+static long copy_stack_part(__u32 index, struct blocked_copy *copy)
 {
 	struct prof_rescue *rescue = copy->rescue;
 	__u64 first = 4096 - (copy->from & 4095), bytes = index ? 4096 : first;
 	__u64 offset = index ? first + (index - 1) * 4096ULL : 0;
 
-	if (offset >= ASLEEP_COPY_BYTES || bytes > 4096)
+	if (offset >= BLOCKED_COPY_BYTES || bytes > 4096)
 		return 1;
 	if (bpf_copy_from_user_task(rescue->stack + offset, bytes, (void *)(copy->from + offset),
 				    copy->task, 0))
 		return 1; /* the end of the stack, most likely */
 	rescue->stack_bytes =
-		offset + bytes < ASLEEP_COPY_BYTES ? offset + bytes : ASLEEP_COPY_BYTES;
+		offset + bytes < BLOCKED_COPY_BYTES ? offset + bytes : BLOCKED_COPY_BYTES;
 	return 0;
 }
 
 /* Sends registers and stack of a sleeping thread. */
-static __always_inline bool send_asleep_copy(struct scratch *s, struct task_struct *task)
+static __always_inline bool send_blocked_copy(struct scratch *s, struct task_struct *task)
 {
-	struct asleep_copy copy = {
+	struct blocked_copy copy = {
 		.task = task,
 		.from = s->regs[REG_SP] - PROF_RED_ZONE_BYTES,
 	};
 	struct prof_rescue *rescue = bpf_ringbuf_reserve(
 		&wait_rescue_ring,
-		sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + ASLEEP_COPY_BYTES + 4096, 0);
+		sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + BLOCKED_COPY_BYTES + 4096, 0);
 
 	if (!rescue) {
 		count(PROF_COUNT_RESCUE_FULL);
@@ -82,7 +82,7 @@ static __always_inline bool send_asleep_copy(struct scratch *s, struct task_stru
 	}
 	copy.rescue = rescue;
 	begin_copy(s, rescue, 0);
-	bpf_loop(ASLEEP_COPY_BYTES / 4096 + 1, copy_asleep_block, &copy, 0);
+	bpf_loop(BLOCKED_COPY_BYTES / 4096 + 1, copy_stack_part, &copy, 0);
 	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
@@ -106,7 +106,7 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 	} else if (s->outcome == PROF_OUTCOME_UNSET) {
 		s->outcome = PROF_OUTCOME_UNSUPPORTED_RULE;
 		s->sample.flags |=
-			send_asleep_copy(s, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
+			send_blocked_copy(s, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 	}
 	send_wait(s, finish_sample(s), PLACE_FREE);
 }
@@ -127,7 +127,7 @@ int threads_at_end(struct bpf_iter__task *ctx)
 	if (!task || !stop)
 		return 0;
 	state = state_of(task);
-	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
+	s = bpf_map_lookup_elem(&blocked_scratch, &zero);
 	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
 	if (!state && wants_state(task))
 		count(PROF_COUNT_NO_STATE);
@@ -247,7 +247,7 @@ int threads_watched(struct bpf_iter__task *ctx)
 	if (!task || !now)
 		return 0;
 	state = state_of(task);
-	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
+	s = bpf_map_lookup_elem(&blocked_scratch, &zero);
 	watched = bpf_map_lookup_elem(&watched_scratch, &zero);
 	if (!state || state->has_ended || !s || !watched)
 		return 0;
@@ -315,4 +315,4 @@ int threads_watched(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-#endif /* PROF_ASLEEP_BPF_H */
+#endif /* PROF_BLOCKED_BPF_H */

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, check, column, decode, narrow, row_count};
-use super::sample_columns::{folded, times_ns, waits};
+use super::sample_columns::{merged, times_ns, waits};
 use super::wire;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 /// Most samples that the rows of an event that are several may come to: sums over their frames stay in range.
-const MAX_FOLDED_SAMPLES: u64 = 1 << 40;
+const MAX_MERGED_SAMPLES: u64 = 1 << 40;
 
 /// Reasons that a thread's short waits may have.
 const MAX_SHORT_WAITS: usize = 256;
@@ -56,7 +56,7 @@ struct EventState {
     stacks: NoveltyCoder,
     waker_stacks: NoveltyCoder,
     total_weight: u64,
-    folded_samples: u64,
+    merged_samples: u64,
 }
 
 impl Decoder {
@@ -327,16 +327,16 @@ impl Decoder {
             "one event has both waits and other samples".into()
         })?;
 
-        let merged = if chunk.folded_samples.is_empty() {
+        let merged = if chunk.merged_samples.is_empty() {
             Vec::new()
         } else {
-            self.memory.spend(rows, row_bytes::FOLDED)?;
-            let merged = folded(chunk, rows)?;
-            let samples = merged.iter().try_fold(state.folded_samples, |sum: u64, merged| {
-                sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_FOLDED_SAMPLES)
+            self.memory.spend(rows, row_bytes::MERGED)?;
+            let merged = merged(chunk, rows)?;
+            let samples = merged.iter().try_fold(state.merged_samples, |sum: u64, merged| {
+                sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_MERGED_SAMPLES)
             });
-            state.folded_samples = samples
-                .ok_or_else(|| Damage(format!("it is weighted as more than {MAX_FOLDED_SAMPLES} samples")))?;
+            state.merged_samples = samples
+                .ok_or_else(|| Damage(format!("it is weighted as more than {MAX_MERGED_SAMPLES} samples")))?;
             merged
         };
         event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged });

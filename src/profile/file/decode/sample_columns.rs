@@ -37,11 +37,11 @@ pub(super) fn waits(
 }
 
 /// What rows that are several observations come to.
-pub(super) fn folded(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>, Damage> {
-    let samples = column(&chunk.folded_samples, rows, 0, "number of samples")?;
-    let counts = column(&chunk.folded_count_thousandths, rows, 0, "count")?;
-    let variances = column(&chunk.folded_variance, rows, 0, "variance")?;
-    let spans = column(&chunk.folded_span, rows, 0, "span")?;
+pub(super) fn merged(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>, Damage> {
+    let samples = column(&chunk.merged_samples, rows, 0, "number of samples")?;
+    let counts = column(&chunk.merged_count_thousandths, rows, 0, "count")?;
+    let variances = column(&chunk.merged_variance, rows, 0, "variance")?;
+    let spans = column(&chunk.merged_span, rows, 0, "span")?;
     let merged = |row| Merged {
         samples: samples.get(row),
         count_thousandths: counts.get(row),

@@ -100,16 +100,16 @@ pub(in crate::profile::file) fn add_waits(
 }
 
 /// Adds what rows that are several observations come to.
-pub(in crate::profile::file) fn add_folded(
+pub(in crate::profile::file) fn add_merged(
     chunk: &mut schema::Samples,
     samples: impl Iterator<Item = Sample>,
 ) {
     let merged: Vec<Merged> = samples.map(|sample| sample.merged.unwrap_or_default()).collect();
     let column = |of: fn(&Merged) -> u64| squeeze(merged.iter().map(of).collect(), 0);
-    chunk.folded_samples = column(|merged| merged.samples);
-    chunk.folded_count_thousandths = column(|merged| merged.count_thousandths);
-    chunk.folded_variance = column(|merged| merged.variance_us2);
-    chunk.folded_span = column(|merged| merged.span_ns);
+    chunk.merged_samples = column(|merged| merged.samples);
+    chunk.merged_count_thousandths = column(|merged| merged.count_thousandths);
+    chunk.merged_variance = column(|merged| merged.variance_us2);
+    chunk.merged_span = column(|merged| merged.span_ns);
 }
 
 /// The median, 0 of nothing.

@@ -238,13 +238,13 @@ pub(in crate::profile::file) struct Samples {
     #[prost(bool, tag = "16")]
     pub(in crate::profile::file) are_waits: bool,
     #[prost(uint64, repeated, packed = "true", tag = "17")]
-    pub(in crate::profile::file) folded_samples: Vec<u64>,
+    pub(in crate::profile::file) merged_samples: Vec<u64>,
     #[prost(uint64, repeated, packed = "true", tag = "18")]
-    pub(in crate::profile::file) folded_count_thousandths: Vec<u64>,
+    pub(in crate::profile::file) merged_count_thousandths: Vec<u64>,
     #[prost(uint64, repeated, packed = "true", tag = "19")]
-    pub(in crate::profile::file) folded_variance: Vec<u64>,
+    pub(in crate::profile::file) merged_variance: Vec<u64>,
     #[prost(uint64, repeated, packed = "true", tag = "20")]
-    pub(in crate::profile::file) folded_span: Vec<u64>,
+    pub(in crate::profile::file) merged_span: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

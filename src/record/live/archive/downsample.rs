@@ -97,7 +97,7 @@ impl Downsampler {
         let youngest_ns = self.youngest(events, now_ns);
         loop {
             let levels = self.levels(youngest_ns, now_ns);
-            events.iter_mut().for_each(|event| fold_event(event, &levels));
+            events.iter_mut().for_each(|event| merge_event(event, &levels));
             self.note(&levels, now_ns);
             let rows: usize = events.iter().map(Event::len).sum();
             if rows <= self.limits.rows {
@@ -188,7 +188,7 @@ impl Downsampler {
                 let is_old = sample.time_ns < end_ns && sample.stack != Some(left_out);
                 all.push(if is_old { without_stack(sample, left_out) } else { sample });
             }
-            fold_event(&mut all, &[(end_ns, bucket_ns)]);
+            merge_event(&mut all, &[(end_ns, bucket_ns)]);
             *event = all;
         }
     }
@@ -202,7 +202,7 @@ impl Downsampler {
                 if sample.time_ns >= begins_ns {
                     kept.push(sample);
                 } else {
-                    let merged = folded(&sample);
+                    let merged = merged(&sample);
                     self.dropped = self.dropped.saturating_add(merged.samples);
                     self.dropped_weight = self.dropped_weight.saturating_add(sample.weight);
                 }
@@ -221,7 +221,7 @@ fn without_stack(sample: Sample, left_out: StackId) -> Sample {
     Sample { stack: Some(left_out), cpu: 0, outcome, wait, ..sample }
 }
 
-fn folded(sample: &Sample) -> Merged {
+fn merged(sample: &Sample) -> Merged {
     sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()))
 }
 
@@ -243,7 +243,7 @@ fn length_class(duration_ns: u64) -> u32 {
 
 /// Merges the samples that are before the times of `levels`, coarsest first. Younger samples stay as they are, at the
 /// end of the event.
-fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
+fn merge_event(event: &mut Event, levels: &[(u64, u64)]) {
     // One bucket after the other: all at once would take several times the memory of the samples.
     let mut old: Vec<(u64, u32)> = Vec::new();
     let mut recent: Vec<u32> = Vec::new();
@@ -330,7 +330,7 @@ impl Bucket {
 
 /// Adds `other` to `row`, whose time is then that of the bucket.
 fn merge(row: &mut Sample, other: &Sample) {
-    let (one, two) = (folded(row), folded(other));
+    let (one, two) = (merged(row), merged(other));
     if let (Some(wait), Some(other)) = (&mut row.wait, &other.wait) {
         let (count, other_count) = (u128::from(one.count_thousandths), u128::from(two.count_thousandths));
         let sum = u128::from(wait.duration_ns) * count + u128::from(other.duration_ns) * other_count;

@@ -60,7 +60,7 @@ pub(super) struct Archive {
     /// Waits that are not over, up to the last look at the threads; times since the recorder's start.
     open_waits: Vec<Sample>,
     /// Number of rows of each event that are being merged on another thread.
-    folding: Option<Vec<usize>>,
+    merging: Option<Vec<usize>>,
     /// Number of times that samples were dropped or got new ids.
     epoch: u64,
     /// Whether anything was added, named or merged since the last snapshot.
@@ -107,7 +107,7 @@ impl Archive {
             lost_before: 0,
             observed: 0,
             open_waits: Vec::new(),
-            folding: None,
+            merging: None,
             epoch: 0,
             has_news: false,
             late_cost: LateCost::default(),
@@ -326,7 +326,7 @@ impl Archive {
     /// Prepares the merge for another thread; samples that arrive meanwhile stay as they are. `None` while a merge is
     /// under way.
     pub(super) fn begin_downsampling(&mut self) -> Option<Downsampling> {
-        if self.folding.is_some() {
+        if self.merging.is_some() {
             return None;
         }
         if self.rows() > self.downsampler.limits.rows {
@@ -334,7 +334,7 @@ impl Archive {
             self.downsampler.left_out = Some(self.profile.tables.intern_stack(None, frame));
         }
         let events = self.profile.events.clone();
-        self.folding = Some(events.iter().map(Event::len).collect());
+        self.merging = Some(events.iter().map(Event::len).collect());
         Some(Downsampling {
             events,
             downsampler: self.downsampler.clone(),
@@ -345,7 +345,7 @@ impl Archive {
 
     /// Takes the result of a merge. Returns a notice for the user, if there is any.
     pub(super) fn end_downsampling(&mut self, downsampling: Downsampling) -> Option<String> {
-        let before = self.folding.take()?;
+        let before = self.merging.take()?;
         if downsampling.epoch != self.epoch {
             // The merged samples are gone by now, or have other ids.
             return None;

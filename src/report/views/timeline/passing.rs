@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 /// Start and end of a sample or wait, ns: a sample has length 0, merged samples that of their time step.
 pub(super) fn interval(sample: &Sample) -> (u64, u64) {
     let length_ns = match (&sample.merged, &sample.wait) {
-        (Some(folded), _) => folded.span_ns,
+        (Some(merged), _) => merged.span_ns,
         (None, Some(wait)) => wait.duration_ns,
         (None, None) => 0,
     };
