@@ -47,7 +47,7 @@ pub struct Sample {
     pub outcome: Outcome,
     /// For a wait, what else is known of it; `time_ns` is its start.
     pub wait: Option<Wait>,
-    /// For several observations in one: what they come to. `time_ns` is the start of the step of time in which they are.
+    /// For several observations in one: what they come to. `time_ns` is the start of the bucket of time in which they are.
     pub merged: Option<Merged>,
 }
 
@@ -214,8 +214,8 @@ impl Event {
         merged.fold(self.len as u64, |sum, merged| sum.saturating_add(merged.samples - 1))
     }
 
-    /// The steps of time that rows are in of which each is several samples, start and length, ns; one for each row.
-    pub(crate) fn folded_steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// The buckets of time that rows are in of which each is several samples, start and length, ns; one for each row.
+    pub(crate) fn merged_buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks.iter().flat_map(|block| {
             let rows = block.time_ns.iter().zip(&block.merged);
             rows.filter(|(_, merged)| merged.samples > 0).map(|(time_ns, merged)| (*time_ns, merged.span_ns))

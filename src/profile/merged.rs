@@ -18,7 +18,7 @@ pub struct Merged {
     pub count_thousandths: u64,
     /// Variance of the weight by the rule that chose them, in square microseconds.
     pub variance_us2: u64,
-    /// They lie within a step of time that begins at `Sample::time_ns` and is so long, ns. Where in it is not known.
+    /// They lie within a bucket of time that begins at `Sample::time_ns` and is so long, ns. Where in it is not known.
     pub span_ns: u64,
 }
 

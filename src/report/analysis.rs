@@ -58,7 +58,7 @@ impl Analysis {
         self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
     }
 
-    /// The part of which only sums for each step of time are left.
+    /// The part of which only sums for each bucket of time are left.
     pub(crate) fn rollup_time(&self) -> &RollupTime {
         self.rollup.get_or_init(|| RollupTime::of(&self.profile))
     }

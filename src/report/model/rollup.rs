@@ -1,8 +1,8 @@
-//! The part of a recording of which only sums are left, one for each step of time: what a recording that is watched
+//! The part of a recording of which only sums are left, one for each bucket of time: what a recording that is watched
 //! keeps of its past.
 //!
-//! Where in its step a sample was is not known. All that lies in a step is therefore spread evenly over it, whole samples
-//! as well as folded ones: a thread then has no more time in a part of the step than that part is long.
+//! Where in its bucket a sample was is not known. All that lies in a bucket is therefore spread evenly over it, whole samples
+//! as well as merged ones: a thread then has no more time in a part of the bucket than that part is long.
 
 use super::spread::Spread;
 use crate::base::units::{count, duration, duration_brief};
@@ -11,14 +11,14 @@ use crate::profile::Profile;
 /// One second, ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The steps of time in which samples were folded; none of a recording that is as it was made.
+/// The buckets of time in which samples were merged; none of a recording that is as it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RollupTime {
     /// Start and end of each, ns, by time. None touches another with more than its edge.
-    steps: Vec<(u64, u64)>,
+    buckets: Vec<(u64, u64)>,
 }
 
-/// A part of the recording whose steps are equally long.
+/// A part of the recording whose buckets are equally long.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RollupPart {
@@ -26,98 +26,98 @@ pub(crate) struct RollupPart {
     pub(crate) from_ns: u64,
     /// Its end, ns.
     pub(crate) to_ns: u64,
-    /// Length of a step, ns.
-    pub(crate) step_ns: u64,
+    /// Length of a bucket, ns.
+    pub(crate) bucket_ns: u64,
 }
 
 impl RollupTime {
-    /// The steps of `profile`.
+    /// The buckets of `profile`.
     pub(crate) fn of(profile: &Profile) -> Self {
-        let mut steps: Vec<(u64, u64)> = Vec::new();
-        for (start_ns, length_ns) in profile.events.iter().flat_map(crate::profile::Event::folded_steps) {
-            let step = (start_ns, start_ns.saturating_add(length_ns));
-            // Rows of one step stand next to each other.
-            if steps.last() != Some(&step) {
-                steps.push(step);
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        for (start_ns, length_ns) in profile.events.iter().flat_map(crate::profile::Event::merged_buckets) {
+            let bucket = (start_ns, start_ns.saturating_add(length_ns));
+            // Rows of one bucket stand next to each other.
+            if buckets.last() != Some(&bucket) {
+                buckets.push(bucket);
             }
         }
-        steps.sort_unstable();
+        buckets.sort_unstable();
         let mut all: Vec<(u64, u64)> = Vec::new();
-        for (start_ns, end_ns) in steps.into_iter().filter(|(start_ns, end_ns)| start_ns < end_ns) {
+        for (start_ns, end_ns) in buckets.into_iter().filter(|(start_ns, end_ns)| start_ns < end_ns) {
             match all.last_mut() {
-                // One that was folded again, with others that were not.
+                // One that was merged again, with others that were not.
                 Some(last) if start_ns < last.1 => last.1 = last.1.max(end_ns),
                 _ => all.push((start_ns, end_ns)),
             }
         }
-        RollupTime { steps: all }
+        RollupTime { buckets: all }
     }
 
     /// Whether all is as it was recorded.
     pub(crate) fn is_none(&self) -> bool {
-        self.steps.is_empty()
+        self.buckets.is_empty()
     }
 
-    /// The end of the last step, ns.
+    /// The end of the last bucket, ns.
     pub(crate) fn until_ns(&self) -> Option<u64> {
-        self.steps.last().map(|(_, end_ns)| *end_ns)
+        self.buckets.last().map(|(_, end_ns)| *end_ns)
     }
 
-    /// The step in which a moment is.
-    pub(crate) fn step_at(&self, ns: u64) -> Option<(u64, u64)> {
-        let after = self.steps.partition_point(|(start_ns, _)| *start_ns <= ns);
-        self.steps.get(after.checked_sub(1)?).copied().filter(|(_, end_ns)| ns < *end_ns)
+    /// The bucket in which a moment is.
+    pub(crate) fn bucket_at(&self, ns: u64) -> Option<(u64, u64)> {
+        let after = self.buckets.partition_point(|(start_ns, _)| *start_ns <= ns);
+        self.buckets.get(after.checked_sub(1)?).copied().filter(|(_, end_ns)| ns < *end_ns)
     }
 
-    /// The parts with equal steps, the oldest first. What lies between steps belongs to the part before it.
+    /// The parts with equal buckets, the oldest first. What lies between buckets belongs to the part before it.
     #[cfg(test)]
     pub(crate) fn parts(&self) -> Vec<RollupPart> {
         let mut parts: Vec<RollupPart> = Vec::new();
-        for &(from_ns, to_ns) in &self.steps {
-            let step_ns = to_ns - from_ns;
+        for &(from_ns, to_ns) in &self.buckets {
+            let bucket_ns = to_ns - from_ns;
             match parts.last_mut() {
-                Some(last) if last.step_ns == step_ns => last.to_ns = to_ns,
-                _ => parts.push(RollupPart { from_ns, to_ns, step_ns }),
+                Some(last) if last.bucket_ns == bucket_ns => last.to_ns = to_ns,
+                _ => parts.push(RollupPart { from_ns, to_ns, bucket_ns }),
             }
         }
         parts
     }
 
-    /// In how long steps, in words: `1 s`, or `1 s to 10 s`.
-    fn step_words(&self) -> Option<String> {
-        let lengths = || self.steps.iter().map(|(start_ns, end_ns)| end_ns - start_ns);
+    /// How long the buckets are, in words: `1 s`, or `1 s to 10 s`.
+    fn bucket_words(&self) -> Option<String> {
+        let lengths = || self.buckets.iter().map(|(start_ns, end_ns)| end_ns - start_ns);
         let (least, most) = (lengths().min()?, lengths().max()?);
         if least == most {
-            return Some(step_text(least));
+            return Some(bucket_text(least));
         }
-        Some(format!("{} to {}", step_text(least), step_text(most)))
+        Some(format!("{} to {}", bucket_text(least), bucket_text(most)))
     }
 
-    /// What is rollup, for a line of a screen.
+    /// What is rolled up, for a line of a screen.
     pub(crate) fn words(&self) -> Option<String> {
-        let until = step_text(self.until_ns()?);
-        Some(format!("before {until}: in steps of {}", self.step_words()?))
+        let until = bucket_text(self.until_ns()?);
+        Some(format!("before {until}: in buckets of {}", self.bucket_words()?))
     }
 
-    /// What is rollup and what that means, for the notes on a recording of `duration_ns`.
+    /// What is rolled up and what that means, for the notes on a recording of `duration_ns`.
     pub(crate) fn note(&self, duration_ns: u64) -> Option<String> {
         let until_ns = self.until_ns()?;
         let age = duration(duration_ns.saturating_sub(until_ns));
         Some(format!(
-            "samples older than {age} are merged into steps of {}: sums are exact, but the position within a step is \
-             lost; Time spreads samples evenly over a step, and parts of a step are estimates",
-            self.step_words()?
+            "samples older than {age} are merged into buckets of {}: sums are exact, but the position within a bucket is \
+             lost; Time spreads samples evenly over a bucket, and parts of a bucket are estimates",
+            self.bucket_words()?
         ))
     }
 
-    /// Adds `weight` to the interval of `length_ns` from `start_ns` on; what lies in a step counts for all of the step.
+    /// Adds `weight` to the interval of `length_ns` from `start_ns` on; what lies in a bucket counts for all of the bucket.
     pub(crate) fn spread(&self, into: &mut Spread, start_ns: u64, length_ns: u64, weight: u64) {
         let end_ns = start_ns.saturating_add(length_ns);
-        let first = self.step_at(start_ns);
+        let first = self.bucket_at(start_ns);
         if let Some((from_ns, to_ns)) = first.filter(|(_, to_ns)| end_ns <= *to_ns) {
             return into.add(from_ns, to_ns - from_ns, weight);
         }
-        // An interval of no length is in one step at most.
+        // An interval of no length is in one bucket at most.
         let Some(last_ns) = end_ns.checked_sub(1).filter(|_| !self.is_none() && length_ns > 0) else {
             return into.add(start_ns, length_ns, weight);
         };
@@ -128,20 +128,21 @@ impl RollupTime {
             into.add(from_ns, to_ns - from_ns, part);
             (inner.start, left) = (to_ns, left - part);
         }
-        if let Some((from_ns, to_ns)) = self.step_at(last_ns).filter(|(from_ns, _)| *from_ns >= inner.start) {
+        if let Some((from_ns, to_ns)) = self.bucket_at(last_ns).filter(|(from_ns, _)| *from_ns >= inner.start)
+        {
             let part = share(end_ns - from_ns);
             into.add(from_ns, to_ns - from_ns, part);
             (inner.end, left) = (from_ns, left - part);
         }
-        // Steps that lie in it whole are filled evenly.
+        // Buckets that lie in it whole are filled evenly.
         if !inner.is_empty() {
             into.add(inner.start, inner.end - inner.start, left);
         }
     }
 }
 
-/// Steps are whole seconds, and so are their edges.
-fn step_text(ns: u64) -> String {
+/// Buckets are whole seconds, and so are their edges.
+fn bucket_text(ns: u64) -> String {
     if ns.is_multiple_of(SECOND_NS) { format!("{} s", count(ns / SECOND_NS)) } else { duration_brief(ns) }
 }
 
@@ -166,28 +167,28 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_again_from_the_rows_in_them() {
+    fn buckets_are_found_again_from_the_rows_in_them() {
         let rollup = rollup(&[(0, 100), (0, 100), (20, 10), (100, 100), (200, 10), (220, 10)]);
-        assert_eq!(rollup.steps, [(0, 100), (100, 200), (200, 210), (220, 230)]);
-        let part = |from_ns, to_ns, step_ns| RollupPart { from_ns, to_ns, step_ns };
+        assert_eq!(rollup.buckets, [(0, 100), (100, 200), (200, 210), (220, 230)]);
+        let part = |from_ns, to_ns, bucket_ns| RollupPart { from_ns, to_ns, bucket_ns };
         assert_eq!(rollup.parts(), [part(0, 200, 100), part(200, 230, 10)]);
-        assert_eq!((rollup.step_at(99), rollup.step_at(215)), (Some((0, 100)), None));
+        assert_eq!((rollup.bucket_at(99), rollup.bucket_at(215)), (Some((0, 100)), None));
         assert_eq!(rollup.until_ns(), Some(230));
-        assert_eq!(rollup.step_words().unwrap(), "10 ns to 100 ns");
+        assert_eq!(rollup.bucket_words().unwrap(), "10 ns to 100 ns");
     }
 
     #[test]
-    fn a_recording_as_it_was_made_has_no_steps() {
+    fn a_recording_as_it_was_made_has_no_buckets() {
         let rollup = rollup(&[]);
         assert!(rollup.is_none());
-        assert_eq!((rollup.words(), rollup.note(1), rollup.step_at(0)), (None, None, None));
+        assert_eq!((rollup.words(), rollup.note(1), rollup.bucket_at(0)), (None, None, None));
         let mut spread = Spread::new(3, 10);
         rollup.spread(&mut spread, 5, 10, 100);
         assert_eq!(spread.finish(), [50, 50, 0]);
     }
 
     #[test]
-    fn what_lies_in_a_step_counts_for_all_of_it() {
+    fn what_lies_in_a_bucket_counts_for_all_of_it() {
         let rollup = rollup(&[(20, 20), (40, 20)]);
         let spread = |start_ns, length_ns, weight| {
             let mut spread = Spread::new(8, 10);
@@ -195,11 +196,11 @@ mod tests {
             spread.finish()
         };
         assert_eq!(spread(25, 0, 100), [0, 0, 50, 50, 0, 0, 0, 0], "a moment");
-        assert_eq!(spread(30, 10, 100), [0, 0, 50, 50, 0, 0, 0, 0], "a part of a step");
-        assert_eq!(spread(0, 30, 30), [10, 10, 5, 5, 0, 0, 0, 0], "into a step");
-        assert_eq!(spread(50, 30, 30), [0, 0, 0, 0, 5, 5, 10, 10], "out of a step");
-        assert_eq!(spread(35, 10, 20), [0, 0, 5, 5, 5, 5, 0, 0], "from one step into the next");
-        assert_eq!(spread(10, 60, 60), [0, 10, 10, 10, 10, 10, 10, 0], "over whole steps");
-        assert_eq!(spread(5, 10, 10), [5, 5, 0, 0, 0, 0, 0, 0], "before all steps");
+        assert_eq!(spread(30, 10, 100), [0, 0, 50, 50, 0, 0, 0, 0], "a part of a bucket");
+        assert_eq!(spread(0, 30, 30), [10, 10, 5, 5, 0, 0, 0, 0], "into a bucket");
+        assert_eq!(spread(50, 30, 30), [0, 0, 0, 0, 5, 5, 10, 10], "out of a bucket");
+        assert_eq!(spread(35, 10, 20), [0, 0, 5, 5, 5, 5, 0, 0], "from one bucket into the next");
+        assert_eq!(spread(10, 60, 60), [0, 10, 10, 10, 10, 10, 10, 0], "over whole buckets");
+        assert_eq!(spread(5, 10, 10), [5, 5, 0, 0, 0, 0, 0, 0], "before all buckets");
     }
 }

@@ -30,10 +30,10 @@ pub(crate) struct StackStep {
 /// One sample or wait, or several with the same stack of which only the sum is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SampleAt {
-    /// Start of the sample or wait, ns since the start of the recording; for several, the start of their time step.
+    /// Start of the sample or wait, ns since the start of the recording; for several, the start of their bucket.
     pub(crate) time_ns: u64,
-    /// Length of the time step, ns; 0 for a single sample.
-    pub(crate) step_ns: u64,
+    /// Length of the bucket, ns; 0 for a single sample.
+    pub(crate) bucket_ns: u64,
     /// Number of samples.
     pub(crate) samples: u64,
     /// Name of the thread. Foreign text.
@@ -105,7 +105,7 @@ impl SamplesAt {
                 let task = recording.profile.tables.task(sample.task);
                 Some(SampleAt {
                     time_ns,
-                    step_ns: sample.merged.map_or(0, |merged| merged.span_ns),
+                    bucket_ns: sample.merged.map_or(0, |merged| merged.span_ns),
                     samples: sample.merged.map_or(1, |merged| merged.samples),
                     thread: recording.profile.tables.string(task.comm).to_owned(),
                     tid: task.tid,

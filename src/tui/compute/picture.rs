@@ -96,7 +96,7 @@ pub struct Picture {
     pub(crate) duration_ns: u64,
     /// Share of the frames whose names are still being read, percent.
     pub(crate) to_name_percent: f64,
-    /// End of the part of the recording that is rolled up into sums per time step, if the picture includes some of it,
+    /// End of the part of the recording that is rolled up into sums per bucket of time, if the picture includes some of it,
     /// ns.
     pub(crate) coarse_until_ns: Option<u64>,
     /// Callers and callees of the pivot function.
@@ -393,7 +393,7 @@ fn timeline(
     Timeline::new(recording, &query.common, BUCKETS, start_ns).map(|timeline| Some(Arc::new(timeline)))
 }
 
-/// Whether part of `time` is rolled up into sums per time step.
+/// Whether part of `time` is rolled up into sums per bucket of time.
 fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))

@@ -86,7 +86,7 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
     insta::assert_snapshot!(session.snapshot());
 }
 
-/// Different stacks of one thread in the same rollup step have the same time, so the time alone does not identify them.
+/// Different stacks of one thread in the same bucket have the same time, so the time alone does not identify them.
 #[test]
 fn a_stack_of_a_coarse_past_stays_selected() {
     let mut session = session(130, Tab::Time);
@@ -101,7 +101,7 @@ fn a_stack_of_a_coarse_past_stays_selected() {
         let picture = session.app.context.picture.clone().unwrap();
         let samples_at = picture.samples_at.as_ref().unwrap();
         let sample = samples_at.samples[session.app.time.samples.cursor(samples_at.samples.len())].clone();
-        (sample.tid, sample.step_ns, samples_at.stacks[sample.stack].clone())
+        (sample.tid, sample.bucket_ns, samples_at.stacks[sample.stack].clone())
     };
     let before = selected(&session);
     assert!(before.1 > 0, "{before:?} is not added up");
@@ -111,7 +111,7 @@ fn a_stack_of_a_coarse_past_stays_selected() {
 
 #[test]
 fn no_thread_ran_longer_than_there_was_time() {
-    // After 13 minutes there are steps of one second and of ten.
+    // After 13 minutes there are buckets of one second and of ten.
     for (seconds, threads) in [(130, 1), (780, 1), (780, 4)] {
         let recording = watched(seconds, threads);
         assert!(recording.rollup_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
@@ -149,13 +149,13 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
         assert!(session.text().contains("coarse before"), "{}", session.text());
     }
     let mut session = session(130, Tab::Time);
-    assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
+    assert!(session.text().contains("in buckets of 1 s"), "{}", session.text());
     session.press(&[Action::Notes]);
-    assert!(session.text().contains("are merged into steps of 1 s"), "{}", session.text());
+    assert!(session.text().contains("are merged into buckets of 1 s"), "{}", session.text());
     // The last ten seconds are in full resolution.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.context.query.window, Window::TenSeconds);
-    assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
+    assert!(!session.text().contains("coarse") && !session.text().contains("buckets"), "{}", session.text());
 }
 
 #[test]

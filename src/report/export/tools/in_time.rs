@@ -35,7 +35,7 @@ pub(super) struct InTime {
     pub(super) moments: Vec<TimedSample>,
     /// Number of waits that are weighted as more than themselves because others were dropped by sampling.
     pub(super) thinned: u64,
-    /// Number of samples that are sums of several, of which only the time step is known.
+    /// Number of samples that are sums of several, of which only the bucket of time is known.
     pub(super) merged: u64,
 }
 
@@ -81,7 +81,7 @@ impl InTime {
     /// Note that some samples are not at their own times.
     pub(super) fn merged_note(&self) -> Option<String> {
         let rows = (self.merged > 0).then(|| counted(self.merged, "sample"))?;
-        Some(format!("{rows} are several in one, placed at the start of their time step"))
+        Some(format!("{rows} are several in one, placed at the start of their time bucket"))
     }
 }
 

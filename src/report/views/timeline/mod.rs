@@ -3,7 +3,7 @@
 //! The filters are those of all views, except for the time range, which is selected here. A sample covers the time
 //! before it; a wait is spread over all buckets that it overlaps. A wait that is weighted as several counts with its
 //! weight, spread evenly over its length. Rolled-up sums ([`crate::report::model::rollup`]) are spread evenly over
-//! their time step.
+//! their bucket of time.
 
 mod passing;
 mod rows;

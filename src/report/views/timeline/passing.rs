@@ -11,7 +11,7 @@ use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashSet;
 
-/// Start and end of a sample or wait, ns: a sample has length 0, merged samples that of their time step.
+/// Start and end of a sample or wait, ns: a sample has length 0, merged samples that of their bucket of time.
 pub(super) fn interval(sample: &Sample) -> (u64, u64) {
     let length_ns = match (&sample.merged, &sample.wait) {
         (Some(merged), _) => merged.span_ns,

@@ -332,7 +332,7 @@ pub(crate) fn details(
     }
     let mut first = vec![(0, when)];
     if let Some((start, end)) =
-        rollup.step_at(from_ns).filter(|(start, end)| *start < from_ns || to_ns < *end)
+        rollup.bucket_at(from_ns).filter(|(start, end)| *start < from_ns || to_ns < *end)
     {
         first.push((1, format!("mean of {:.0}-{:.0} s", start as f64 / 1e9, end as f64 / 1e9)));
     }

@@ -47,14 +47,14 @@ fn selected<'p>(view: &TimeState, samples_at: &'p SamplesAt) -> Option<&'p Sampl
 }
 
 fn key(samples_at: &SamplesAt, sample: &SampleAt) -> SampleKey {
-    let SampleAt { tid, time_ns, step_ns, activity, stack, .. } = *sample;
+    let SampleAt { tid, time_ns, bucket_ns, activity, stack, .. } = *sample;
     let mut hasher = FxHasher::default();
     // A single sample is identified by its time alone, so that it is found when functions on its stack have been named
     // since.
-    for step in samples_at.stacks.get(stack).into_iter().flatten().filter(|_| step_ns > 0) {
+    for step in samples_at.stacks.get(stack).into_iter().flatten().filter(|_| bucket_ns > 0) {
         (&step.label.name, step.is_inlined).hash(&mut hasher);
     }
-    SampleKey { tid, time_ns, step_ns, activity, stack: hasher.finish() }
+    SampleKey { tid, time_ns, bucket_ns, activity, stack: hasher.finish() }
 }
 
 /// Keeps the selected sample in another picture. If it is no longer listed, its stack is closed.
@@ -196,7 +196,7 @@ fn pivot(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt) {
 fn range_edge(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt, is_start: bool) {
     let Some(sample) = selected(view, samples_at) else { return };
     let from_ns = sample.time_ns;
-    let length_ns = if sample.step_ns > 0 { sample.step_ns } else { sample.duration_ns.unwrap_or(0) };
+    let length_ns = if sample.bucket_ns > 0 { sample.bucket_ns } else { sample.duration_ns.unwrap_or(0) };
     let to_ns = from_ns.saturating_add(length_ns).max(from_ns.saturating_add(1));
     context.change_filter(|options| {
         let time = &mut options.time;
@@ -244,9 +244,9 @@ pub(crate) fn draw(
 
 fn time_text(sample: &SampleAt) -> String {
     let seconds = sample.time_ns as f64 / 1e9;
-    match sample.step_ns {
+    match sample.bucket_ns {
         0 => format!("{seconds:.6} s"),
-        step_ns => format!("{seconds:.0}-{:.0} s", sample.time_ns.saturating_add(step_ns) as f64 / 1e9),
+        bucket_ns => format!("{seconds:.0}-{:.0} s", sample.time_ns.saturating_add(bucket_ns) as f64 / 1e9),
     }
 }
 
@@ -291,7 +291,7 @@ fn what(sample: &SampleAt) -> &'static str {
 fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> String {
     let Some(sample) = selected(view, samples_at) else { return String::new() };
     let length = match sample.duration_ns {
-        _ if sample.step_ns > 0 => {
+        _ if sample.bucket_ns > 0 => {
             let what = what(sample);
             format!("{what} {} in {}", duration(sample.weight), counted(sample.samples, "sample"))
         }
@@ -300,7 +300,7 @@ fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> Stri
     };
     let parts = [
         (0, format!("{} {}", safe_text::terminal(&sample.thread), sample.tid)),
-        (1, format!("{} {}", if sample.step_ns > 0 { "in" } else { "at" }, time_text(sample))),
+        (1, format!("{} {}", if sample.bucket_ns > 0 { "in" } else { "at" }, time_text(sample))),
         (0, length),
     ];
     fitting(&parts, "  ", columns)
@@ -331,7 +331,7 @@ fn draw_samples(
             SampleColumn::Time => time_text(sample),
             SampleColumn::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
             SampleColumn::What => what(sample).to_owned(),
-            SampleColumn::Length if sample.step_ns > 0 => duration(sample.weight),
+            SampleColumn::Length if sample.bucket_ns > 0 => duration(sample.weight),
             SampleColumn::Length => duration(sample.duration_ns.unwrap_or(sample.weight)),
             SampleColumn::Stack => {
                 let is_found =

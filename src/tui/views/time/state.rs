@@ -45,11 +45,11 @@ pub(crate) struct SampleKey {
     pub(crate) tid: u32,
     /// When the sample was taken, or the wait began, ns.
     pub(crate) time_ns: u64,
-    /// Length of the rollup step that the sample is the sum of, ns; 0 for a single sample.
-    pub(crate) step_ns: u64,
+    /// Length of the bucket that the sample is the sum of, ns; 0 for a single sample.
+    pub(crate) bucket_ns: u64,
     /// On-CPU, or the reason of the wait.
     pub(crate) activity: Activity,
-    /// Hash of the names on the stack of a rolled-up sample, since stacks of one thread in one step have everything
+    /// Hash of the names on the stack of a rolled-up sample, since stacks of one thread in one bucket have everything
     /// else in common.
     pub(crate) stack: u64,
 }
