@@ -29,9 +29,14 @@ pub(crate) fn give_to_user(file: &File) {
 
 /// User and group id of the user who called sudo; `None` where this does not run as root through sudo.
 pub(crate) fn invoking_user() -> Option<(u32, u32)> {
-    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != u32::MAX);
-    let ids = (id("SUDO_UID")?, id("SUDO_GID")?);
-    rustix::process::getuid().is_root().then_some(ids)
+    user_in(|name| std::env::var(name).ok()).filter(|_| rustix::process::getuid().is_root())
+}
+
+/// The ids that sudo leaves in the environment.
+fn user_in(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+    // The kernel takes the largest number for "no change".
+    let id = |name| variable(name)?.parse::<u32>().ok().filter(|id| *id != u32::MAX);
+    Some((id("SUDO_UID")?, id("SUDO_GID")?))
 }
 
 /// Whether files of this user id are of the user's own making: through sudo, or before.
@@ -80,6 +85,22 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");
         }
         assert!(!path("nothing").exists());
+    }
+
+    #[test]
+    fn the_user_who_called_sudo_is_in_two_variables() {
+        let user = |uid: &str, gid: &str| {
+            user_in(|name| match name {
+                "SUDO_UID" if !uid.is_empty() => Some(uid.to_owned()),
+                "SUDO_GID" if !gid.is_empty() => Some(gid.to_owned()),
+                _ => None,
+            })
+        };
+        assert_eq!(user("1000", "100"), Some((1000, 100)));
+        assert_eq!(user("0", "0"), Some((0, 0)), "root may call sudo, too");
+        for (uid, gid) in [("1000", ""), ("", "100"), ("x", "100"), ("-1", "100"), ("4294967295", "100")] {
+            assert_eq!(user(uid, gid), None, "{uid} {gid}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A file is only read with the user's rights, and only if it has the name of a source file and the reader of the
 //! recording could read it as well: debug information is untrusted and can name any file.
 
+use crate::base::own_file::invoking_user;
 use crate::base::privilege;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::{Profile, StringId, counter};
@@ -86,10 +87,7 @@ fn read(path: &str) -> Option<String> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     let facts = file.metadata().ok()?;
-    let is_theirs = match std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok()) {
-        Some(uid) => facts.uid() == uid || facts.mode() & 0o004 != 0,
-        None => true,
-    };
+    let is_theirs = invoking_user().is_none_or(|(uid, _)| facts.uid() == uid || facts.mode() & 0o004 != 0);
     (facts.is_file() && facts.len() <= MOST_FILE_BYTES && is_theirs).then_some(())?;
     let mut bytes = Vec::new();
     file.take(MOST_FILE_BYTES).read_to_end(&mut bytes).ok()?;

@@ -1,7 +1,7 @@
 //! Standard output: its width, its colours, and the pager for text that does not fit.
 
 use super::text::page::Page;
-use crate::base::safe_text;
+use crate::base::{own_file, safe_text};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ColorWhen;
 use anyhow::Context;
@@ -34,7 +34,8 @@ impl Screen {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
         };
-        Screen { size, color, may_page: may_page && size.is_some() && !is_borrowed_root() }
+        // The environment of root through sudo is another user's, so no program that it names is run.
+        Screen { size, color, may_page: may_page && size.is_some() && own_file::invoking_user().is_none() }
     }
 
     /// The page that text is laid out for; `names` overrides the screen's own choice.
@@ -75,11 +76,6 @@ impl Screen {
         }
         self.print_document(text)
     }
-}
-
-/// Root by sudo: the environment belongs to another user, so no program that it names is run.
-fn is_borrowed_root() -> bool {
-    rustix::process::geteuid().is_root() && std::env::var_os("SUDO_UID").is_some()
 }
 
 /// Shows `text` in the pager of the environment, else `less`; false when there is none that runs.
