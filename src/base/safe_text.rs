@@ -67,30 +67,39 @@ pub(crate) fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool 
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Text of `prof` as the locale has it: ASCII where that is not one of UTF-8. Where the environment says nothing of it, that
-/// is so on a terminal. The mark of a cut stays one column wide; letters of names are written by their numbers, so that
-/// names that differ still do.
-pub(crate) fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
+/// Whether the locale has only ASCII: it is not one of UTF-8. Where the environment says nothing of it, that is so on a terminal.
+pub(crate) fn is_ascii_locale(is_terminal: bool) -> bool {
     let variable = |name: &str| std::env::var(name).ok();
     let is_set = || {
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variable(name).is_some_and(|set| !set.is_empty()))
     };
-    if text.is_ascii() || is_utf8_locale(variable) || !(is_terminal || is_set()) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(in_ascii(text))
+    !is_utf8_locale(variable) && (is_terminal || is_set())
 }
 
-/// `text` without any character that is not ASCII.
+/// Text of `prof` as the locale has it. Where columns follow a name, that has to be in ASCII already when they are placed.
+pub(crate) fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    match text.is_ascii() || !is_ascii_locale(is_terminal) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(in_ascii(text)),
+    }
+}
+
+/// `text` without any character that is not ASCII. The mark of a cut stays one column wide, and so does the heading of a column
+/// of errors; letters of names are written by their numbers, so that names that differ still do.
 pub(crate) fn in_ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
         match c {
             '…' => out.push('~'),
             '×' => out.push('x'),
-            // It stands after a space everywhere.
-            '±' if out.ends_with(' ') => {
-                out.pop();
+            '±' => {
+                // A heading has two spaces on both sides, or ends the line. It takes one of those before it.
+                let after = rest.as_str();
+                let is_last = after.is_empty() || after.starts_with("  ") || after.starts_with('\n');
+                if is_last && out.ends_with("  ") {
+                    out.pop();
+                }
                 out.push_str("+-");
             }
             c if c.is_ascii() => out.push(c),
@@ -311,6 +320,8 @@ mod tests {
     #[test]
     fn a_locale_without_utf8_gets_ascii() {
         assert_eq!(in_ascii("  SELF%     ±  a…b"), "  SELF%    +-  a~b");
+        assert_eq!(in_ascii("WAIT   ±\nof 9 kept, ± 3 ms"), "WAIT  +-\nof 9 kept, +- 3 ms");
+        assert_eq!(in_ascii("  ± is the error, ±0.6"), "  +- is the error, +-0.6");
         assert_eq!(in_ascii("größe 関数"), "gr\\xf6\\xdfe \\u{95a2}\\u{6570}");
         assert_ne!(in_ascii("関"), in_ascii("数"));
     }

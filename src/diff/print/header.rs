@@ -24,7 +24,7 @@ pub(super) fn header(
 ) {
     let style = ValueStyle::of(comparison);
     let side = |name: &str, side: usize, mean: f64| {
-        format!("{name} {} {}", side_name(&comparison.sides[side]), style.value(mean))
+        format!("{name} {} {}", side_name(&comparison.sides[side], page), style.value(mean))
     };
     let parts = [
         side("base", 0, comparison.total.base),
@@ -42,7 +42,7 @@ pub(super) fn header(
         }
     }
     if let Some(words) = crate::report::filters_in_words(&options.common.filter) {
-        push_parts(out, "filter", &[safe_text::terminal(&words).into_owned()], page);
+        push_parts(out, "filter", &[page.safe(&words).into_owned()], page);
     }
     for note in notes(comparison, options.per.is_none()) {
         for (at, line) in safe_text::wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
@@ -54,11 +54,9 @@ pub(super) fn header(
 }
 
 /// Name of a side: its file, or its number of runs.
-fn side_name(side: &DiffSide) -> String {
+fn side_name(side: &DiffSide, page: &Page) -> String {
     match side.runs.as_slice() {
-        [run] => {
-            safe_text::fit_tail(&safe_text::terminal(module_file(&run.facts.file)), NAME_COLUMNS).into_owned()
-        }
+        [run] => safe_text::fit_tail(&page.safe(module_file(&run.facts.file)), NAME_COLUMNS).into_owned(),
         runs => counted(runs.len() as u64, "run"),
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn changed_paths(out: &mut String, comparison: &Comparison, page: &Pa
         let mut rows: Vec<u32> = tree.path(id).collect();
         rows.dedup();
         let words: Vec<String> = (rows.iter())
-            .map(|row| safe_text::terminal(&comparison.labels[*row as usize].text(names)).into_owned())
+            .map(|row| page.safe(&comparison.labels[*row as usize].text(names)).into_owned())
             .collect();
         let room = page.width.saturating_sub(11).max(20);
         let line = words.join(" < ");

@@ -113,13 +113,13 @@ impl DiffTable<'_> {
         if self.is_wide {
             let other = if self.value == RowValue::Own { RowValue::Total } else { RowValue::Own };
             let other = self.style.delta(row.value(other).delta());
-            let module = safe_text::terminal(module_stem(&label.key.module)).into_owned();
+            let module = self.page.safe(module_stem(&label.key.module)).into_owned();
             let module = safe_text::fit_middle(&module, MODULE_COLUMNS);
             let more = format!("  {other:>9}  {}", padded(&module, MODULE_COLUMNS));
             used += safe_text::width(&more);
             line.push_str(&self.page.styled(FAINT, &more));
         }
-        let name = safe_text::terminal(&label.text(self.page.names)).into_owned();
+        let name = self.page.safe(&label.text(self.page.names)).into_owned();
         let name = self
             .page
             .fit_name(&name, self.page.width.saturating_sub(used).max(MIN_NAME_COLUMNS))

@@ -4,7 +4,6 @@
 //! branch is marked `+` and indented.
 
 use super::values::ValueStyle;
-use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::diff::comparison::Comparison;
 use crate::diff::gate::judge::change;
@@ -42,7 +41,7 @@ pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOpti
         let depth = open.last().map_or(0, |(_, depth)| depth + usize::from(is_branch));
         open.push((id, depth));
         let indent = (2 * depth).min(MOST_INDENT);
-        let name = safe_text::terminal(&comparison.labels[node.row as usize].text(page.names)).into_owned();
+        let name = page.safe(&comparison.labels[node.row as usize].text(page.names)).into_owned();
         let name =
             page.fit_name(&name, page.width.saturating_sub(NUMBER_COLUMNS + indent + 2).max(12)).into_owned();
         let marks = if is_branch { "+ " } else { "  " };

@@ -10,7 +10,8 @@ use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::{Analysis, CommonOptions, NameStyle, Page};
 
 /// Page of a terminal with 80 columns.
-pub(super) const SCREEN: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
+pub(super) const SCREEN: Page =
+    Page { width: 80, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
 
 /// The default options of `prof diff`.
 pub(crate) fn options() -> DiffOptions {

@@ -146,9 +146,9 @@ pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
         return screen.print(&info_modules::render(&recording));
     }
     let page = screen.page(None);
-    let text = render_text(&recording);
+    let text = page.written(render_text(&recording));
     screen.print(&match page.cut_names {
-        true => safe_text::hanging(&text, FACT_COLUMN, page.width),
+        true => safe_text::hanging(&text, FACT_COLUMN, page.width).into(),
         false => text,
     })
 }

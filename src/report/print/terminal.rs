@@ -41,13 +41,20 @@ impl Screen {
     /// The page that text is laid out for; `names` overrides the screen's own choice.
     pub(crate) fn page(&self, names: Option<NameStyle>) -> Page {
         let Some((columns, _)) = self.size else {
-            return Page { color: self.color, names: names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN };
+            let names = names.unwrap_or(Page::PLAIN.names);
+            return Page {
+                color: self.color,
+                names,
+                is_ascii: safe_text::is_ascii_locale(false),
+                ..Page::PLAIN
+            };
         };
         Page {
             width: columns.clamp(*WIDTHS.start(), *WIDTHS.end()),
             cut_names: true,
             color: self.color,
             names: names.unwrap_or(NameStyle::Short),
+            is_ascii: safe_text::is_ascii_locale(true),
         }
     }
 

@@ -148,7 +148,7 @@ fn text_reports_pass_no_control_characters() {
     ] {
         for names in [NameStyle::Short, NameStyle::Full, NameStyle::Raw] {
             for width in [40, 80, 120, 200] {
-                let page = Page { width, cut_names: width != 80, color: false, names };
+                let page = Page { width, cut_names: width != 80, color: false, names, is_ascii: false };
                 let options = ReportOptions { view: view.clone(), rows: Some(0), ..Default::default() };
                 let text = render(&recording, &options, &page).unwrap();
                 assert_harmless(&text, &format!("{view:?} {names:?} {width}"));
@@ -177,7 +177,8 @@ fn views_of_waits_pass_no_control_characters() {
         for (format, width) in
             [(Format::Text, 80), (Format::Text, 160), (Format::Json, 80), (Format::Tsv, 80)]
         {
-            let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+            let page =
+                Page { width, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
             let options = ReportOptions {
                 common: common.clone(),
                 view: view.clone(),

@@ -2,13 +2,14 @@
 
 use super::fixture::{Build, ingest};
 use super::fixture_waits::waiting;
-use crate::base::safe_text::width;
+use crate::base::safe_text::{in_ascii, width};
+use crate::profile::{Reason, Waker};
 use crate::report::*;
 use insta::assert_snapshot;
 
 /// A terminal with that many columns.
 fn terminal(columns: usize) -> Page {
-    Page { width: columns, cut_names: true, color: false, names: NameStyle::Short }
+    Page { width: columns, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false }
 }
 
 const WIDTHS: [usize; 4] = [40, 80, 120, 200];
@@ -106,6 +107,58 @@ fn modules_stay_in_their_column_when_they_are_piped() {
     let at = width(&heading[..heading.find("MODULE").unwrap()]);
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("SELF%")).skip(1).take(5).collect();
     assert!(rows.iter().all(|row| row.get(at..).is_some_and(|rest| rest.starts_with("abcdefgh_"))), "{text}");
+}
+
+/// What a terminal gets that has only ASCII.
+fn written(recording: &Analysis, options: &ReportOptions, page: &Page) -> String {
+    let page = Page { is_ascii: true, ..*page };
+    in_ascii(&render(recording, options, &page).unwrap())
+}
+
+#[test]
+fn columns_stand_where_they_are_when_only_ascii_can_be_written() {
+    let mut build = Build::new();
+    for (number, name) in ["größe", "plain", "関数名前", "ünïcödé_name"].into_iter().enumerate() {
+        let task = build.task(7, 8 + number as u32, &format!("{name}_{number}"), &format!("prozeß_{number}"));
+        let names = [&format!("/opt/mödule{number}.so:{name}"), &*format!("/opt/second.so:{name}_leaf")];
+        build.add(task, 50 + number as u64, &names);
+    }
+    let recording = build.finish();
+    for page in [terminal(80), terminal(120), Page::PLAIN] {
+        for (view, column) in [(ReportView::Flat, "second"), (ReportView::Threads, "proze\\xdf_")] {
+            let options = ReportOptions { view, ..ReportOptions::default() };
+            let text = written(&recording, &options, &page);
+            let rows = text.lines().filter_map(|line| line.find(column));
+            let places: Vec<usize> = rows.collect();
+            assert!(places.len() == 4 && places.iter().all(|at| *at == places[0]), "{places:?}\n{text}");
+        }
+        for (name, options) in views().into_iter().filter(|_| page.cut_names) {
+            let ReportOptions { view, common, .. } = options;
+            let view = if let ReportView::Peek(_) = view { ReportView::Peek(".".into()) } else { view };
+            let text = written(&recording, &ReportOptions { view, common, ..options }, &page);
+            let wide = text.lines().find(|line| line.len() > page.width);
+            assert!(wide.is_none() && text.is_ascii(), "{name} at {}: {wide:?}", page.width);
+        }
+    }
+}
+
+#[test]
+fn an_error_in_a_sentence_is_a_word_of_its_own() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for number in 0..100 {
+        build.thinned_wait(
+            task,
+            Reason::Lock,
+            [number * 9_000_000, 1_000_000, 5_000_000],
+            &["/opt/a:f"],
+            Waker::default(),
+        );
+    }
+    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let options = ReportOptions { common, ..ReportOptions::default() };
+    let text = written(&build.finish(), &options, &terminal(80));
+    assert!(text.contains(" kept, +- ") && text.contains("\n  +- is the 95 %"), "{text}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn flat_on_a_wide_page() {
 
 #[test]
 fn flat_on_a_narrow_terminal() {
-    let page = Page { width: 60, cut_names: true, color: false, names: NameStyle::Short };
+    let page = Page { width: 60, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
     let text = render(&ingest(), &ReportOptions::default(), &page).unwrap();
     assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= 66), "{text}");
     assert_snapshot!(text);
@@ -53,7 +53,7 @@ fn long_names() -> Analysis {
 #[test]
 fn tables_fit_the_terminal() {
     for (width, names) in [(80, 12), (99, 12), (120, 31), (140, 36), (200, 41)] {
-        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
         for view in [ReportView::Flat, ReportView::Threads] {
             let text = render(&long_names(), &self::view(view.clone()), &page).unwrap();
             assert!(
@@ -73,7 +73,7 @@ fn tables_fit_the_terminal() {
 #[test]
 fn a_wide_page_never_shows_less_of_a_name_than_a_narrow_one() {
     let name_columns = |width| {
-        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
         let text = render(&long_names(), &ReportOptions::default(), &page).unwrap();
         let name = text.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
         crate::base::safe_text::width(name)

@@ -40,7 +40,7 @@ fn waits_on_a_wide_page() {
 #[test]
 fn waits_on_a_narrow_terminal() {
     for width in [80, 100, 120, 160] {
-        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
         for idle in [false, true] {
             let mut options = options(Metric::OffCpu, ReportView::Overview);
             options.common.filter.idle = idle;

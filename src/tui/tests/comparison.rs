@@ -32,7 +32,7 @@ fn a_comparison_on_all_screens() {
 
 #[test]
 fn the_table_of_a_comparison_is_that_of_prof_diff() {
-    let page = Page { width: 139, cut_names: true, color: false, names: NameStyle::Short };
+    let page = Page { width: 139, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
     let common = CommonOptions::default();
     let sides =
         [(BASE, "old"), (NEW, "new")].map(|(paths, file)| vec![sums(&recording(paths), file, &common, true)]);

@@ -86,7 +86,8 @@ impl SheetPrinter<'_, '_> {
     fn push_title(&self, out: &mut String) {
         let AnnotationSheet { label, annotation, selection, .. } = self.sheet;
         let module = self.page.module(label, 24);
-        let name = self.page.name(label, self.page.width.saturating_sub(module.len() + 2).max(16));
+        let name =
+            self.page.name(label, self.page.width.saturating_sub(safe_text::width(&module) + 2).max(16));
         push_line(
             out,
             &format!("{}  {}", self.page.styled(HEADING, &name), self.page.styled(FAINT, &module)),
@@ -99,7 +100,7 @@ impl SheetPrinter<'_, '_> {
         }
         parts.push(part("total", annotation.total));
         parts.push(counted(annotation.total.count(), &selection.shown.noun));
-        header::push_joined(out, &parts, self.page.width);
+        header::push_joined(out, &parts, self.page);
         let of = match self.has_self {
             true => format!(
                 "SELF% is of the {} in its code, TOTAL% of the {} with what it calls",
@@ -176,7 +177,7 @@ impl SheetPrinter<'_, '_> {
     /// The source text of a line, safe.
     fn source(&self, file: StringId, line: u32) -> String {
         let text = self.sheet.sources.get(&file).and_then(|source| source.line(line)).unwrap_or("");
-        safe_text::terminal(&text.trim_end().replace('\t', TAB)).into_owned()
+        self.page.safe(&text.trim_end().replace('\t', TAB)).into_owned()
     }
 
     fn push_lines(&self, out: &mut String) {
@@ -184,7 +185,7 @@ impl SheetPrinter<'_, '_> {
             let file = lines[0].file;
             let path = match self.text(file) {
                 "" => "no source line is known".to_owned(),
-                path => safe_text::terminal(path).into_owned(),
+                path => self.page.safe(path).into_owned(),
             };
             self.push_gap(out, &path);
             let by_line: BTreeMap<u32, &AnnotatedLine> = lines.iter().map(|line| (line.line, line)).collect();
@@ -254,13 +255,13 @@ impl SheetPrinter<'_, '_> {
     /// `inlined step.h:33 step < outer  source text`.
     fn chain_text(&self, group: &InlineGroup) -> String {
         let mut names: Vec<String> = (group.chain.iter().rev().take(MOST_CHAIN))
-            .map(|step| safe_text::terminal(&name::short(&step.name)).into_owned())
+            .map(|step| self.page.safe(&name::short(&step.name)).into_owned())
             .collect();
         if let Some(more) = group.chain.len().checked_sub(MOST_CHAIN).filter(|more| *more > 0) {
             names.push(format!("… {more} more"));
         }
         let Some(last) = group.chain.last() else { return String::new() };
-        let file = safe_text::terminal(name::module_file(self.text(last.file))).into_owned();
+        let file = self.page.safe(name::module_file(self.text(last.file))).into_owned();
         let place = if last.line > 0 { format!("{file}:{}", last.line) } else { file };
         let source = self.source(last.file, last.line);
         format!("inlined {place} {}  {}", names.join(" < "), source.trim_start())
@@ -308,7 +309,7 @@ impl SheetPrinter<'_, '_> {
             None => format!("{:#x}", at.at.address),
         };
         let text = at.text.as_deref().unwrap_or("[its code is not in the recording]");
-        let text = safe_text::terminal(text);
+        let text = self.page.safe(text);
         match is_nested {
             true => {
                 self.push_row(out, (at.own, at.total), "", &format!("  {place:>7}  {text}"), Style::new())
@@ -337,7 +338,7 @@ impl SheetPrinter<'_, '_> {
                 let source = self.source(line.file, line.line);
                 let text = match line.groups.get(at.group).filter(|group| !group.chain.is_empty()) {
                     Some(group) => format!("; {}", self.chain_text(group)),
-                    None => format!("; {}  {}", safe_text::terminal(&place), source.trim_start()),
+                    None => format!("; {}  {}", self.page.safe(&place), source.trim_start()),
                 };
                 self.push_gap(out, &text);
             }
@@ -350,7 +351,7 @@ impl SheetPrinter<'_, '_> {
     fn push_notes(&self, out: &mut String) {
         out.push('\n');
         for note in notes(self.sheet) {
-            let note = safe_text::message(&note);
+            let note = self.page.message(&note);
             let width = self.page.width.saturating_sub(6).max(20);
             for (index, line) in safe_text::wrapped(&note, width).iter().enumerate() {
                 let start = if index == 0 { self.page.styled(NOTE, "NOTE") } else { "    ".to_owned() };

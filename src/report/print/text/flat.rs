@@ -128,7 +128,7 @@ fn second_heading(noun: &str) -> &'static str {
 
 fn source_text(row: &FunctionRow, page: &Page, columns: usize) -> String {
     let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
-    let source = safe_text::terminal(&source);
+    let source = page.safe(&source);
     // The end says most: the line, and the name of the file.
     let shown = if page.cut_names { safe_text::fit_end(&source, columns) } else { source };
     shown.into_owned()

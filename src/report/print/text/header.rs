@@ -27,12 +27,12 @@ pub(in crate::report) fn header(
     page: &Page,
 ) -> String {
     let mut out = String::new();
-    push_joined(&mut out, &broken(target_line(recording, selection, totals, page), page), page.width);
+    push_joined(&mut out, &broken(target_line(recording, selection, totals, page), page), page);
     if let Some(totals) = totals {
         let line = totals_text(totals, !filters.idle);
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
-    push_joined(&mut out, &broken(quality_line(recording, selection, page), page), page.width);
+    push_joined(&mut out, &broken(quality_line(recording, selection, page), page), page);
     if let Some(words) = filter_words::description(filters) {
         let total = selection.total;
         let whole = selection.whole;
@@ -42,7 +42,7 @@ pub(in crate::report) fn header(
             "of {all}: {} ({}) after {}; percentages are of {base}",
             honest_percent_text(percent(total.weight, whole.weight)),
             count(selection.count()),
-            safe_text::message(&words),
+            page.message(&words),
         );
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
@@ -60,7 +60,7 @@ fn target_line(
     let shown = &selection.shown;
     let duration_ns = recording.profile.duration_ns();
     let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
-    let target = safe_text::terminal(target);
+    let target = page.safe(target);
     let most = if page.cut_names { page.width } else { usize::MAX };
     let mut parts = vec![safe_text::fit_tail(&target, most).into_owned(), shown.title.to_string()];
     let mut length = match totals {
@@ -114,7 +114,7 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
     parts.push(lost_words(&recording.profile, quality));
-    let ending = ending::words(&recording.profile).map(|words| safe_text::terminal(&words).into_owned());
+    let ending = ending::words(&recording.profile).map(|words| page.safe(&words).into_owned());
     // Side by side, wherever that is.
     let last: Vec<String> = cost_words(recording).into_iter().chain(ending).collect();
     match page.width >= Page::PLAIN.width {
@@ -142,18 +142,19 @@ pub(in crate::report) fn lost_words(profile: &Profile, quality: &Quality) -> Str
 }
 
 /// Appends `parts` in as few lines as the width allows.
-pub(super) fn push_joined(out: &mut String, parts: &[String], width: usize) {
+pub(super) fn push_joined(out: &mut String, parts: &[String], page: &Page) {
     let mut line = String::new();
     for part in parts {
-        let needed = safe_text::width(&line) + 2 + safe_text::width(part);
-        if !line.is_empty() && needed > width {
+        let part = page.written(part);
+        let needed = safe_text::width(&line) + 2 + safe_text::width(&part);
+        if !line.is_empty() && needed > page.width {
             push_line(out, &line);
             line.clear();
         }
         if !line.is_empty() {
             line.push_str("  ");
         }
-        line.push_str(part);
+        line.push_str(&part);
     }
     push_line(out, &line);
 }
@@ -163,7 +164,7 @@ fn broken(parts: Vec<String>, page: &Page) -> Vec<String> {
     if !page.is_narrow() {
         return parts;
     }
-    parts.into_iter().flat_map(|part| wrapped(&part, page.width)).collect()
+    parts.into_iter().flat_map(|part| wrapped(&page.written(part), page.width)).collect()
 }
 
 /// The notes below a report, wrapped to the page.
@@ -176,7 +177,7 @@ pub(in crate::report) fn notes_block(
 ) -> String {
     let mut out = String::from("\n");
     for note in recording.notes_for(selection, options, view) {
-        push_note(&mut out, &safe_text::message(&note), NOTE, page);
+        push_note(&mut out, &page.message(&note), NOTE, page);
     }
     let samples = selection.total.samples;
     if selection.shown.waits.is_none() && samples > 0 && samples < FEW_SAMPLES {
@@ -188,7 +189,8 @@ pub(in crate::report) fn notes_block(
 
 /// Appends a note, which must be safe, with its first word in `style`.
 fn push_note(out: &mut String, note: &str, style: Style, page: &Page) {
-    for (index, line) in wrapped(note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
+    for (index, line) in wrapped(&page.written(note), page.width.saturating_sub(6).max(20)).iter().enumerate()
+    {
         let start = if index == 0 { page.styled(style, "NOTE") } else { "    ".to_owned() };
         push_line(out, &format!("{start}  {line}"));
     }

@@ -21,11 +21,14 @@ pub struct Page {
     pub(crate) color: bool,
     /// How names are written.
     pub(crate) names: NameStyle,
+    /// Whether only ASCII can be written: what is wider without other characters has its width from the start.
+    pub(crate) is_ascii: bool,
 }
 
 impl Page {
     /// What a file or another program gets.
-    pub const PLAIN: Page = Page { width: 80, cut_names: false, color: false, names: NameStyle::Full };
+    pub const PLAIN: Page =
+        Page { width: 80, cut_names: false, color: false, names: NameStyle::Full, is_ascii: false };
 
     /// From this width on there is room for three more columns.
     const WIDE: usize = 120;
@@ -47,10 +50,26 @@ impl Page {
         if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
+    /// A foreign text, safe, in characters that can be written.
+    pub(crate) fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.written(safe_text::terminal(text))
+    }
+
+    /// A message that may quote foreign names, likewise; it is not cut.
+    pub(crate) fn message<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.written(safe_text::message(text))
+    }
+
+    /// `text`, which must be safe, in characters that can be written.
+    pub(crate) fn written<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
+        let text = text.into();
+        if self.is_ascii && !text.is_ascii() { Cow::Owned(safe_text::in_ascii(&text)) } else { text }
+    }
+
     /// The name of `label`, safe, cut to `columns` on a terminal.
     pub(crate) fn name(&self, label: &Label, columns: usize) -> String {
         let text = label.text(self.names);
-        self.fit_name(&safe_text::terminal(&text), columns).into_owned()
+        self.fit_name(&self.safe(&text), columns).into_owned()
     }
 
     /// The name of a function, which must be safe, cut to `columns` on a terminal.
@@ -64,7 +83,7 @@ impl Page {
             LabelKind::Task => label.module.as_str(),
             _ => name::module_stem(&label.module),
         };
-        let text = safe_text::terminal(stem);
+        let text = self.safe(stem);
         self.fit(&text, columns).into_owned()
     }
 

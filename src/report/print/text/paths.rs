@@ -49,7 +49,7 @@ pub(super) fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: 
 fn lines(paths: &[Vec<&Label>], page: &Page) -> Vec<String> {
     let room = page.width.saturating_sub(9);
     let mut words: Vec<Vec<Word>> = paths.iter().map(|path| path_words(path, page)).collect();
-    add_modules(&mut words, paths);
+    add_modules(&mut words, paths, page);
     let mut lines: Vec<String> = words.iter().map(|words| line(words, None, room, page)).collect();
     for at in 0..lines.len() {
         let same: Vec<usize> = (0..lines.len()).filter(|other| lines[*other] == lines[at]).collect();
@@ -63,7 +63,7 @@ fn lines(paths: &[Vec<&Label>], page: &Page) -> Vec<String> {
 }
 
 /// Where paths have the same names, those of which the modules differ say the module, too.
-fn add_modules(words: &mut [Vec<Word>], paths: &[Vec<&Label>]) {
+fn add_modules(words: &mut [Vec<Word>], paths: &[Vec<&Label>], page: &Page) {
     let has_same_names = |a: usize, b: usize, words: &[Vec<Word>]| {
         words[a].len() == words[b].len() && words[a].iter().zip(&words[b]).all(|(a, b)| a.name == b.name)
     };
@@ -77,7 +77,7 @@ fn add_modules(words: &mut [Vec<Word>], paths: &[Vec<&Label>]) {
     marks.sort_unstable();
     marks.dedup();
     for (path, at) in marks {
-        let module = safe_text::terminal(module_file(&paths[path][at].module)).into_owned();
+        let module = page.safe(module_file(&paths[path][at].module)).into_owned();
         words[path][at].name.push_str(&format!(" ({module})"));
     }
 }
@@ -101,7 +101,7 @@ fn path_words(path: &[&Label], page: &Page) -> Vec<Word> {
         }
         let (module, name) = (label.module.as_str(), label.name.as_str());
         let is_own = is_own(Code { kind: label.kind, module, name, file: "", is_inlined: false });
-        words.push(Word { name: safe_text::terminal(&label.text(style)).into_owned(), is_own });
+        words.push(Word { name: page.safe(&label.text(style)).into_owned(), is_own });
     }
     words
 }
@@ -179,7 +179,8 @@ fn leave_out_way_to_sleep(path: &mut Vec<LabelId>, selection: &Selection<'_>) {
 mod tests {
     use super::*;
 
-    const PAGE: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
+    const PAGE: Page =
+        Page { width: 80, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
 
     fn words(names: &[&str]) -> Vec<Word> {
         // As those of the C library begin.

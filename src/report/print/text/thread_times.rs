@@ -2,7 +2,6 @@
 
 use super::column::{Column, leave_out, push_table, width_of};
 use super::page::{CutBy, Page, more_line};
-use crate::base::safe_text;
 use crate::base::units::{count, duration_in, duration_of, percent};
 use crate::report::model::totals::{Times, Totals};
 use crate::report::naming::name;
@@ -44,7 +43,8 @@ pub(super) fn thread_times(
 
 fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let cells = |text: &dyn Fn(&ThreadRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
-    let named = |text: &str| page.fit(&super::threads::shown_name(text), MOST_NAME_COLUMNS).into_owned();
+    let named =
+        |text: &str| page.fit(&super::threads::shown_name(text, page), MOST_NAME_COLUMNS).into_owned();
     let whole_ns = totals.times.sum_ns();
     let time = |part: fn(&Times) -> u64| {
         cells(&|row| row.times.map_or("-".to_owned(), |times| duration_in(part(&times), whole_ns)))
@@ -102,7 +102,7 @@ fn wait(top: Option<&TopWait>, whole_ns: u64, room: usize, page: &Page) -> Strin
         NameStyle::Short => name::short(&top.place),
         _ => top.place.clone(),
     };
-    let name = safe_text::terminal(&name);
+    let name = page.safe(&name);
     let left = room.saturating_sub(reason.len() + time.len() + 2);
     if page.fit_name(&name, left) == name {
         return format!("{reason} {name} {time}");

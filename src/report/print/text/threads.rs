@@ -19,8 +19,8 @@ const ROOMY_COLUMNS: usize = 100;
 /// The hottest function keeps at least this many columns, with its share.
 const MIN_HOTTEST_COLUMNS: usize = 16;
 
-pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
-    let text = safe_text::terminal(text);
+pub(super) fn shown_name<'t>(text: &'t str, page: &Page) -> Cow<'t, str> {
+    let text = page.safe(text);
     if text.is_empty() { safe_text::UNNAMED.into() } else { text }
 }
 
@@ -33,7 +33,7 @@ fn id_text(row: &ThreadRow) -> String {
 pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> String {
     let id = id_text(row);
     let room = columns.saturating_sub(id.len());
-    format!("{}{id}", page.fit(&shown_name(row.title()), room))
+    format!("{}{id}", page.fit(&shown_name(row.title(), page), room))
 }
 
 /// What a row is.
@@ -66,7 +66,7 @@ fn columns(selection: &Selection<'_>, shown: &[ThreadRow], page: &Page) -> Vec<C
     let (heading, most_first) = if is_by_process { ("PROCESS", MOST_NAME_COLUMNS) } else { ("THREAD", most) };
     let mut columns = vec![Column::text(heading, cells(&|row| shown_thread(row, most_first, page)))];
     if !is_by_process {
-        let process = |row: &ThreadRow| page.fit(&shown_name(&row.process), most).into_owned();
+        let process = |row: &ThreadRow| page.fit(&shown_name(&row.process, page), most).into_owned();
         columns.push(Column::text("PROCESS", cells(&process)));
     }
     columns.push(Column::number("N", cells(&|row| count(row.threads))));

@@ -60,7 +60,7 @@ pub(super) fn hidden_idle(hidden: &HiddenIdle, page: &Page) -> Vec<String> {
     let mut text = format!("... {} idle in {all}, hidden", duration(hidden.amount.weight));
     for (index, place) in hidden.places.iter().take(MOST_IDLE_PLACES).enumerate() {
         let name = if page.names == NameStyle::Full { &place.function } else { &place.short };
-        let name = safe_text::terminal(name);
+        let name = page.safe(name);
         let (name, time) = (page.fit_name(&name, MOST_IDLE_COLUMNS), duration(place.amount.weight));
         let separator = if index == 0 { ": " } else { ", " };
         text.push_str(&format!("{separator}{name} {time} ({})", place.reason.label()));
@@ -211,7 +211,7 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize,
         WaitSite::NoCpu => return "runnable, not scheduled".to_owned(),
         WaitSite::Short => {
             let name = format!("{} (sum only)", short_waits_name_of(&selection.shown, row.mean_ns));
-            return page.fit(&safe_text::terminal(&name), room).into_owned();
+            return page.fit(&page.safe(&name), room).into_owned();
         }
         WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
     };
@@ -231,7 +231,7 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize,
 fn waker_text(row: &WaitRow, page: &Page, columns: usize) -> String {
     let Some(first) = row.woken_by.first() else { return "-".to_owned() };
     let name = first.name_in(page.names);
-    let text = safe_text::terminal(&name);
+    let text = page.safe(&name);
     let share =
         if first.share_percent >= 99.5 { String::new() } else { format!(" {:.0}%", first.share_percent) };
     // Who it was says more than how often.
