@@ -274,20 +274,36 @@ fn no_file_is_long() {
     assert!(long.is_empty(), "more than {MOST_LINES} lines: {long:?}");
 }
 
-/// The folders in the tree of docs/architecture.md, relative to the package.
-fn folders_of_the_docs() -> BTreeSet<String> {
+/// The folders in the tree of docs/architecture.md, relative to `src`, and what the tree says of each.
+fn folders_of_the_docs() -> BTreeMap<String, String> {
     let page = include_str!("../docs/architecture.md");
     let tree = page.split_once("\nsrc/\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
     let mut path: Vec<&str> = Vec::new();
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for line in tree.lines() {
-        let name = line.split_whitespace().next().filter(|name| name.ends_with('/'));
+        let (name, said) = line.trim_start().split_once(' ').unwrap_or((line.trim_start(), ""));
         // Further right the text of the line before goes on.
         let depth = (line.len() - line.trim_start().len()) / 2;
-        if let Some(name) = name.filter(|_| depth <= path.len() + 1) {
+        if name.ends_with('/') && depth <= path.len() + 1 {
             path.truncate(depth - 1);
-            path.push(name);
-            found.insert(format!("src/{}", path.concat()));
+            path.push(name.trim_end_matches('/'));
+            found.insert(path.join("/"), said.trim().to_owned());
+        }
+    }
+    found
+}
+
+/// All folders with sources of the program, relative to `src`, and those around them; not folders of tests.
+fn folders_of_the_sources() -> BTreeSet<String> {
+    let known = files();
+    let of_rust = mentions(&known);
+    let lines = lines_of_files();
+    let of_others = lines.keys().map(String::as_str).filter(|file| !file.ends_with(".rs"));
+    let mut found = BTreeSet::new();
+    for mut path in of_rust.keys().copied().chain(of_others) {
+        while let Some((folder, _)) = path.rsplit_once('/') {
+            found.insert(folder.to_owned());
+            path = folder;
         }
     }
     found
@@ -295,20 +311,15 @@ fn folders_of_the_docs() -> BTreeSet<String> {
 
 #[test]
 fn the_tree_of_the_docs_is_that_of_the_sources() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let documented = folders_of_the_docs();
-    let gone: Vec<_> = documented.iter().filter(|folder| !root.join(folder).is_dir()).collect();
-    assert!(gone.is_empty(), "docs/architecture.md names folders that are not there: {gone:?}");
-    // Rooms and the folders in them; what is deeper is named where a reader needs it.
-    let folder_of = |file: &String| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-    let folders: BTreeSet<String> = files().values().filter_map(folder_of).collect();
-    let is_outer = |folder: &&String| folder.matches('/').count() <= 1 && !folder.ends_with("/tests");
-    let missing: Vec<_> = folders
-        .iter()
-        .filter(is_outer)
-        .filter(|folder| !documented.contains(&format!("src/{folder}/")))
-        .collect();
+    let folders = folders_of_the_sources();
+    println!("{} folders with sources", folders.len());
+    let gone: Vec<_> = documented.keys().filter(|folder| !folders.contains(*folder)).collect();
+    assert!(gone.is_empty(), "docs/architecture.md names folders that have no sources: {gone:?}");
+    let missing: Vec<_> = folders.iter().filter(|folder| !documented.contains_key(*folder)).collect();
     assert!(missing.is_empty(), "docs/architecture.md does not name these: {missing:?}");
+    let unsaid: Vec<_> = documented.iter().filter(|(_, said)| said.is_empty()).collect();
+    assert!(unsaid.is_empty(), "docs/architecture.md does not say what is in these: {unsaid:?}");
 }
 
 #[test]
