@@ -85,7 +85,7 @@ fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -
             (status.elapsed, status.lost) = (now.elapsed, now.lost);
             tell.send(Feed::Status(status.clone()))
         }
-        LiveEvent::Notice(text) => tell.send(Feed::Note(text)),
+        LiveEvent::Notice(text) => tell.send(Feed::Notice(text)),
         LiveEvent::Ended(ended) => {
             let why = ended.failure.or(ending_words(&ended.snapshot.profile)).unwrap_or(ended.reason);
             tell.send(picture(*ended.snapshot)) && tell.send(Feed::Ended { why })
@@ -112,7 +112,7 @@ fn carry_out(
     tell: &MailSender<Feed>,
 ) {
     for order in orders {
-        let note = match order {
+        let answer = match order {
             LiveCommand::Refresh(interval) => {
                 live.set_interval(interval.clamp(INTERVALS.0, INTERVALS.1));
                 continue;
@@ -126,8 +126,8 @@ fn carry_out(
                 Err(error) => format!("{error:#}"),
             },
         };
-        // Without a screen, the note is lost.
-        tell.send(Feed::Note(note));
+        // Without a screen, the answer is lost.
+        tell.send(Feed::Answer(answer));
     }
 }
 

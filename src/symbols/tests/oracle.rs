@@ -398,7 +398,9 @@ fn several_threads_find_the_names_that_one_finds() {
     let shop = Workshop::new();
     shop.write("prog.rs", RUST_SOURCE);
     let Some(program) = shop.build("rustc", "prog.rs", "prog", "-Copt-level=2 -g") else { return };
-    let Some(()) = shop.run("objcopy", ["--compress-debug-sections=zlib", "prog"]).map(|_| ()) else { return };
+    let Some(()) = shop.run("objcopy", ["--compress-debug-sections=zlib", "prog"]).map(|_| ()) else {
+        return;
+    };
     let Some(functions) = nm(&shop, &program, &[]) else { return };
     let addresses = probes(&functions, 3);
     assert!(addresses.len() > 1000, "{}", addresses.len());

@@ -259,7 +259,7 @@ pub(crate) enum LiveCommand {
     Refresh(Duration),
     /// Discard what was recorded so far.
     Clear,
-    /// Save this recording to a file, and report its name as [`Feed::Note`].
+    /// Save this recording to a file, and report its name as [`Feed::Answer`].
     Save(Seen),
 }
 
@@ -270,8 +270,10 @@ pub(crate) enum Feed {
     Recording(Arc<Analysis>),
     /// Elapsed time and lost samples.
     Status(LiveStatus),
-    /// A message for the user, such as the name of a saved file. Foreign text.
-    Note(String),
+    /// What became of a command, such as the name of a saved file. Foreign text.
+    Answer(String),
+    /// Something that the recorder says by itself. Foreign text.
+    Notice(String),
     /// The recording has ended; the last picture stays on the screen.
     Ended {
         /// Why it ended. Foreign text.
@@ -283,8 +285,7 @@ impl Mail for Feed {
     fn kind(&self) -> MailKind {
         let (rank, most) = match self {
             Feed::Status(_) => (0, 1),
-            // Each note replaces the previous one on the screen.
-            Feed::Note(_) => (1, 100),
+            Feed::Answer(_) | Feed::Notice(_) => (1, 100),
             Feed::Recording(_) => (2, 1),
             Feed::Ended { .. } => (3, 1),
         };

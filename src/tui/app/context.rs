@@ -151,6 +151,8 @@ pub(crate) struct Context {
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,
+    /// The last notice of the recorder, while the answer to a key is on the screen. Foreign text.
+    pub(crate) notice: Option<String>,
     /// Size of the terminal.
     pub(crate) size: Size,
     /// The screen is drawn in ASCII.
@@ -187,6 +189,7 @@ impl Context {
             places: Vec::new(),
             names,
             toast: None,
+            notice: None,
             size,
             is_ascii: false,
             has_mouse: true,
@@ -228,6 +231,12 @@ impl Context {
     /// Shows a message until the next key.
     pub(crate) fn tell(&mut self, text: impl Into<String>) {
         self.toast = Some(text.into());
+    }
+
+    /// Shows what the recorder says by itself: not in place of an answer that someone may be reading, but after it.
+    pub(crate) fn note(&mut self, text: String) {
+        let place = if self.toast.is_none() { &mut self.toast } else { &mut self.notice };
+        *place = Some(text);
     }
 
     /// Whether a recording is going on.

@@ -259,7 +259,8 @@ impl ScreenSession {
                 self.worker.ask(Job::Recording(recording));
             }
             Feed::Status(status) => live.status = status,
-            Feed::Note(text) => self.app.context.tell(text),
+            Feed::Answer(text) => self.app.context.tell(text),
+            Feed::Notice(text) => self.app.context.note(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
                 // The last picture is complete: there is nothing left to freeze.

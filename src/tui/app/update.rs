@@ -29,6 +29,9 @@ impl App {
         if let Some(why) = refusal::words(action).filter(|_| !said && before == self.seen()) {
             self.context.tell(why);
         }
+        if self.context.toast.is_none() {
+            self.context.toast = self.context.notice.take();
+        }
     }
 
     /// The selected stack of the open view, root first; the last is the selected function.
