@@ -105,8 +105,8 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 	} else if (s->outcome == PROF_OUTCOME_UNSET) {
 		s->outcome = PROF_OUTCOME_UNSUPPORTED_RULE;
-		s->sample.flags |=
-			send_blocked_copy(s, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
+		s->sample.flags |= send_blocked_copy(s, task) ? PROF_SAMPLE_RESCUE :
+								PROF_SAMPLE_RESCUE_REFUSED;
 	}
 	send_wait(s, finish_sample(s), PLACE_FREE);
 }
