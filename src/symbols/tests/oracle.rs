@@ -402,7 +402,8 @@ fn several_threads_find_the_names_that_one_finds() {
         return;
     };
     let Some(functions) = nm(&shop, &program, &[]) else { return };
-    let addresses = probes(&functions, 3);
+    // With far more of them, one thread would come to the limit of what it copies for a unit.
+    let addresses = probes(&functions, 61);
     assert!(addresses.len() > 1000, "{}", addresses.len());
     let bytes = std::fs::read(&program).unwrap();
     let by = |max_threads| {
@@ -411,7 +412,9 @@ fn several_threads_find_the_names_that_one_finds() {
     };
     let (one, three) = (by(1), by(3));
     assert!(one.locations.iter().any(|chain| chain.len() > 2), "inlined functions are among them");
-    assert_eq!(one, three);
+    assert_eq!((one.problem, three.problem), (None, None));
+    let differing = one.locations.iter().zip(&three.locations).filter(|(one, three)| one != three).count();
+    assert_eq!((differing, one.locations.len()), (0, three.locations.len()));
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn flame_of_what_goes_on_on_all_screens() {
 #[test]
 fn a_notice_of_the_recorder_waits_until_the_answer_to_a_key_is_gone() {
     let mut session = session(130, Tab::Flame);
+    session.app.context.toast = None;
     session.app.context.note("memory is full".to_owned());
     assert!(session.text().contains("memory is full"), "{}", session.text());
     session.press(&[Action::Mouse]);
