@@ -29,6 +29,8 @@ pub struct NamingLimits {
     pub(crate) max_time: Duration,
     /// Threads that read the DWARF of one module at the same time.
     pub(crate) max_threads: usize,
+    /// Whether what was unpacked of short sections stays in memory for the next lookups.
+    pub(crate) keeps_unpacked: bool,
 }
 
 impl NamingLimits {
@@ -41,6 +43,7 @@ impl NamingLimits {
         NamingLimits {
             max_time: Duration::from_secs(600),
             max_threads: cpus.min(Self::MOST_THREADS),
+            keeps_unpacked: true,
             ..NamingLimits::default()
         }
     }
@@ -58,6 +61,7 @@ impl Default for NamingLimits {
             max_perf_map_entries: 2_000_000,
             max_time: Duration::from_secs(10),
             max_threads: 1,
+            keeps_unpacked: false,
         }
     }
 }

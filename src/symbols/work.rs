@@ -7,6 +7,7 @@
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
+use crate::symbols::limits::NamingLimits;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,6 +26,8 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Work {
     budget: Arc<MemoryBudget>,
+    /// Whether what was unpacked of short sections stays in memory.
+    keeps_unpacked: bool,
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the working thread's stack; 0: not checked.
@@ -58,10 +61,30 @@ pub(super) enum WorkRefusal {
 
 impl Work {
     /// Makes limits that draw on `budget`. Waits until the deadline for the first reservation of memory.
-    pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
+    pub(super) fn of(
+        limits: &NamingLimits,
+        budget: &Arc<MemoryBudget>,
+        deadline: &Deadline,
+    ) -> Result<Arc<Self>, Refused> {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
-        Ok(Arc::new(Work {
+        Ok(Work::with(reservation, budget, deadline, limits.keeps_unpacked))
+    }
+
+    /// The same by the usual limits.
+    #[cfg(test)]
+    pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
+        Work::of(&NamingLimits::default(), budget, deadline)
+    }
+
+    fn with(
+        reservation: Reservation,
+        budget: &Arc<MemoryBudget>,
+        deadline: &Deadline,
+        keeps_unpacked: bool,
+    ) -> Arc<Self> {
+        Arc::new(Work {
             budget: Arc::clone(budget),
+            keeps_unpacked,
             deadline: Mutex::new(deadline.clone()),
             memory: Mutex::new(WorkMemory { reservation, used: 0, refused: None }),
             stack_base: AtomicUsize::new(0),
@@ -70,13 +93,20 @@ impl Work {
             is_late: AtomicBool::new(false),
             is_spent: AtomicBool::new(false),
             is_damaged: AtomicBool::new(false),
-        }))
+        })
     }
 
-    /// The same limits for another thread that works on the module, with memory of its own from the same budget.
+    /// The same limits for another thread that works on the module, with memory of its own from the same budget. Does not
+    /// wait for that: this one holds some.
     pub(super) fn another(&self) -> Result<Arc<Self>, Refused> {
         let deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Work::new(&self.budget, &deadline)
+        let reservation = self.budget.try_reserve(RESERVE_STEP.min(self.budget.limit_bytes()))?;
+        Ok(Work::with(reservation, &self.budget, &deadline, self.keeps_unpacked))
+    }
+
+    /// Whether what was unpacked of short sections stays in memory.
+    pub(super) fn keeps_unpacked(&self) -> bool {
+        self.keeps_unpacked
     }
 
     /// Begins another piece of work, which has until `deadline`.
@@ -180,16 +210,17 @@ impl Work {
     }
 
     fn take(&self, bytes: u64) -> Result<(), Refused> {
+        self.try_take(bytes).inspect_err(|refused| self.memory().refused = Some(*refused))
+    }
+
+    /// The same of memory that is not needed: being refused it is nothing to note.
+    fn try_take(&self, bytes: u64) -> Result<(), Refused> {
         let mut memory = self.memory();
         let used = memory.used.saturating_add(bytes);
         if let Some(more) = used.checked_sub(memory.reservation.bytes()).filter(|more| *more > 0) {
             // Reserve whole steps if there is room for them.
-            let result = (memory.reservation.grow(more.next_multiple_of(RESERVE_STEP)))
-                .or_else(|_| memory.reservation.grow(more));
-            if let Err(refused) = result {
-                memory.refused = Some(refused);
-                return Err(refused);
-            }
+            (memory.reservation.grow(more.next_multiple_of(RESERVE_STEP)))
+                .or_else(|_| memory.reservation.grow(more))?;
         }
         memory.used = used;
         Ok(())
@@ -227,6 +258,13 @@ impl Charge {
         self.work.take(bytes)?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Takes `bytes` more that are not needed, if there is room for them.
+    pub(super) fn add_if_free(&self, bytes: u64) -> bool {
+        let is_free = self.work.try_take(bytes).is_ok();
+        self.bytes.fetch_add(if is_free { bytes } else { 0 }, Ordering::Relaxed);
+        is_free
     }
 
     /// Gives back all above `bytes`.

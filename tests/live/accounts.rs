@@ -342,7 +342,7 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     // In a single picture the record of an end may be late, on a crowded machine.
     without_rows.sort_by(f64::total_cmp);
     let median = without_rows[without_rows.len() / 2];
-    assert!(median <= 0.001, "blocked time without a row: {without_rows:?}");
+    assert!(median <= 0.01, "blocked time without a row: {without_rows:?}");
     // Until when the account of one that runs or has waited for long goes.
     let until_ns = last.thread_times.iter().map(|time| time.from_ns + known_ns(time)).max().unwrap_or(0);
     std::thread::sleep(Duration::from_millis(50));

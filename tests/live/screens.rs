@@ -539,7 +539,7 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
 fn every_view_key_and_chip_of_a_thousand_threads_works_in_a_terminal() {
     let Some(_turn) = turn() else { return };
     let Some(crowd) = Running::fixture("crowd", &[UNTIL_ENDED]) else { return };
-    let Some(driver) = Driver::start(&format!("-p {}", crowd.pid()), "work_in_turn") else { return };
+    let Some(driver) = Driver::start(&format!("-F 199 -p {}", crowd.pid()), "work_in_turn") else { return };
     driver.drive("Ctrl-C");
     // The fixture has lines.
     let edited = std::fs::read_to_string(driver.terminal.file("edited")).expect("the editor was opened");

@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) tgid: u32,
     pub(super) comm: Vec<u8>,
     pub(super) wait: OpenWait,
-    /// When its thread was looked at, CLOCK_MONOTONIC, ns.
+    /// When its thread was looked at, or its end was heard of, CLOCK_MONOTONIC, ns.
     pub(super) looked_ns: u64,
     /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
     pub(super) until_ns: u64,
@@ -65,7 +65,7 @@ impl OpenWaits {
     pub(super) fn end(&mut self, tid: u32, wait: &WaitEvent) {
         if let Some(found) = self.found.get_mut(&(tid, wait.start_ns)) {
             found.wait.wake_ns = Some(wait.wake_ns);
-            found.until_ns = wait.end_ns;
+            (found.until_ns, found.looked_ns) = (wait.end_ns, wait.end_ns);
             found.is_over = true;
         }
     }

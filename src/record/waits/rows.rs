@@ -323,6 +323,8 @@ mod tests {
         };
         collector.threads_are_watched(vec![looked(7, 9_000, None)]);
         assert_eq!(lengths(&mut collector), [1_000, 1_000], "blocked, and ready without a CPU");
+        collector.note_end(&SampleEvent { time_ns: 4_000, wait: None, ..end.clone() });
+        assert_eq!(lengths(&mut collector), [1_000, 1_000], "it ran later than that");
         collector.add(end, None);
         assert_eq!(lengths(&mut collector), [0; 0], "it has its own rows now");
 

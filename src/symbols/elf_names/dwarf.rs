@@ -176,6 +176,10 @@ impl DwarfNames {
             Err(error) => return Some(problem_of(&error)),
         };
         let parts = (addresses.len() / LEAST_PART).clamp(1, self.limits.max_threads.max(1));
+        if let Some(shared) = self.shared.as_mut().filter(|_| parts > 1) {
+            // Or each thread would list the units for itself. Its problems are found where it is used.
+            let _ = shared.index(&self.work);
+        }
         let kept_bytes = KEPT_BYTES / parts as u64;
         let mut others: Vec<DwarfNames> = (1..parts).map_while(|_| self.another(kept_bytes)).collect();
         let each = addresses.len().div_ceil(others.len() + 1).max(1);

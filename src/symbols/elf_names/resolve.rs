@@ -126,7 +126,7 @@ impl ModuleNames {
             image.map_err(|error| refused.add(&found.path, &error.to_string())).ok()
         };
         let (debug_image, shared_image) = (open(debug), open(shared));
-        let work = Work::new(memory, deadline)?;
+        let work = Work::of(limits, memory, deadline)?;
         let mut symbols = SymbolTable::new(image.code_ranges(), limits, &work);
         let (mini, mini_problem) = match MiniDebug::open(&image, limits, &work) {
             Ok(mini) => (mini, None),

@@ -2,8 +2,8 @@
 //!
 //! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
 //! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
-//! example of zlib, does the same. Of a short stream, as that of the names, everything that was unpacked is kept: its
-//! readers come back to all parts of it.
+//! example of zlib, does the same. Where there is memory for it, everything that was unpacked of a short stream is kept, as of
+//! that of the names: its readers come back to all parts of it.
 
 use crate::elf::ElfError;
 use crate::elf::source::Source;
@@ -84,7 +84,7 @@ impl PackedStream {
             source,
             packed,
             len,
-            is_short: len <= SHORT_BYTES,
+            is_short: work.keeps_unpacked() && len <= SHORT_BYTES,
             work: Arc::clone(work),
             inner: Mutex::new(inner),
         }
@@ -95,7 +95,7 @@ impl PackedStream {
         let other = PackedStream::new(self.source.clone(), self.packed.clone(), self.len, work);
         let states = self.inner.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
         let mut inner = other.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.charge.add(states.len() as u64 * STATE_BYTES).is_ok() {
+        if inner.charge.add_if_free(states.len() as u64 * STATE_BYTES) {
             inner.states = states;
         }
         drop(inner);
@@ -156,7 +156,7 @@ impl PackedStream {
             && state.unpacked.is_multiple_of(WINDOW_BYTES as u64)
             && state.unpacked >= last + interval;
         // Without memory for the state, reading only takes longer.
-        if is_due && inner.charge.add(STATE_BYTES).is_ok() {
+        if is_due && inner.charge.add_if_free(STATE_BYTES) {
             inner.states.push(state.clone());
         }
     }
@@ -170,7 +170,7 @@ impl PackedStream {
         }
         if inner.kept.is_empty() {
             // Without memory for all of it, reading only takes longer.
-            if inner.charge.add(self.len).is_err() {
+            if !inner.charge.add_if_free(self.len) {
                 return;
             }
             inner.kept.reserve_exact(self.len as usize);
@@ -239,8 +239,7 @@ mod tests {
     #[test]
     fn pages_are_right_in_any_order() {
         let bytes = text(3_000_000);
-        let (mut stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
-        stream.is_short = false;
+        let (stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
         let pages = bytes.len() / PAGE;
         let mut out = [0; PAGE];
         for step in (0..300).map(|n| n * 197 % pages).chain(0..40).chain([pages - 1, 0, 1, 8, 7]) {
@@ -256,7 +255,9 @@ mod tests {
     #[test]
     fn a_short_stream_is_unpacked_once() {
         let bytes = text(3_000_000);
-        let (short, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        let (mut short, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        assert!(!short.is_short, "it is not asked for");
+        short.is_short = true;
         let pages = bytes.len() / PAGE;
         let mut out = [0; PAGE];
         for page in [40, 3, 41, pages - 1, 0, 700] {
@@ -277,7 +278,9 @@ mod tests {
         let work = Work::new(&budget, &Deadline::default()).unwrap();
         let packed = miniz_oxide::deflate::compress_to_vec_zlib(&bytes, 6);
         let range = 0..packed.len() as u64;
-        let short = PackedStream::new(Source::Bytes(Arc::new(packed)), range, bytes.len() as u64, &work);
+        let source = Source::Bytes(Arc::new(packed));
+        let short =
+            PackedStream { is_short: true, ..PackedStream::new(source, range, bytes.len() as u64, &work) };
         for page in [600, 3] {
             let at = page * PAGE;
             short.read(at as u64, &mut out).unwrap();
@@ -285,6 +288,7 @@ mod tests {
         }
         let inner = short.inner.lock().unwrap();
         assert!(inner.kept.is_empty() && !inner.states.is_empty());
+        assert_eq!(work.refusal(), None, "nothing is missing");
     }
 
     #[test]

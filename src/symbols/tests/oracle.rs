@@ -12,6 +12,7 @@ use crate::symbols::*;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[test]
 fn c_names_and_lines_equal_llvm_symbolizer() {
@@ -407,7 +408,12 @@ fn several_threads_find_the_names_that_one_finds() {
     assert!(addresses.len() > 1000, "{}", addresses.len());
     let bytes = std::fs::read(&program).unwrap();
     let by = |max_threads| {
-        let limits = NamingLimits { max_threads, ..NamingLimits::default() };
+        let limits = NamingLimits {
+            max_threads,
+            keeps_unpacked: max_threads > 1,
+            max_time: Duration::from_secs(600),
+            ..NamingLimits::default()
+        };
         symbolize_bytes(&bytes, &addresses, &limits).unwrap()
     };
     let (one, three) = (by(1), by(3));

@@ -146,9 +146,14 @@ impl Change {
         comparison.rows.get(number as usize).map(|row| row.value(value))
     }
 
-    /// The difference of the threads in a row; `None` for one of several threads of a name.
+    /// Whether a row is one of several threads of a name, which are not compared.
+    pub(crate) fn has_namesakes(&self, row: &ThreadRow) -> bool {
+        self.namesakes.has_row(&key_of(row))
+    }
+
+    /// The difference of the threads in a row; `None` for one of several threads of a name, and without samples.
     pub(crate) fn of_threads(&self, row: &ThreadRow) -> Option<&Difference> {
-        let key = DiffRowKey { name: row.thread.clone(), module: row.process.clone(), line: None };
+        let key = key_of(row);
         let number = *self.rows_of_threads.get(&key).filter(|_| !self.namesakes.has_row(&key))?;
         self.threads.rows.get(number as usize).map(|row| row.value(RowValue::Total))
     }
@@ -237,6 +242,11 @@ fn without_namesakes(
         kept.push((!is_alone && !is_below).then_some(costs));
     }
     kept
+}
+
+/// The row of a comparison that has the threads in `row`.
+fn key_of(row: &ThreadRow) -> DiffRowKey {
+    DiffRowKey { name: row.thread.clone(), module: row.process.clone(), line: None }
 }
 
 /// The value that rows are compared by.

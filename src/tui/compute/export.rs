@@ -52,7 +52,7 @@ impl ScreenExport {
                 let printed = job.sides.render(job.threads, &job.options())?;
                 let path =
                     write_to_free_name(&self.stem, job.shape.ending(), |out| out.write_all(&printed.bytes))?;
-                Ok((path, printed.notes))
+                Ok((path, printed.notes.into_iter().chain(job.sides.note()).collect()))
             }
         }
     }

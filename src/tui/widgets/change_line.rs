@@ -117,7 +117,7 @@ pub(crate) fn of_threads(change: &Change, row: &ThreadRow, theme: &Theme, column
     let style = ValueStyle::of(&change.functions);
     let title = change.functions.measure.event.title.clone();
     let words = change.of_threads(row).map_or_else(
-        || NAMESAKES.to_owned(),
+        || if change.has_namesakes(row) { NAMESAKES } else { "no samples on either side" }.to_owned(),
         |difference| format!("{} {}", both(&style, [difference.base, difference.new]), sure(difference)),
     );
     parts(theme, vec![(0, title), (0, words)], columns)
