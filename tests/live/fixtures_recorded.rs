@@ -184,7 +184,10 @@ fn go_is_walked_through_its_growing_stacks() {
     let recording = Recording::of_pid(program.pid(), "4s");
     let report = recording.report();
     report.assert_whole(500);
-    assert!(report.total_percent("main.recurse") > 20.0, "top: {}", report.top());
+    // How much of its time is the collector's depends on how crowded the machine is. Nothing else calls what counts primes.
+    let [recursion, primes] = ["main.recurse", "main.countPrimes"].map(|name| report.total_percent(name));
+    let said = format!("recursion {recursion:.1} %, primes {primes:.1} %, top: {}", report.top());
+    assert!(recursion > 5.0 && primes > 1.0 && recursion >= 0.97 * primes, "{said}");
     let stacks = recording.stacks();
     stacks.assert_has(&["main.worker", "main.recurse", "main.recurse", "main.countPrimes"]);
     stacks.assert_has(&["main.worker", "main.fillMap"]);
