@@ -151,7 +151,7 @@ pub(crate) struct Context {
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,
-    /// The last notice of the recorder, while the answer to a key is on the screen. Foreign text.
+    /// What the recorder has said by itself, shown where there is no message until the key after that. Foreign text.
     pub(crate) notice: Option<String>,
     /// Size of the terminal.
     pub(crate) size: Size,
@@ -233,10 +233,11 @@ impl Context {
         self.toast = Some(text.into());
     }
 
-    /// Shows what the recorder says by itself: not in place of an answer that someone may be reading, but after it.
-    pub(crate) fn note(&mut self, text: String) {
-        let place = if self.toast.is_none() { &mut self.toast } else { &mut self.notice };
-        *place = Some(text);
+    /// Takes away what the last key was answered, or a notice of the recorder that was on the screen.
+    pub(crate) fn take_message_away(&mut self) {
+        if self.toast.take().is_none() {
+            self.notice = None;
+        }
     }
 
     /// Whether a recording is going on.

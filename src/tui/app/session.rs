@@ -260,7 +260,7 @@ impl ScreenSession {
             }
             Feed::Status(status) => live.status = status,
             Feed::Answer(text) => self.app.context.tell(text),
-            Feed::Notice(text) => self.app.context.note(text),
+            Feed::Notice(text) => self.app.context.notice = Some(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
                 // The last picture is complete: there is nothing left to freeze.

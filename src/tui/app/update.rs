@@ -21,16 +21,13 @@ use tui_input::Input;
 impl App {
     /// Applies `action` to the state.
     pub fn update(&mut self, action: &Action) {
-        self.context.toast = None;
+        self.context.take_message_away();
         let before = self.seen();
         self.everywhere(action);
         self.measure_search();
         let said = self.context.toast.is_some() || !self.context.effects.is_empty();
         if let Some(why) = refusal::words(action).filter(|_| !said && before == self.seen()) {
             self.context.tell(why);
-        }
-        if self.context.toast.is_none() {
-            self.context.toast = self.context.notice.take();
         }
     }
 

@@ -44,17 +44,17 @@ fn flame_of_what_goes_on_on_all_screens() {
     insta::assert_snapshot!(session(130, Tab::Flame).snapshot());
 }
 
-/// On a crowded machine a notice came between a key and its answer, which nobody saw.
+/// On a crowded machine a notice came between a key and its answer, which was never seen.
 #[test]
 fn a_notice_of_the_recorder_waits_until_the_answer_to_a_key_is_gone() {
     let mut session = session(130, Tab::Flame);
     session.app.context.toast = None;
-    session.app.context.note("memory is full".to_owned());
+    session.app.context.notice = Some("memory is full".to_owned());
     assert!(session.text().contains("memory is full"), "{}", session.text());
     session.press(&[Action::Mouse]);
     let answer = "the terminal has the mouse";
     assert!(session.text().contains(answer), "{}", session.text());
-    session.app.context.note("files are too many".to_owned());
+    session.app.context.notice = Some("files are too many".to_owned());
     assert!(session.text().contains(answer), "{}", session.text());
     session.press(&[Action::Redraw]);
     assert!(session.text().contains("files are too many"), "{}", session.text());

@@ -56,8 +56,8 @@ fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String
         // A list is drawn by itself.
         Some(Prompt::List { .. }) | None => {}
     }
-    if let Some(toast) = &context.toast {
-        return Some((wrapped(&safe_text::message(toast), theme, columns), theme.note()));
+    if let Some(message) = context.toast.as_ref().or(context.notice.as_ref()) {
+        return Some((wrapped(&safe_text::message(message), theme, columns), theme.note()));
     }
     let search = context.search.as_ref()?;
     let pattern = safe_text::message(&search.text);
