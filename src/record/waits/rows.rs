@@ -206,6 +206,11 @@ mod tests {
         WatchedThreadEvent { time, open, doing: Doing::Blocked }
     }
 
+    /// A wait since 1,000 ns that goes on.
+    fn open(reason: Reason, is_new: bool) -> OpenWait {
+        OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: reason.code(), is_new }
+    }
+
     fn rows(collector: &Collector) -> Vec<Sample> {
         collector.profile.events[0].samples().collect()
     }
@@ -243,13 +248,7 @@ mod tests {
     #[test]
     fn waits_that_go_on_are_as_long_as_the_accounts_of_their_threads() {
         let mut collector = collector();
-        let open = OpenWait {
-            start_ns: 1_000,
-            wake_ns: None,
-            factor: 1,
-            reason: Reason::Sleep.code(),
-            is_new: false,
-        };
+        let open = open(Reason::Sleep, false);
         let looked = |tid, to_ns| looked(tid, to_ns, Some(open));
         collector.threads_are_watched(vec![looked(7, 5_000), looked(8, 9_000)]);
         let lengths: Vec<u64> = collector.open_waits().iter().map(|wait| wait.weight).collect();
@@ -259,13 +258,7 @@ mod tests {
     /// Its row was longer than its account by the time between its end and the end of the look: 0.7 ms on a crowded machine.
     #[test]
     fn a_wait_that_ends_during_the_look_is_no_longer_than_its_account() {
-        let open = OpenWait {
-            start_ns: 1_000,
-            wake_ns: None,
-            factor: 1,
-            reason: Reason::Lock.code(),
-            is_new: false,
-        };
+        let open = open(Reason::Lock, false);
         let mut collector = collector();
         collector.threads_are_watched(vec![looked(7, 1_500, Some(open)), looked(8, 9_000, None)]);
         // Woken at 2,000, on a CPU at 3,000.
@@ -288,15 +281,11 @@ mod tests {
     /// It may be left out when it ends, so that its length would count twice: its own, and that of others that stand for it.
     #[test]
     fn a_new_wait_has_no_row_and_its_thread_says_so() {
-        let open = |is_new| OpenWait {
-            start_ns: 1_000,
-            wake_ns: None,
-            factor: 1,
-            reason: Reason::Sleep.code(),
-            is_new,
-        };
         let mut collector = collector();
-        let threads = vec![looked(7, 5_000, Some(open(true))), looked(8, 5_000, Some(open(false)))];
+        let threads = vec![
+            looked(7, 5_000, Some(open(Reason::Sleep, true))),
+            looked(8, 5_000, Some(open(Reason::Sleep, false))),
+        ];
         collector.threads_are_watched(threads);
         assert_eq!(collector.open_waits().len(), 1);
         let living = collector.waits.as_mut().and_then(Waits::take_living).unwrap();
@@ -307,13 +296,7 @@ mod tests {
     /// It waits for the record of its waker: meanwhile it was in no row of the next picture.
     #[test]
     fn a_wait_that_is_over_keeps_its_row_until_its_end_is_stored() {
-        let open = OpenWait {
-            start_ns: 1_000,
-            wake_ns: None,
-            factor: 1,
-            reason: Reason::Lock.code(),
-            is_new: false,
-        };
+        let open = open(Reason::Lock, false);
         let mut collector = collector();
         collector.threads_are_watched(vec![looked(7, 1_500, Some(open))]);
         let end = record(WaitKind::Ended, vec![0x1000]);
