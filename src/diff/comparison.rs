@@ -5,9 +5,9 @@ use super::gate::rule::{GateRule, RuleSubject};
 use super::measure::{Measure, default_per};
 use super::per::Per;
 use super::row_label::RowLabel;
-use super::run::RunSums;
 use super::side::{DiffSide, RowNumbers, RowValue, SideValues};
 use super::statistics::wait_lengths::WaitLengths;
+use super::sums::run::RunSums;
 use super::tree::{DiffTree, DiffTreeBuilder};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
@@ -197,7 +197,7 @@ impl Comparison {
 }
 
 /// The event of all recordings, which must be the same.
-fn common_event(sides: &[Vec<RunSums>; 2]) -> Result<super::run::RunEvent, Failure> {
+fn common_event(sides: &[Vec<RunSums>; 2]) -> Result<super::sums::run::RunEvent, Failure> {
     let mut runs = sides.iter().flatten();
     let Some(first) = runs.next() else {
         return Err(Failure::usage("there is nothing to compare").hint("prof diff BASE NEW"));

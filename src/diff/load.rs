@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use super::gate::judge::{GateVerdict, exit_status, judge};
 use super::options::{DiffFormat, DiffOptions, Sides};
 use super::print;
-use super::run::{RunSums, RunWishes};
+use super::sums::run::{RunSums, RunWishes};
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text};
 use crate::report::{Analysis, CommonOptions, Input, check, check_not_input};

@@ -1,7 +1,7 @@
 //! What values are divided by: nothing (per run), the seconds, the sum of all samples, or the work of a run.
 
 use super::per::Per;
-use super::run::{RunEvent, RunSums};
+use super::sums::run::{RunEvent, RunSums};
 
 /// Recordings whose lengths differ by less than this part of the longest count as equally long.
 const EQUAL_LENGTH: f64 = 0.02;

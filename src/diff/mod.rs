@@ -1,6 +1,6 @@
 //! Comparing recordings: which functions changed between two sides, by how much, and whether that is more than chance.
 //!
-//! A recording is read, reduced to sums ([`run`]) and dropped; a side is a set of such runs. [`comparison`] compares
+//! A recording is read, reduced to [`sums`] and dropped; a side is a set of such runs. [`comparison`] compares
 //! the two sides and tests the differences with `statistics`; `gate` judges the result by `--fail-on`; `print` shows
 //! it. Nothing here depends on how recordings are made; `commands::bench` makes some and compares them.
 
@@ -14,11 +14,9 @@ mod pair;
 mod per;
 mod print;
 mod row_label;
-mod run;
-mod run_row;
 mod side;
-mod slicing;
 mod statistics;
+mod sums;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tree;

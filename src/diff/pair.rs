@@ -3,7 +3,7 @@
 use super::comparison::Comparison;
 use super::options::DiffOptions;
 use super::print::output::{self, PrintedDiff, page_of_file};
-use super::run::{RunSums, RunWishes};
+use super::sums::run::{RunSums, RunWishes};
 use crate::base::failure::Failure;
 use crate::report::{Analysis, CommonOptions, ThreadSplit};
 

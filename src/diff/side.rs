@@ -4,11 +4,11 @@ use super::difference::Observed;
 use super::measure::Measure;
 use super::per::Per;
 use super::row_label::{DiffRowKey, RowLabel};
-use super::run::RunSums;
-use super::run_row::{RunFacts, RunSum};
 use super::statistics::estimate::Estimate;
 use super::statistics::slices::Blocks;
 use super::statistics::wait_lengths::WaitLengths;
+use super::sums::run::RunSums;
+use super::sums::run_row::{RunFacts, RunSum};
 use rustc_hash::FxHashMap;
 
 /// The self or total value of a row.

@@ -1,7 +1,7 @@
 //! The call paths of both sides in one tree.
 
 use super::row_label::RowLabel;
-use super::run_row::RunPath;
+use super::sums::run_row::RunPath;
 use rustc_hash::FxHashMap;
 
 /// A call path: a function below its callers.

@@ -5,7 +5,7 @@ use crate::diff::gate::judge::{GateVerdict, judge};
 use crate::diff::gate::rule::GateRule;
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::print::output::render;
-use crate::diff::run::{RunSums, RunWishes};
+use crate::diff::sums::run::{RunSums, RunWishes};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::{Analysis, CommonOptions, NameStyle, Page};
 

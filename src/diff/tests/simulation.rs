@@ -9,11 +9,11 @@ use crate::diff::gate::judge::exit_status;
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::per::Per;
 use crate::diff::row_label::RowLabel;
-use crate::diff::run::{RunEvent, RunSums};
-use crate::diff::run_row::{RunFacts, RunRow, RunSum};
 use crate::diff::side::RowValue;
-use crate::diff::slicing::SliceTable;
 use crate::diff::statistics::slices::SLICES;
+use crate::diff::sums::run::{RunEvent, RunSums};
+use crate::diff::sums::run_row::{RunFacts, RunRow, RunSum};
+use crate::diff::sums::slicing::SliceTable;
 use crate::profile::Unit;
 use crate::report::Metric;
 

@@ -3,7 +3,7 @@
 use super::fixture::{SCREEN, compared, options, printed, sums};
 use crate::diff::difference::DiffOutcome;
 use crate::diff::options::DiffOptions;
-use crate::diff::run::RunSums;
+use crate::diff::sums::run::RunSums;
 use crate::profile::Reason;
 use crate::report::tests::fixture::Build;
 use crate::report::{CommonOptions, Metric};

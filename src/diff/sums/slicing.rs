@@ -1,7 +1,7 @@
 //! A recording in slices of time, for the spread within it.
 
 use super::run_row::{RunFacts, RunRow, SampleSort};
-use super::statistics::slices::SLICES;
+use crate::diff::statistics::slices::SLICES;
 use crate::report::{CommonOptions, Selection};
 use rustc_hash::FxHashMap;
 

@@ -1,10 +1,10 @@
 //! Reduces a recording to the sums that a comparison needs, so that its samples can be dropped.
 
-use super::row_label::{DiffRowKey, RowLabel};
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
-use super::statistics::wait_lengths::WaitLengths;
 use crate::base::failure::Failure;
+use crate::diff::row_label::{DiffRowKey, RowLabel};
+use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::profile::{End, EventKind, StringId, TaskId, Unit};
 use crate::report::{
     Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,

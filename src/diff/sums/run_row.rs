@@ -1,7 +1,7 @@
 //! Rows, sums and facts of one recording.
 
-use super::row_label::RowLabel;
-use super::statistics::wait_lengths::WaitLengths;
+use crate::diff::row_label::RowLabel;
+use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::profile::{Outcome, StackId, TaskId};
 use crate::report::{Activity, Amount};
 
