@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 /// A stripped program, its debug file, and its build ID.
@@ -182,6 +182,85 @@ fn a_server_names_a_stripped_program_only_when_it_is_to_be_asked() {
     });
     assert!(Stripped::place_of_fifty(&named).is_some_and(|(file, _)| file.ends_with("shares.c")));
     assert_eq!(own(&asked), 1);
+}
+
+/// Serves a folder over HTTPS, with a certificate of an authority that only `ca.pem` knows, until it is dropped.
+struct SecureServer {
+    child: Child,
+    folder: tempfile::TempDir,
+    address: String,
+}
+
+impl SecureServer {
+    /// `None`, after saying so, where a tool is missing.
+    fn new(content: &Path) -> Option<SecureServer> {
+        const CERTIFICATES: &str = "set -e
+            openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
+            openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=127.0.0.1
+            echo subjectAltName=IP:127.0.0.1 >extensions
+            openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+                -extfile extensions -out server.pem";
+        const SERVER: &str = "import http.server, os, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain('server.pem', 'server.key')
+os.chdir(sys.argv[1])
+server = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+server.serve_forever()";
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let made = Command::new("sh").args(["-c", CERTIFICATES]).current_dir(folder.path()).output();
+        let made = made.expect("there is a shell");
+        if !made.status.success() {
+            return skip(&format!("no certificate can be made: {}", messages(&made)));
+        }
+        let mut command = Command::new("python3");
+        command.args(["-c", SERVER]).arg(content).current_dir(folder.path());
+        let Ok(mut child) = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+            return skip("there is no python3");
+        };
+        let mut port = String::new();
+        let stdout = child.stdout.take().expect("it is a pipe");
+        BufReader::new(stdout).read_line(&mut port).expect("it says its port");
+        let address = format!("https://127.0.0.1:{}", port.trim());
+        Some(SecureServer { child, folder, address })
+    }
+}
+
+impl Drop for SecureServer {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_is_asked_over_tls_and_believed_only_with_a_certificate_of_a_known_authority() {
+    let Some(_turn) = turn() else { return };
+    let Some(stripped) = Stripped::new() else { return };
+    let content = stripped.folder.path().join("served");
+    let of_build = content.join("buildid").join(&stripped.build_id);
+    fs::create_dir_all(&of_build).expect("folders can be made");
+    fs::copy(stripped.debug_folder().join("shares.debug"), of_build.join("debuginfo")).expect("a copy");
+    let Some(server) = SecureServer::new(&content) else { return };
+    let program = stripped.program();
+    let bare = Recording::with(["--", program.to_str().expect("text"), "1"]);
+
+    let cache = stripped.folder.path().join("cache");
+    let authorities = server.folder.path().join("ca.pem");
+    let mut environment = vec![
+        ("DEBUGINFOD_URLS", server.address.as_str()),
+        ("DEBUGINFOD_CACHE_PATH", cache.to_str().expect("text")),
+        ("no_proxy", "127.0.0.1"),
+    ];
+    let said = symbolize(&bare, &["--debuginfod"], &environment);
+    assert_eq!(Stripped::place_of_fifty(&bare), None, "nobody vouches for the server: {said}");
+
+    environment.push(("SSL_CERT_FILE", authorities.to_str().expect("text")));
+    let said = symbolize(&bare, &["--debuginfod"], &environment);
+    let place = Stripped::place_of_fifty(&bare);
+    assert!(place.is_some_and(|(file, _)| file.ends_with("shares.c")), "{said}");
 }
 
 #[test]
