@@ -97,6 +97,11 @@ impl Difference {
         has_both.then(|| self.contrast.map_or(self.new / self.base, |contrast| contrast.ratio()))
     }
 
+    /// Whether it was large enough to be tested, and its spread is known.
+    pub(crate) fn is_tested(&self) -> bool {
+        self.outcome != DiffOutcome::Untested
+    }
+
     /// Place in a list, the largest first: whether the difference is more than chance, and its size.
     pub(crate) fn rank(&self) -> (bool, f64) {
         (self.outcome.is_real(), self.delta().abs())

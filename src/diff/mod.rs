@@ -21,12 +21,12 @@ mod sums;
 pub(crate) mod tests;
 mod tree;
 
-pub(crate) use comparison::{Comparison, DiffRow};
+pub(crate) use comparison::{Comparison, DiffRow, TESTED_SHARE};
 pub(crate) use difference::Difference;
 pub(crate) use gate::rule::GateRule;
 pub(crate) use load::compare_files;
 pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
-pub(crate) use pair::{PairSide, compare, render};
+pub(crate) use pair::{PairSide, PartSums, compare, compare_parts, render};
 pub(crate) use per::Per;
 pub(crate) use print::change_words::{change_words, interval_words};
 pub(crate) use print::header::notes;

@@ -1,11 +1,14 @@
 //! Two recordings in memory, or two parts of one, compared.
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, DiffRow};
+use super::difference::Difference;
 use super::options::DiffOptions;
 use super::print::output::{self, PrintedDiff, page_of_file};
+use super::sums::parts::number_of_part;
 use super::sums::run::{RunSums, RunWishes};
 use crate::base::failure::Failure;
-use crate::report::{Analysis, CommonOptions, ThreadSplit};
+use crate::report::{Analysis, CommonOptions, Group, Selection, Step, ThreadSplit};
+use rustc_hash::FxHashMap;
 
 /// What is compared: a recording, or the part of it that passes filters.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,35 @@ pub(crate) fn render(
     let comparison = compared(sides, threads, options.has_paths() && threads.is_none())?;
     comparison.check_has_some(&options.common.filter)?;
     output::render(&comparison, &[], options, &page_of_file(options))
+}
+
+/// What each part of a side costs.
+pub(crate) struct PartSums(RunSums);
+
+impl PartSums {
+    /// Sums up `selection`, which was made of the recording and the options of `side`. `parts` fills a list with the numbers of
+    /// the parts that samples of a path and group are in, each once, from the whole to the smallest, in which they end. Both
+    /// sides give one number to what is compared.
+    pub(crate) fn of(
+        side: PairSide<'_>,
+        selection: &Selection<'_>,
+        parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
+    ) -> Self {
+        let PairSide { recording, common, file } = side;
+        PartSums(RunSums::of_parts(selection, (recording, common), file.to_owned(), parts))
+    }
+}
+
+/// Compares the parts of the base and of the new side, which should be large enough to be tested: differences by number, of all
+/// samples in the part.
+///
+/// # Errors
+///
+/// Status 1 when the events of the sides differ.
+pub(crate) fn compare_parts(sides: [PartSums; 2]) -> Result<FxHashMap<u32, Difference>, Failure> {
+    let comparison = Comparison::new(sides.map(|side| vec![side.0]), None, &[])?;
+    let of_part = |row: &DiffRow| Some((number_of_part(comparison.label(row))?, row.total));
+    Ok(comparison.rows.iter().filter_map(of_part).collect())
 }
 
 fn compared(

@@ -29,6 +29,7 @@ pub(crate) use load::unreadable;
 pub(crate) use model::activity::Activity;
 pub(crate) use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;
+pub(crate) use model::group::Group;
 pub(crate) use model::label::{Label, LabelId, Labels, Step};
 pub(crate) use model::label_key::{LabelKey, SourceLine};
 pub(crate) use model::label_kind::LabelKind;
@@ -60,7 +61,7 @@ pub(crate) use query::filter_words::{FilterPart, description as filters_in_words
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
 pub(crate) use recording::Recording;
-pub(crate) use views::annotation::{AnnotatedLine, Annotation};
+pub(crate) use views::annotation::{AnnotatedLine, Annotation, InnermostCalls};
 pub use views::call_tree::Direction;
 pub(crate) use views::call_tree::{CallTree, Node, NodeId};
 pub(crate) use views::flame::{BoxOf, FlameBox, flame_boxes};

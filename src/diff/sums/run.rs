@@ -1,5 +1,7 @@
 //! Reduces a recording to the sums that a comparison needs, so that its samples can be dropped.
 
+use super::parts::PartRows;
+use super::rows::Rows;
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
 use crate::base::failure::Failure;
@@ -7,8 +9,8 @@ use crate::diff::row_label::{DiffRowKey, RowLabel};
 use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::profile::{End, EventKind, StringId, TaskId, Unit};
 use crate::report::{
-    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,
-    Step, ThreadSplit, WaitSite, WaitSites,
+    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Group, Grouping, LabelId, Metric,
+    Selection, Step, ThreadSplit, WaitSite, WaitSites,
 };
 use rustc_hash::FxHashMap;
 
@@ -73,35 +75,53 @@ impl RunSums {
         let threads = wishes.threads.map(|split| selection.thread_steps(split));
         let in_front = wishes.common.threads.filter(|split| wishes.paths && *split != ThreadSplit::None);
         let in_front = in_front.map(|split| selection.thread_steps(split));
-        let mut rows = RowBuilder::new(&selection, threads.is_none());
-        let lengths = wait_lengths(&selection);
-        let mut total = RunSum::default();
-        let mut path_rows = wishes.slices.then(PathRows::default);
-        selection.for_each_path(|path, groups| {
-            let of_path = selection.rows_of(path);
-            rows.begin_path();
-            for group in groups {
-                let sort = (group.task, group.stack, group.outcome, group.activity);
-                let lengths = lengths.get(&sort);
-                total.add(group.amount, lengths);
-                match &threads {
-                    Some(threads) => {
-                        rows.add_thread(threads[group.task.index()], group.task, group.amount, lengths);
-                    }
-                    None => rows.add(of_path, path, group.activity, group.amount, lengths),
-                }
-                if let Some(path_rows) = &mut path_rows {
-                    path_rows.add(sort, rows.of_path());
-                }
-            }
-        });
         let facts = facts(recording, file, wishes.common);
+        let mut rows = RowBuilder::new(&selection, threads.as_deref());
+        let (total, path_rows) = add_all(&selection, &mut rows, wishes.slices);
         let slices = path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, wishes.common, &facts));
         let paths =
             if wishes.paths { call_paths(&selection, in_front.as_deref(), &mut rows) } else { Vec::new() };
         let whole = selection.whole.weight as f64;
         Ok(RunSums { event: event(&selection), facts, total, whole, rows: rows.rows, paths, slices })
     }
+
+    /// Sums up the samples of `selection`, which was made of `recording` with `common`, by the parts that `parts` says: with it
+    /// each path and group comes with an empty list of numbers, which it fills from the root on. Rows are called by the numbers
+    /// (see [`number_of_part`]).
+    pub(crate) fn of_parts(
+        selection: &Selection<'_>,
+        (recording, common): (&Analysis, &CommonOptions),
+        file: String,
+        parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
+    ) -> Self {
+        let facts = facts(recording, file, common);
+        let mut rows = PartRows::new(parts);
+        let (total, path_rows) = add_all(selection, &mut rows, true);
+        let rows = rows.into_rows();
+        let slices = path_rows.and_then(|paths| slice(selection, &paths, &rows, common, &facts));
+        let whole = selection.whole.weight as f64;
+        RunSums { event: event(selection), facts, total, whole, rows, paths: Vec::new(), slices }
+    }
+}
+
+/// Adds all samples of `selection` to `rows`; returns their sum and, with `slices`, the rows of each sort of samples.
+fn add_all(selection: &Selection<'_>, rows: &mut impl Rows, slices: bool) -> (RunSum, Option<PathRows>) {
+    let lengths = wait_lengths(selection);
+    let mut total = RunSum::default();
+    let mut path_rows = slices.then(PathRows::default);
+    selection.for_each_path(|path, groups| {
+        rows.begin_path();
+        for group in groups {
+            let sort = (group.task, group.stack, group.outcome, group.activity);
+            let lengths = lengths.get(&sort);
+            total.add(group.amount, lengths);
+            rows.add(path, group, lengths);
+            if let Some(path_rows) = &mut path_rows {
+                path_rows.add(sort, rows.of_last());
+            }
+        }
+    });
+    (total, path_rows)
 }
 
 /// Lengths of the waits of each group.
@@ -118,6 +138,8 @@ fn wait_lengths(selection: &Selection<'_>) -> FxHashMap<SampleSort, WaitLengths>
 /// Builds the rows of a recording.
 struct RowBuilder<'s, 'p> {
     selection: &'s Selection<'p>,
+    /// A step for each thread, if rows are threads.
+    threads: Option<&'s [Step]>,
     sites: Option<WaitSites<'s>>,
     rows: Vec<RunRow>,
     numbers: FxHashMap<DiffRowKey, u32>,
@@ -134,13 +156,14 @@ struct RowBuilder<'s, 'p> {
 }
 
 impl<'s, 'p> RowBuilder<'s, 'p> {
-    /// With `has_sites`, waits are told apart by their sites.
-    fn new(selection: &'s Selection<'p>, has_sites: bool) -> Self {
+    /// Of functions, with waits told apart by their sites, or of threads: a step for each.
+    fn new(selection: &'s Selection<'p>, threads: Option<&'s [Step]>) -> Self {
         let is_of_code = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
-        let sites = (selection.shown.waits.is_some() && has_sites && is_of_code)
+        let sites = (selection.shown.waits.is_some() && threads.is_none() && is_of_code)
             .then(|| WaitSites::new(selection.profile, &selection.labels));
         RowBuilder {
             selection,
+            threads,
             sites,
             rows: Vec::new(),
             numbers: FxHashMap::default(),
@@ -202,13 +225,8 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         Some(number)
     }
 
-    fn begin_path(&mut self) {
-        self.path += 1;
-        self.on_path.0.clear();
-    }
-
-    /// Adds a group with these steps; all groups since `begin_path` add to the same rows.
-    fn add(
+    /// Adds a group of functions with these steps.
+    fn add_functions(
         &mut self,
         steps: &[Step],
         path: &[Step],
@@ -254,9 +272,27 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         row.own.add(amount, lengths);
         row.total.add(amount, lengths);
     }
+}
 
-    /// The rows of the current path, and the row that it ends in.
-    fn of_path(&self) -> (&[u32], u32) {
+impl Rows for RowBuilder<'_, '_> {
+    fn begin_path(&mut self) {
+        self.path += 1;
+        self.on_path.0.clear();
+    }
+
+    fn add(&mut self, path: &[Step], group: &Group, lengths: Option<&WaitLengths>) {
+        match self.threads {
+            Some(threads) => {
+                self.add_thread(threads[group.task.index()], group.task, group.amount, lengths);
+            }
+            None => {
+                let steps = self.selection.rows_of(path);
+                self.add_functions(steps, path, group.activity, group.amount, lengths);
+            }
+        }
+    }
+
+    fn of_last(&self) -> (&[u32], u32) {
         (&self.on_path.0, self.on_path.1)
     }
 }

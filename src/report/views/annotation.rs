@@ -150,12 +150,10 @@ impl Annotation {
         syntax: AsmSyntax,
     ) -> Self {
         let mut tallies = Tallies::default();
-        let is_target: Vec<bool> =
-            selection.labels.iter().map(|label| label.name == name && label.module == module).collect();
+        let calls = InnermostCalls::new(selection, name, module);
         selection.for_each_path(|path, groups| {
-            let is_it = |step: &Step| is_target[step.label.index()];
-            if let Some(innermost) = path.iter().rposition(is_it) {
-                tallies.add(selection, path, innermost, Amount::of(groups));
+            if let Some(call) = calls.on(path) {
+                tallies.add(selection, path, call, Amount::of(groups));
             }
         });
         let mut parts = Vec::new();
@@ -179,23 +177,67 @@ impl Annotation {
     }
 }
 
-impl Tallies {
-    /// Adds samples of one stack; the step `innermost` is the innermost call of the function.
-    fn add(&mut self, selection: &Selection<'_>, path: &[Step], innermost: usize, amount: Amount) {
-        let label = |step: &Step| selection.labels.get(step.label);
-        let place = |step: &Step| {
-            let place = selection.labels.places()[step.place.index()];
-            (place.file, place.line)
+/// The innermost calls of a function, for which samples count, on the stacks of a selection by address.
+pub(crate) struct InnermostCalls<'s, 'p> {
+    selection: &'s Selection<'p>,
+    is_target: Vec<bool>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+struct InnermostCall {
+    /// Its step on the path.
+    at: usize,
+    /// Number of calls inlined there, whose steps follow.
+    inlined: usize,
+    /// Whether the path ends in it or in what is inlined there.
+    is_leaf: bool,
+}
+
+impl<'s, 'p> InnermostCalls<'s, 'p> {
+    /// Those of the function `name` in the module with path `module`.
+    pub(crate) fn new(selection: &'s Selection<'p>, name: &str, module: &str) -> Self {
+        let is_target =
+            selection.labels.iter().map(|label| label.name == name && label.module == module).collect();
+        InnermostCalls { selection, is_target }
+    }
+
+    fn on(&self, path: &[Step]) -> Option<InnermostCall> {
+        let at = path.iter().rposition(|step| self.is_target[step.label.index()])?;
+        let place = |step: &Step| self.selection.labels.get(step.label).at;
+        let own = place(&path[at]);
+        let is_same_frame = |inner: &&Step| {
+            let is_same =
+                own.zip(place(inner)).is_some_and(|(a, b)| (a.module, a.address) == (b.module, b.address));
+            inner.is_inlined && is_same
         };
+        let inlined = path[at + 1..].iter().take_while(is_same_frame).count();
+        Some(InnermostCall { at, inlined, is_leaf: at + 1 + inlined == path.len() })
+    }
+
+    /// The file and line of the function in whose code, inlined functions included, samples with this path end; `None` of those
+    /// that end elsewhere.
+    pub(crate) fn line_of_end(&self, path: &[Step]) -> Option<(StringId, u32)> {
+        let call = self.on(path).filter(|call| call.is_leaf)?;
+        Some(line_of(self.selection, &path[call.at]))
+    }
+}
+
+/// File and line of a step.
+fn line_of(selection: &Selection<'_>, step: &Step) -> LineKey {
+    let place = selection.labels.places()[step.place.index()];
+    (place.file, place.line)
+}
+
+impl Tallies {
+    /// Adds samples of one stack, which count for `call`.
+    fn add(&mut self, selection: &Selection<'_>, path: &[Step], call: InnermostCall, amount: Amount) {
+        let label = |step: &Step| selection.labels.get(step.label);
+        let place = |step: &Step| line_of(selection, step);
+        let InnermostCall { at: innermost, inlined, is_leaf } = call;
         let step = &path[innermost];
         let at = label(step).at;
-        let is_same_frame = |inner: &&Step| {
-            let other = label(inner).at;
-            inner.is_inlined
-                && at.zip(other).is_some_and(|(a, b)| (a.module, a.address) == (b.module, b.address))
-        };
-        let inner: Vec<&Step> = path[innermost + 1..].iter().take_while(is_same_frame).collect();
-        let is_leaf = innermost + 1 + inner.len() == path.len();
+        let inner = &path[innermost + 1..][..inlined];
         let chain: Vec<InlineStep> = (inner.iter())
             .map(|step| {
                 let (file, line) = place(step);
@@ -213,7 +255,7 @@ impl Tallies {
             sums.into_iter().for_each(|sum| sum.add(amount));
             line.groups.entry(chain.clone()).or_default().add(amount);
         }
-        let callee = path.get(innermost + 1 + inner.len());
+        let callee = path.get(innermost + 1 + inlined);
         let is_other = |outer: &&Step| {
             let (outer, called) = (label(outer), label(step));
             outer.name != called.name || outer.module != called.module

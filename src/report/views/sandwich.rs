@@ -34,9 +34,7 @@ impl Sandwich {
         let (mut callers, mut callees) = (TreeBuilder::default(), TreeBuilder::default());
         let (mut own, mut total, mut recursive) = <(Amount, Amount, Amount)>::default();
         selection.for_each_path(|path, groups| {
-            let is_pivot = |step: &Step| step.label == label;
-            let Some(outermost) = path.iter().position(is_pivot) else { return };
-            let innermost = path.iter().rposition(is_pivot).unwrap_or(outermost);
+            let Some([outermost, innermost]) = Self::calls_of(path, label) else { return };
             let amount = Amount::of(groups);
             total.add(amount);
             if innermost + 1 == path.len() {
@@ -57,6 +55,14 @@ impl Sandwich {
         let callees = callees.finish(&selection.labels);
         let paths = callers.nodes().filter(|(_, node)| !node.own.is_empty()).count();
         Some(Sandwich { label, own, total, recursive, paths, callers, callees })
+    }
+
+    /// The outermost and the innermost call of a function on a path: above the first are its callers, below the second its
+    /// callees. `None` where it is not on the path.
+    pub(crate) fn calls_of(path: &[Step], label: LabelId) -> Option<[usize; 2]> {
+        let is_pivot = |step: &Step| step.label == label;
+        let outermost = path.iter().position(is_pivot)?;
+        Some([outermost, path.iter().rposition(is_pivot).unwrap_or(outermost)])
     }
 }
 

@@ -3,18 +3,17 @@
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, RowLabel, RowValue, Tone};
 use crate::report::{
-    Amount, Analysis, CallTree, CommonOptions, Label, LabelId, LabelKind, Labels, NodeId, Sandwich,
-    Selection, SortKey, Step, ThreadRow, ThreadSplit,
+    CallTree, Label, LabelId, LabelKind, Labels, NodeId, Sandwich, Selection, SortKey, Step, ThreadRow,
+    ThreadSplit, TimelineRow,
 };
 use crate::tui::app::query::Query;
+use crate::tui::compute::boxes::{BoxChange, BoxChanges, BoxPaths, BoxSide};
+use crate::tui::compute::line_changes::LineChanges;
 use crate::tui::compute::namesakes::Namesakes;
 use crate::tui::compute::sides::ChangeSides;
-use crate::tui::compute::source_sheet::{LinePlace, SourceSheet};
+use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-
-/// Marks a node whose path only one side has.
-const NO_PATH: u32 = u32::MAX;
 
 /// A function of one side or both, as a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -33,18 +32,20 @@ pub(crate) struct Change {
     pub(crate) functions: Arc<Comparison>,
     threads: Arc<Comparison>,
     rows_of_threads: FxHashMap<DiffRowKey, u32>,
-    /// The threads that have no counterpart on the other side.
+    /// The threads and processes that have no counterpart on the other side.
     namesakes: Namesakes,
     /// The functions in the order of the table, those that changed first.
     pub(crate) rows: Vec<ChangedRow>,
-    /// What lines of the function whose source is shown cost on the other side; `None` where it has another build of it.
-    other_lines: Option<FxHashMap<LinePlace, Amount>>,
+    /// The lines of the function whose source is shown; `None` where the other side has another build of it.
+    pub(crate) lines: Option<LineChanges>,
+    /// Source is shown, and the other side has another build of its module.
+    has_other_lines: bool,
     sides: ChangeSides,
     /// Row of each label of the picture, in `threads` for a thread and else in `functions`.
     row_of: Vec<Option<u32>>,
-    nodes: Vec<Option<[f64; 2]>>,
-    callers: Vec<[f64; 2]>,
-    callees: Vec<[f64; 2]>,
+    nodes: BoxChanges,
+    /// The callers, and the callees of the function in the middle.
+    sandwich: [BoxChanges; 2],
 }
 
 /// What a change is computed for.
@@ -85,20 +86,21 @@ impl Change {
         let other_tree = query.call_tree(&other, steps.as_deref());
         let mut keys = RowKeys::default();
         let [here, there] = [&selection.labels, &other.labels].map(|labels| keys.of(labels));
-        let scales = Scales::of(&functions, sides.shown);
-        let mut namesakes = Namesakes::default();
-        if let (Some(here), Some(there), ThreadSplit::Each) = (picture.threads, &steps, split) {
-            namesakes.add(selection, here);
-            namesakes.add(&other, there);
-        }
-        let nodes = scales.totals((picture.tree, &here), (&other_tree, &there));
-        let nodes = without_namesakes(nodes, picture.tree, &selection.labels, &namesakes);
-        let of_sandwich = |sandwich| scales.of_sandwich((sandwich, &here), (&other, &there));
-        let [callers, callees] = picture.sandwich.map_or_else(Default::default, of_sandwich);
-        let other_lines = match picture.source {
-            Some(sheet) => lines_of_other(sheet, selection, (recording, &other, options))?,
-            None => None,
-        };
+        let shown = sides.shown;
+        let namesakes = Namesakes::of((selection, picture.threads), (&other, steps.as_deref()), split);
+        let pair = sides.pair();
+        let divisor = |side: usize| functions.sides[side].runs.first().map_or(1.0, |run| run.divisor);
+        let here = BoxSide { side: pair[shown], selection, keys: &here, divisor: divisor(shown) };
+        let there =
+            BoxSide { side: pair[1 - shown], selection: &other, keys: &there, divisor: divisor(1 - shown) };
+        let along = |threads| BoxPaths::Stacks(query.direction, threads);
+        let trees = [(picture.tree, along(picture.threads)), (&other_tree, along(steps.as_deref()))];
+        let mut nodes = BoxChanges::new((here, trees[0]), (there, trees[1]), shown)?;
+        nodes.leave_out(&below_namesakes(picture.tree, &selection.labels, &namesakes));
+        let of_sandwich = |sandwich| BoxChanges::of_sandwich(here, there, sandwich, shown);
+        let lines = |sheet| LineChanges::new(sheet, here, there, shown);
+        let sandwich = picture.sandwich.map(of_sandwich).transpose()?.unwrap_or_default();
+        let lines = picture.source.map(lines).transpose()?.flatten();
         let numbers = numbers_of(&functions);
         let row_of = rows_of_labels(&selection.labels, &numbers, &threads, &namesakes);
         let mut change = Change {
@@ -107,11 +109,11 @@ impl Change {
             rows_of_threads: numbers_of(&threads),
             threads,
             namesakes,
-            other_lines,
+            has_other_lines: picture.source.is_some() && lines.is_none(),
+            lines,
             row_of,
             nodes,
-            callers,
-            callees,
+            sandwich,
             sides,
         };
         change.sort(query.sort);
@@ -146,50 +148,50 @@ impl Change {
         comparison.rows.get(number as usize).map(|row| row.value(value))
     }
 
-    /// Whether a row is one of several threads of a name, which are not compared.
-    pub(crate) fn has_namesakes(&self, row: &ThreadRow) -> bool {
-        self.namesakes.has_row(&key_of(row))
+    /// Whether a row is one of several threads or processes of a name, which are not compared.
+    pub(crate) fn has_namesakes(&self, row: ThreadsOf<'_>) -> bool {
+        self.namesakes.has_row(&row.key())
     }
 
-    /// The difference of the threads in a row; `None` for one of several threads of a name, and without samples.
-    pub(crate) fn of_threads(&self, row: &ThreadRow) -> Option<&Difference> {
-        let key = key_of(row);
+    /// The difference of the threads in a row; `None` for one of several threads or processes of a name, and without samples.
+    pub(crate) fn of_threads(&self, row: ThreadsOf<'_>) -> Option<&Difference> {
+        let key = row.key();
         let number = *self.rows_of_threads.get(&key).filter(|_| !self.namesakes.has_row(&key))?;
         self.threads.rows.get(number as usize).map(|row| row.value(RowValue::Total))
     }
 
-    /// What a node of the tree costs in the base and on the new side, in the unit that is compared; `None` below one of several
-    /// threads of a name.
-    pub(crate) fn of_node(&self, id: NodeId) -> Option<[f64; 2]> {
-        self.nodes.get(id.index()).copied().flatten()
+    /// How a node of the tree has changed; `None` below one of several threads of a name.
+    pub(crate) fn of_node(&self, id: NodeId) -> Option<BoxChange<'_>> {
+        self.nodes.of(id)
     }
 
-    /// What a node costs on both sides of the callers of the function in the middle.
-    pub(crate) fn of_caller(&self, id: NodeId) -> [f64; 2] {
-        self.callers.get(id.index()).copied().unwrap_or_default()
+    /// How a node of the callers of the function in the middle has changed.
+    pub(crate) fn of_caller(&self, id: NodeId) -> Option<BoxChange<'_>> {
+        self.sandwich[0].of(id)
     }
 
     /// The same of its callees.
-    pub(crate) fn of_callee(&self, id: NodeId) -> [f64; 2] {
-        self.callees.get(id.index()).copied().unwrap_or_default()
+    pub(crate) fn of_callee(&self, id: NodeId) -> Option<BoxChange<'_>> {
+        self.sandwich[1].of(id)
     }
 
-    /// How much a box of `label` with these costs has changed: as much as it did, if they are known and the function's change is
-    /// more than chance.
-    pub(crate) fn tone(&self, costs: Option<[f64; 2]>, label: LabelId, kind: LabelKind) -> Tone {
-        let Some([base, new]) = costs else { return Tone::Noise };
-        let of_function = self.of_label(label, kind, RowValue::Total);
-        Tone::of(base, new, of_function.is_some_and(|difference| difference.outcome.is_real()))
-    }
-
-    /// What a line cost on the other side; `None` where that is not known.
-    pub(crate) fn other_line(&self, place: &LinePlace) -> Option<Amount> {
-        Some(self.other_lines.as_ref()?.get(place).copied().unwrap_or_default())
+    /// How much a box of `label` has changed: as much as it did, if that is known and more than chance. A box that is too small
+    /// to be tested has the test of its function.
+    pub(crate) fn tone(&self, of_box: Option<BoxChange<'_>>, label: LabelId, kind: LabelKind) -> Tone {
+        let Some(BoxChange { costs: [base, new], tested }) = of_box else { return Tone::Noise };
+        let tested = tested.filter(|difference| difference.is_tested());
+        let tested = tested.or_else(|| self.of_label(label, kind, RowValue::Total));
+        Tone::of(base, new, tested.is_some_and(|difference| difference.outcome.is_real()))
     }
 
     /// What limits the comparison.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = crate::diff::notes(&self.functions, true);
+        if self.has_other_lines {
+            notes.push(
+                "the source's lines are not compared: the base has another build of this module".to_owned(),
+            );
+        }
         notes.extend(self.sides.note());
         notes
     }
@@ -226,27 +228,44 @@ fn compared(
     Ok([Arc::new(functions?), Arc::new(threads?)])
 }
 
-/// The costs of the nodes of a tree, but of none at or below one of several threads of a name.
-fn without_namesakes(
-    costs: Vec<[f64; 2]>,
-    tree: &CallTree,
-    labels: &Labels,
-    namesakes: &Namesakes,
-) -> Vec<Option<[f64; 2]>> {
-    let mut kept: Vec<Option<[f64; 2]>> = Vec::with_capacity(costs.len());
-    for ((_, node), costs) in tree.nodes().zip(costs) {
+/// The nodes at or below one of several threads of a name.
+fn below_namesakes(tree: &CallTree, labels: &Labels, namesakes: &Namesakes) -> Vec<NodeId> {
+    let mut is_below = vec![false; tree.nodes().len()];
+    // Parents come before their children.
+    for (id, node) in tree.nodes() {
         let label = labels.get(node.label);
-        let is_alone = label.kind == LabelKind::Task && namesakes.has_name(&RowLabel::of(label).key.name);
-        // Parents come before their children.
-        let is_below = node.parent.is_some_and(|parent| kept[parent.index()].is_none());
-        kept.push((!is_alone && !is_below).then_some(costs));
+        is_below[id.index()] = node.parent.is_some_and(|parent| is_below[parent.index()])
+            || label.kind == LabelKind::Task && namesakes.has_name(&RowLabel::of(label).key.name);
     }
-    kept
+    tree.nodes().map(|(id, _)| id).filter(|id| is_below[id.index()]).collect()
 }
 
-/// The row of a comparison that has the threads in `row`.
-fn key_of(row: &ThreadRow) -> DiffRowKey {
-    DiffRowKey { name: row.thread.clone(), module: row.process.clone(), line: None }
+/// The threads of a row, by their names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadsOf<'r> {
+    thread: &'r str,
+    process: &'r str,
+    /// All threads of a process.
+    pub(crate) is_process: bool,
+}
+
+impl ThreadsOf<'_> {
+    /// The row of a comparison that has them.
+    fn key(&self) -> DiffRowKey {
+        DiffRowKey { name: self.thread.to_owned(), module: self.process.to_owned(), line: None }
+    }
+}
+
+impl<'r> From<&'r ThreadRow> for ThreadsOf<'r> {
+    fn from(row: &'r ThreadRow) -> Self {
+        ThreadsOf { thread: &row.thread, process: &row.process, is_process: row.pid.is_some() }
+    }
+}
+
+impl<'r> From<&'r TimelineRow> for ThreadsOf<'r> {
+    fn from(row: &'r TimelineRow) -> Self {
+        ThreadsOf { thread: &row.thread, process: &row.process, is_process: row.pid.is_some() }
+    }
 }
 
 /// The value that rows are compared by.
@@ -310,39 +329,6 @@ fn rows(
     found.into_values().collect()
 }
 
-/// What the lines of a function cost on the other side, if that has the same build of its module.
-fn lines_of_other(
-    sheet: &SourceSheet,
-    selection: &Selection<'_>,
-    (recording, other, options): (&Analysis, &Selection<'_>, &CommonOptions),
-) -> Result<Option<FxHashMap<LinePlace, Amount>>, Failure> {
-    let samples_of_frame = &selection.quality.samples_of_frame;
-    let here = crate::report::label_of(selection.profile, &selection.labels, samples_of_frame, &sheet.key);
-    let Some(here) = here.map(|label| selection.labels.get(label)) else { return Ok(None) };
-    let is_same_recording = std::ptr::eq(selection.profile, other.profile);
-    if !is_same_recording && !has_same_build(selection, other, &here.module) {
-        return Ok(None);
-    }
-    let key = RowLabel::of(here).key;
-    let there = other.labels.iter().find(|label| label.kind.is_code() && RowLabel::of(label).key == key);
-    let Some(there) = there else { return Ok(Some(FxHashMap::default())) };
-    let lines = SourceSheet::new(recording, other, options, &there.key(), &[])?;
-    Ok(Some(lines.map_or_else(FxHashMap::default, |lines| lines.costs_of_lines(&recording.profile))))
-}
-
-/// Whether both recordings have this module with one build ID.
-fn has_same_build(a: &Selection<'_>, b: &Selection<'_>, module: &str) -> bool {
-    let file = crate::report::module_file(module);
-    let builds = [a.profile, b.profile].map(|profile| {
-        let tables = &profile.tables;
-        let of_file = tables.modules().iter().filter(|module| {
-            crate::report::module_file(tables.string(module.path)) == file && !module.build_id.is_empty()
-        });
-        of_file.map(|module| module.build_id.clone()).collect::<Vec<_>>()
-    });
-    !builds[0].is_empty() && builds[0].iter().all(|id| builds[1].contains(id))
-}
-
 /// A number for each function, the same on both sides.
 #[derive(Debug, Default)]
 struct RowKeys(FxHashMap<DiffRowKey, u32>);
@@ -355,87 +341,5 @@ impl RowKeys {
             *self.0.entry(RowLabel::of(label).key).or_insert(next)
         };
         labels.iter().map(number).collect()
-    }
-}
-
-/// What weights of the picture's side and of the other are divided by.
-#[derive(Debug, Clone, Copy)]
-struct Scales {
-    here: f64,
-    there: f64,
-    shown: usize,
-}
-
-impl Scales {
-    fn of(comparison: &Comparison, shown: usize) -> Self {
-        let divisor = |side: usize| comparison.sides[side].runs.first().map_or(1.0, |run| run.divisor);
-        Scales { here: divisor(shown), there: divisor(1 - shown), shown }
-    }
-
-    /// The same of the callers, and of the callees of a function.
-    fn of_sandwich(
-        &self,
-        (sandwich, here): (&Sandwich, &[u32]),
-        (other, there): (&Selection<'_>, &[u32]),
-    ) -> [Vec<[f64; 2]>; 2] {
-        let key = here[sandwich.label.index()];
-        let label = other.labels.ids().find(|label| there[label.index()] == key);
-        let found = label.and_then(|label| Sandwich::new(other, label));
-        let none = CallTree::default();
-        let (callers, callees) =
-            found.as_ref().map_or((&none, &none), |found| (&found.callers, &found.callees));
-        [(&sandwich.callers, callers), (&sandwich.callees, callees)]
-            .map(|(tree, other)| self.totals((tree, here), (other, there)))
-    }
-
-    /// The totals of each path of `here` on both sides: that of the base, then that of the new side. Each tree comes with the
-    /// numbers of its labels.
-    fn totals(&self, here: (&CallTree, &[u32]), there: (&CallTree, &[u32])) -> Vec<[f64; 2]> {
-        let mut paths = PathTotals::default();
-        let nodes = paths.add(here, 0, true);
-        paths.add(there, 1, false);
-        let totals = |path: u32| {
-            let [here, there] = paths.totals[path as usize];
-            let both = [here as f64 / self.here, there as f64 / self.there];
-            if self.shown == 0 { both } else { [both[1], both[0]] }
-        };
-        nodes.into_iter().map(totals).collect()
-    }
-}
-
-/// Totals of paths by name.
-#[derive(Debug, Default)]
-struct PathTotals {
-    /// Path of a caller's path and the number of a function.
-    known: FxHashMap<(u32, u32), u32>,
-    totals: Vec<[u64; 2]>,
-}
-
-impl PathTotals {
-    /// Adds the nodes of a tree to `side`; paths that are not known are left out unless `grows`. Returns the path of each
-    /// node.
-    fn add(&mut self, (tree, keys): (&CallTree, &[u32]), side: usize, grows: bool) -> Vec<u32> {
-        let mut of_node: Vec<u32> = Vec::with_capacity(tree.nodes().len());
-        // Callers come before callees.
-        for (_, node) in tree.nodes() {
-            let parent = node.parent.map(|parent| of_node[parent.index()]);
-            let key = (parent.map_or(0, |path| path.saturating_add(1)), keys[node.label.index()]);
-            let next = self.totals.len() as u32;
-            let path = match (parent, self.known.get(&key)) {
-                (Some(NO_PATH), _) => NO_PATH,
-                (_, Some(path)) => *path,
-                (_, None) if grows => {
-                    self.known.insert(key, next);
-                    self.totals.push([0; 2]);
-                    next
-                }
-                (_, None) => NO_PATH,
-            };
-            if path != NO_PATH {
-                self.totals[path as usize][side] += node.total.weight;
-            }
-            of_node.push(path);
-        }
-        of_node
     }
 }

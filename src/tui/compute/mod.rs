@@ -1,7 +1,9 @@
 //! The thread that turns a recording and a query into a picture, and the picture itself. Independent of the screen.
 
+pub(crate) mod boxes;
 pub(crate) mod change;
 pub(crate) mod export;
+pub(crate) mod line_changes;
 pub(crate) mod modules;
 mod namesakes;
 pub(crate) mod picture;

@@ -133,7 +133,8 @@ impl ChangeSides {
         render(self.pair(), threads, options)
     }
 
-    fn pair(&self) -> [PairSide<'_>; 2] {
+    /// The base and the new side.
+    pub(super) fn pair(&self) -> [PairSide<'_>; 2] {
         [0, 1].map(|side: usize| PairSide {
             recording: &self.recordings[side].0,
             common: &self.options[side],

@@ -6,7 +6,6 @@ use crate::report::{
     Amount, Analysis, AnnotatedLine, Annotation, AsmSyntax, CommonOptions, Grouping, LabelKey, Selection,
     SourceTexts, label_of, read_sources,
 };
-use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -61,8 +60,7 @@ impl SourceSheet {
     ) -> Result<Option<Self>, Failure> {
         let label = label_of(selection.profile, &selection.labels, &selection.quality.samples_of_frame, key);
         let Some(label) = label.map(|label| selection.labels.get(label)) else { return Ok(None) };
-        let by_address = CommonOptions { grouping: Grouping::Address, ..options.clone() };
-        let by_address = Selection::new(recording, recording.shown(options.metric)?, &by_address)?;
+        let by_address = by_address(recording, options)?;
         let annotation =
             Annotation::new(&by_address, &label.name, &label.module, options.inline, AsmSyntax::default());
         if annotation.total.is_empty() {
@@ -181,18 +179,6 @@ impl SourceSheet {
         }
     }
 
-    /// What ends in each line, by the path of its file.
-    pub(crate) fn costs_of_lines(&self, profile: &Profile) -> FxHashMap<LinePlace, Amount> {
-        let mut costs: FxHashMap<LinePlace, Amount> = FxHashMap::default();
-        for line in &self.annotation.lines {
-            let place = (profile.tables.string(line.file).to_owned(), line.line);
-            let cost = costs.entry(place).or_default();
-            cost.add(line.own);
-            cost.add(line.inlined);
-        }
-        costs
-    }
-
     /// The row in which most is spent: by what ends there, else with what it calls.
     pub(crate) fn hottest(&self, rows: &[SheetRow]) -> usize {
         let lines = rows.iter().enumerate().filter(|(_, row)| matches!(row, SheetRow::Line { .. }));
@@ -203,4 +189,17 @@ impl SourceSheet {
         // Of equal ones the first.
         lines.rev().max_by_key(|(_, row)| weight(row)).map_or(0, |(at, _)| at)
     }
+}
+
+/// The samples that pass `options`, by address.
+///
+/// # Errors
+///
+/// As for a selection.
+pub(super) fn by_address<'r>(
+    recording: &'r Analysis,
+    options: &CommonOptions,
+) -> Result<Selection<'r>, Failure> {
+    let by_address = CommonOptions { grouping: Grouping::Address, ..options.clone() };
+    Selection::new(recording, recording.shown(options.metric)?, &by_address)
 }

@@ -3,8 +3,9 @@
 use super::line::fitting;
 use super::theme::Theme;
 use crate::diff::{Difference, RowValue, Tone, ValueStyle, change_words, interval_words};
-use crate::report::{LabelId, ThreadRow};
-use crate::tui::compute::change::Change;
+use crate::report::LabelId;
+use crate::tui::compute::boxes::BoxChange;
+use crate::tui::compute::change::{Change, ThreadsOf};
 use crate::tui::compute::picture::Picture;
 
 /// A change as a cell of a table: `v -89%`.
@@ -25,8 +26,8 @@ pub(crate) fn tone(difference: &Difference) -> Tone {
 }
 
 /// What follows the name in a box: how much the box itself has changed, if it is not noise.
-pub(crate) fn in_box(costs: Option<[f64; 2]>, tone: Tone) -> String {
-    let Some([base, new]) = costs else { return String::new() };
+pub(crate) fn in_box(change: Option<BoxChange<'_>>, tone: Tone) -> String {
+    let Some(BoxChange { costs: [base, new], .. }) = change else { return String::new() };
     match tone {
         Tone::Noise => String::new(),
         Tone::New => " new".to_owned(),
@@ -60,13 +61,15 @@ pub(crate) fn of_all(change: &Change, theme: &Theme, columns: usize) -> String {
 
 /// Why one of several threads of a name has no change.
 const NAMESAKES: &str = "not compared: several threads have its name (T puts them together)";
+/// Why one of several processes of a name has none.
+const NAMESAKES_OF_PROCESS: &str = "not compared: several processes have its name";
 
 /// The change of a box, and that of its function everywhere.
 pub(crate) fn of_box(
     picture: &Picture,
     change: &Change,
     label: LabelId,
-    costs: Option<[f64; 2]>,
+    here: Option<BoxChange<'_>>,
     theme: &Theme,
     columns: usize,
 ) -> String {
@@ -75,11 +78,27 @@ pub(crate) fn of_box(
     let everywhere = change.of_label(label, kind, RowValue::Total);
     let everywhere =
         everywhere.map_or_else(String::new, |difference| format!("everywhere {}", sure(difference)));
-    let Some([base, new]) = costs else {
+    let Some(here) = here else {
         return parts(theme, vec![(0, NAMESAKES.to_owned()), (1, everywhere)], columns);
     };
-    let here = format!("here {}", both(&style, [base, new]));
-    parts(theme, vec![(1, here), (0, style.delta(new - base)), (0, everywhere)], columns)
+    let [values, delta, change] = of_part(&style, here);
+    parts(theme, vec![(2, format!("here {values}")), (0, delta), (0, change), (1, everywhere)], columns)
+}
+
+/// What a part of the samples costs on both sides, the difference, and how sure that is.
+fn of_part(style: &ValueStyle, part: BoxChange<'_>) -> [String; 3] {
+    let [base, new] = part.costs;
+    let change = part.tested.map_or_else(|| SMALL.to_owned(), sure);
+    [both(style, [base, new]), style.delta(new - base), change]
+}
+
+/// What is said instead of the change of a part that is too small to be tested.
+const SMALL: &str = "too small to be tested";
+
+/// The change of a line of source.
+pub(crate) fn of_line(change: &Change, line: BoxChange<'_>, theme: &Theme, columns: usize) -> String {
+    let [values, delta, change] = of_part(&ValueStyle::of(&change.functions), line);
+    parts(theme, vec![(1, format!("in this line {values}")), (0, delta), (0, change)], columns)
 }
 
 /// The change of a function, by what ends in it and by all with it on the stack.
@@ -112,12 +131,20 @@ pub(crate) fn of_values(
     parts(theme, vec![(0, words("self", own)), (1, words("total", total))], columns)
 }
 
+fn why_without_change(change: &Change, row: ThreadsOf<'_>) -> &'static str {
+    match (change.has_namesakes(row), row.is_process) {
+        (true, true) => NAMESAKES_OF_PROCESS,
+        (true, false) => NAMESAKES,
+        (false, _) => "no samples on either side",
+    }
+}
+
 /// The change of the threads in a row.
-pub(crate) fn of_threads(change: &Change, row: &ThreadRow, theme: &Theme, columns: usize) -> String {
+pub(crate) fn of_threads(change: &Change, row: ThreadsOf<'_>, theme: &Theme, columns: usize) -> String {
     let style = ValueStyle::of(&change.functions);
     let title = change.functions.measure.event.title.clone();
     let words = change.of_threads(row).map_or_else(
-        || if change.has_namesakes(row) { NAMESAKES } else { "no samples on either side" }.to_owned(),
+        || why_without_change(change, row).to_owned(),
         |difference| format!("{} {}", both(&style, [difference.base, difference.new]), sure(difference)),
     );
     parts(theme, vec![(0, title), (0, words)], columns)

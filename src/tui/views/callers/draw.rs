@@ -7,6 +7,7 @@ use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
 use crate::report::{BoxOf, FlameBox, LabelKind, NodeId};
 use crate::tui::app::context::Context;
+use crate::tui::compute::boxes::BoxChange;
 use crate::tui::compute::change::Change;
 use crate::tui::compute::picture::{Picture, Pivot, Side};
 use crate::tui::views::flame::details::rest_heading;
@@ -102,8 +103,8 @@ fn look(
     let label = picture.labels.get(node.label);
     let is_waiting = side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false);
     let changed = picture.change.as_ref().map(|change| {
-        let weights = of_pivot(change, side, *id);
-        (weights, change.tone(weights, node.label, label.kind))
+        let of_box = of_pivot(change, side, *id);
+        (of_box, change.tone(of_box, node.label, label.kind))
     });
     let style =
         changed.map_or_else(|| theme.kind(label.kind, is_waiting, &label.name), |(_, tone)| theme.tone(tone));
@@ -114,18 +115,18 @@ fn look(
         (_, true) => " [i]",
         _ => "",
     };
-    let change = changed.map_or_else(String::new, |(weights, tone)| change_line::in_box(weights, tone));
+    let change = changed.map_or_else(String::new, |(of_box, tone)| change_line::in_box(of_box, tone));
     let mark = format!("{mark}{change}");
     let text = if safe_text::width(&name) + mark.len() < columns { name + &mark } else { name };
     (text, if is_match { theme.matched(style) } else { style })
 }
 
-/// What a box cost on both sides of a comparison.
-fn of_pivot(change: &Change, side: Side, id: NodeId) -> Option<[f64; 2]> {
-    Some(match side {
+/// How a box has changed.
+fn of_pivot(change: &Change, side: Side, id: NodeId) -> Option<BoxChange<'_>> {
+    match side {
         Side::Callers => change.of_caller(id),
         Side::Callees => change.of_callee(id),
-    })
+    }
 }
 
 /// The pivot line: the name of the function, as far as there is room next to the numbers.
@@ -171,10 +172,10 @@ pub(crate) fn details(
         return found;
     }
     if let (Some(change), BoxOf::Node(id), true) = (&picture.change, &what, below.lines > 1) {
-        let weights = of_pivot(change, view.side, *id);
+        let of_box = of_pivot(change, view.side, *id);
         let label = tree.node(*id).label;
         found.truncate(1);
-        let words = change_line::of_box(picture, change, label, weights, below.theme, below.columns);
+        let words = change_line::of_box(picture, change, label, of_box, below.theme, below.columns);
         found.push(Line::from(words));
         return found;
     }

@@ -84,8 +84,8 @@ pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: N
 /// How much the box has changed, in a comparison.
 fn change_of(picture: &Picture, id: NodeId) -> String {
     let Some(change) = &picture.change else { return String::new() };
-    let (label, weights) = (picture.tree.node(id).label, change.of_node(id));
-    change_line::in_box(weights, change.tone(weights, label, picture.labels.get(label).kind))
+    let (label, of_box) = (picture.tree.node(id).label, change.of_node(id));
+    change_line::in_box(of_box, change.tone(of_box, label, picture.labels.get(label).kind))
 }
 
 /// Says what the colour says.

@@ -3,12 +3,17 @@
 use super::state::SourceState;
 use crate::base::safe_text;
 use crate::base::units::{percent, percent_text};
+use crate::diff::{ValueStyle, interval_words};
 use crate::profile::StringId;
 use crate::report::{Amount, LabelKey, module_file, short};
 use crate::tui::app::context::Context;
+use crate::tui::compute::boxes::BoxChange;
+use crate::tui::compute::change::Change;
+use crate::tui::compute::line_changes::LineChanges;
 use crate::tui::compute::picture::Picture;
 use crate::tui::compute::source_sheet::{SheetRow, SourceSheet};
 use crate::tui::views::top::function_details;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::table::{PlacedColumns, TableColumn};
@@ -30,24 +35,35 @@ enum SourceColumn {
     Own,
     OwnTime,
     Total,
-    Other,
+    Base,
+    New,
+    Change,
+    Interval,
     Line,
     Text,
 }
 
-fn placed(picture: &Picture, columns: usize) -> PlacedColumns<SourceColumn> {
+fn placed(lines: Option<&LineChanges>, columns: usize) -> PlacedColumns<SourceColumn> {
     let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
-    let mut all = vec![
-        column(SourceColumn::Own, "SELF%", 6, true, 0),
+    let of_change = [
+        column(SourceColumn::Base, "BASE", 8, true, 2),
+        column(SourceColumn::New, "NEW", 8, true, 2),
+        column(SourceColumn::Change, "CHANGE", 8, true, 1),
+        column(SourceColumn::Interval, "95% CHANGE", 15, true, 4),
+    ];
+    let of_one = [
         column(SourceColumn::OwnTime, "SELF", 9, true, 2),
         column(SourceColumn::Total, "TOTAL%", 6, true, 1),
+    ];
+    let mut all = vec![column(SourceColumn::Own, "SELF%", 6, true, if lines.is_some() { 3 } else { 0 })];
+    match lines {
+        Some(_) => all.extend(of_change),
+        None => all.extend(of_one),
+    }
+    all.extend([
         column(SourceColumn::Line, "LINE", 6, true, 0),
         column(SourceColumn::Text, "SOURCE", 20, false, 0),
-    ];
-    if let Some(change) = &picture.change {
-        let heading = if change.shows_base() { "NEW" } else { "BASE" };
-        all.insert(2, column(SourceColumn::Other, heading, 9, true, 1));
-    }
+    ]);
     PlacedColumns::new(all, columns, SourceColumn::Text, usize::MAX)
 }
 
@@ -72,7 +88,8 @@ pub(super) fn draw(
     };
     let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
     let list = (view.list, rows.len());
-    let placed = placed(picture, area.width.into());
+    let lines = picture.change.as_ref().and_then(|change| change.lines.as_ref());
+    let placed = placed(lines, area.width.into());
     let heading = |_, text: &'static str| text.to_owned();
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         rows.get(at).map_or_else(
@@ -102,7 +119,9 @@ fn cell(
     match id {
         SourceColumn::Own => (shown(own, percent_text(of_self)), heat),
         SourceColumn::OwnTime => (shown(own, picture.weight_text(own.weight)), heat),
-        SourceColumn::Other => (other_side(picture, row), Style::new()),
+        SourceColumn::Base | SourceColumn::New | SourceColumn::Change | SourceColumn::Interval => {
+            change_cell(picture, theme, row, id)
+        }
         SourceColumn::Total => {
             let share = percent_text(percent(total.weight, sheet.annotation.total.weight));
             (shown(total, share), Style::new())
@@ -128,14 +147,28 @@ fn cell(
     }
 }
 
-/// What ends in a line on the other side of a comparison; empty where that is not known.
-fn other_side(picture: &Picture, row: SheetRow) -> String {
-    let (Some(change), SheetRow::Line { file, number, .. }) = (&picture.change, row) else {
-        return String::new();
-    };
+/// How a row has changed; `None` where that is not known.
+fn change_of(picture: &Picture, row: SheetRow) -> Option<(&Change, BoxChange<'_>)> {
+    let SheetRow::Line { file, number, .. } = row else { return None };
+    let change = picture.change.as_ref()?;
     let place = (picture.recording.profile.tables.string(file).to_owned(), number);
-    let cost = change.other_line(&place).filter(|cost| !cost.is_empty());
-    cost.map_or_else(String::new, |cost| picture.weight_text(cost.weight))
+    Some((change, change.lines.as_ref()?.of(&place)?))
+}
+
+/// A cell of a comparison: what ends in a line on a side, or how much that has changed.
+fn change_cell(picture: &Picture, theme: &Theme, row: SheetRow, id: SourceColumn) -> table::Cell {
+    let Some((change, of_line)) = change_of(picture, row) else { return (String::new(), Style::new()) };
+    let BoxChange { costs: [base, new], tested } = of_line;
+    let style = ValueStyle::of(&change.functions);
+    match id {
+        SourceColumn::Base => (style.cell(base), Style::new()),
+        SourceColumn::New => (style.cell(new), Style::new()),
+        SourceColumn::Interval => (tested.map_or_else(String::new, interval_words), Style::new()),
+        _ => tested.map_or_else(
+            || ("small".to_owned(), theme.faint()),
+            |tested| (change_line::cell(tested), theme.changed(change_line::tone(tested))),
+        ),
+    }
 }
 
 /// The text of a row, safe for a terminal.
@@ -191,6 +224,11 @@ pub(super) fn details(
     };
     let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
     let row = rows.get(view.list.cursor(rows.len())).copied();
+    if let Some((change, of_line)) = row.and_then(|row| change_of(picture, row)).filter(|_| lines.len() > 1) {
+        lines.truncate(1);
+        lines.push(Line::from(change_line::of_line(change, of_line, below.theme, below.columns)));
+        return lines;
+    }
     if let Some(words) = row.and_then(|row| line_words(sheet, row)).filter(|_| lines.len() > 1) {
         lines.truncate(1);
         lines.push(Line::from(below.theme.fit(&words, below.columns)));

@@ -328,7 +328,7 @@ pub(crate) fn draw(
         let row = &picture.threads[order[at]];
         let is_found =
             id == Id::Thread && context.search.as_ref().is_some_and(|search| is_match(search, row));
-        let difference = || picture.change.as_ref().and_then(|change| change.of_threads(row));
+        let difference = || picture.change.as_ref().and_then(|change| change.of_threads(row.into()));
         let style = match id {
             Id::Change => difference().map_or(Style::new(), |one| theme.changed(change_line::tone(one))),
             _ if is_found => theme.matched(Style::new()),
@@ -343,7 +343,7 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize)
     let time = |part: fn(&Times) -> u64| {
         row.times.as_ref().map_or("-".to_owned(), |times| duration_in(part(times), whole_ns))
     };
-    let difference = picture.change.as_ref().and_then(|change| change.of_threads(row));
+    let difference = picture.change.as_ref().and_then(|change| change.of_threads(row.into()));
     match id {
         Id::Thread => thread_text(row, theme.glyphs.times),
         Id::Process => safe_text::terminal(&row.process).into_owned(),
@@ -418,7 +418,7 @@ pub(crate) fn details(view: &ThreadsState, picture: &Picture, below: Below<'_>) 
         return vec![Line::from(fit(&fitting(&parts, "  ", columns)))];
     }
     let second = match &picture.change {
-        Some(change) => change_line::of_threads(change, row, theme, columns),
+        Some(change) => change_line::of_threads(change, row.into(), theme, columns),
         None => second,
     };
     let name = theme.fit(&format!(" {name}"), columns);

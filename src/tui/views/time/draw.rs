@@ -37,7 +37,8 @@ pub(super) fn draw_bars(
         let room = usize::from(layout.side).saturating_sub(2);
         let name = row_name(row, theme, room);
         let mark = if number == cursor { ">" } else { " " };
-        let style = if number == cursor { theme.selected(Style::new()) } else { Style::new() };
+        let style = shown.tone(row).map_or(Style::new(), |tone| theme.changed(tone));
+        let style = if number == cursor { theme.selected(style) } else { style };
         buffer.set_stringn(area.x, y, format!("{mark}{name}"), layout.side.into(), style);
         let full = shown.most_threads(row, &layout.axis);
         if lines > 1 && row.threads > 1 {

@@ -20,6 +20,7 @@ use crate::tui::app::context::Context;
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::app::query::SamplesQuery;
 use crate::tui::compute::picture::{Picture, samples_options};
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, fitting};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::theme::Theme;
@@ -338,12 +339,18 @@ pub(crate) fn details(
     }
     first.extend(what);
     let line = |parts: &[(u8, String)], columns| theme.fit(&fitting(parts, "   ", columns), columns);
+    // A range that is chosen comes before what the colours mean.
+    let is_chosen = marked(view, context, &layout, timeline).is_some();
+    let row = timeline.rows.get(view.list.cursor(timeline.rows.len()));
+    let row = row.filter(|row| !row.is_rest && layout.grid.is_none() && !is_chosen);
+    if let (Some(change), Some(row)) = (&picture.change, row) {
+        let second = change_line::of_threads(change, row.into(), theme, columns);
+        return [line(&first, columns), second].into_iter().take(lines).map(Line::from).collect();
+    }
     let mut second = vec![Span::raw(" ")];
     if layout.grid.is_none() {
         second.extend(ShownStates::of(picture, timeline).legend(theme));
     }
-    // A range that is chosen comes before what the colours mean.
-    let is_chosen = marked(view, context, &layout, timeline).is_some();
     let used: usize = second.iter().map(Span::width).sum();
     let range_columns = safe_text::width(&fitting(&range, "   ", usize::MAX)) - 1;
     if used + if is_chosen { range_columns } else { 0 } > columns {

@@ -2,9 +2,12 @@
 
 use super::axis::TimeAxis;
 use super::column::{Cell, EIGHTHS, cells};
+use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{Metric, Timeline, TimelineRow, TimelineState};
+use crate::tui::compute::change::Change;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::change_line;
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::Span;
 
@@ -14,12 +17,18 @@ pub(super) struct ShownStates<'p> {
     metric: Metric,
     /// Number of CPUs, at least one.
     pub(super) cpus: u64,
+    change: Option<&'p Change>,
 }
 
 impl<'p> ShownStates<'p> {
-    pub(super) fn of(picture: &Picture, timeline: &'p Timeline) -> Self {
+    pub(super) fn of(picture: &'p Picture, timeline: &'p Timeline) -> Self {
         let cpus = u64::from(picture.recording.profile.meta.cpus).max(1);
-        ShownStates { timeline, metric: picture.event.metric, cpus }
+        ShownStates { timeline, metric: picture.event.metric, cpus, change: picture.change.as_ref() }
+    }
+
+    /// How much the threads of a row have changed, in a comparison.
+    pub(super) fn tone(&self, row: &TimelineRow) -> Option<Tone> {
+        self.change?.of_threads(row.into()).map(change_line::tone)
     }
 
     /// Whether the metric counts a state.

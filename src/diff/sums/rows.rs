@@ -1,0 +1,16 @@
+//! What the samples of a run are added to.
+
+use crate::diff::statistics::wait_lengths::WaitLengths;
+use crate::report::{Group, Step};
+
+/// Rows of a run, which know in which of them samples are.
+pub(super) trait Rows {
+    /// Begins a path: the groups that are added until the next one have it.
+    fn begin_path(&mut self) {}
+
+    /// Adds a group with this path to its rows.
+    fn add(&mut self, path: &[Step], group: &Group, lengths: Option<&WaitLengths>);
+
+    /// The rows of the group that was added last, each once, and the row that it ends in.
+    fn of_last(&self) -> (&[u32], u32);
+}
