@@ -51,15 +51,17 @@ pub(crate) struct PartSums(RunSums);
 
 impl PartSums {
     /// Sums up `selection`, which was made of the recording and the options of `side`. `parts` fills a list with the numbers of
-    /// the parts that samples of a path and group are in, each once, from the whole to the smallest, in which they end. Both
-    /// sides give one number to what is compared.
+    /// the parts that samples of a path and group are in, each once, from the whole to the smallest, in which they end; with
+    /// `has_threads` those of one path may be in other parts if they are of another thread. Both sides give one number to what
+    /// is compared.
     pub(crate) fn of(
         side: PairSide<'_>,
         selection: &Selection<'_>,
+        has_threads: bool,
         parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
     ) -> Self {
         let PairSide { recording, common, file } = side;
-        PartSums(RunSums::of_parts(selection, (recording, common), file.to_owned(), parts))
+        PartSums(RunSums::of_parts(selection, (recording, common), file.to_owned(), has_threads, parts))
     }
 }
 

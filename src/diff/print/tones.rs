@@ -41,7 +41,7 @@ const SCALE: [Tone; 7] =
     [Tone::MuchLess, Tone::Less, Tone::LittleLess, Tone::Noise, Tone::LittleMore, Tone::More, Tone::MuchMore];
 
 impl Tone {
-    /// The tone of a box with these weights; `is_real` says whether the change of its function is significant.
+    /// The tone of a box with these weights; `is_real` says whether its change, or that of its function, is more than chance.
     pub(crate) fn of(base: f64, new: f64, is_real: bool) -> Self {
         if !is_real || (base <= 0.0 && new <= 0.0) {
             return Tone::Noise;

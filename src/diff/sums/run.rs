@@ -1,7 +1,7 @@
 //! Reduces a recording to the sums that a comparison needs, so that its samples can be dropped.
 
 use super::parts::PartRows;
-use super::rows::Rows;
+use super::rows::{NO_ROW, Rows};
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
 use crate::base::failure::Failure;
@@ -86,16 +86,18 @@ impl RunSums {
     }
 
     /// Sums up the samples of `selection`, which was made of `recording` with `common`, by the parts that `parts` says: with it
-    /// each path and group comes with an empty list of numbers, which it fills from the root on. Rows are called by the numbers
-    /// (see [`number_of_part`]).
+    /// each path and group comes with an empty list of numbers, which it fills from the whole to the smallest. Unless
+    /// `has_threads`, all groups of a path are in the same parts. Rows are called by the numbers
+    /// ([`super::parts::number_of_part`]).
     pub(crate) fn of_parts(
         selection: &Selection<'_>,
         (recording, common): (&Analysis, &CommonOptions),
         file: String,
+        has_threads: bool,
         parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
     ) -> Self {
         let facts = facts(recording, file, common);
-        let mut rows = PartRows::new(parts);
+        let mut rows = PartRows::new(has_threads, parts);
         let (total, path_rows) = add_all(selection, &mut rows, true);
         let rows = rows.into_rows();
         let slices = path_rows.and_then(|paths| slice(selection, &paths, &rows, common, &facts));
@@ -117,7 +119,7 @@ fn add_all(selection: &Selection<'_>, rows: &mut impl Rows, slices: bool) -> (Ru
             total.add(group.amount, lengths);
             rows.add(path, group, lengths);
             if let Some(path_rows) = &mut path_rows {
-                path_rows.add(sort, rows.of_last());
+                path_rows.add(sort, rows.rows_of_last());
             }
         }
     });
@@ -234,7 +236,10 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         amount: Amount,
         lengths: Option<&WaitLengths>,
     ) {
-        let Some(end) = self.end_of(steps, path, activity) else { return };
+        let Some(end) = self.end_of(steps, path, activity) else {
+            self.on_path = (Vec::new(), NO_ROW);
+            return;
+        };
         if self.on_path.0.is_empty() {
             for step in steps {
                 let number = self.of_label(step.label);
@@ -292,7 +297,7 @@ impl Rows for RowBuilder<'_, '_> {
         }
     }
 
-    fn of_last(&self) -> (&[u32], u32) {
+    fn rows_of_last(&self) -> (&[u32], u32) {
         (&self.on_path.0, self.on_path.1)
     }
 }

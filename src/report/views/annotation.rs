@@ -215,6 +215,11 @@ impl<'s, 'p> InnermostCalls<'s, 'p> {
         Some(InnermostCall { at, inlined, is_leaf: at + 1 + inlined == path.len() })
     }
 
+    /// The file and line of the function that samples with this path count for; `None` of those without the function.
+    pub(crate) fn line_of(&self, path: &[Step]) -> Option<(StringId, u32)> {
+        Some(line_of(self.selection, &path[self.on(path)?.at]))
+    }
+
     /// The file and line of the function in whose code, inlined functions included, samples with this path end; `None` of those
     /// that end elsewhere.
     pub(crate) fn line_of_end(&self, path: &[Step]) -> Option<(StringId, u32)> {

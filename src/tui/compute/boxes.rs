@@ -5,12 +5,12 @@ use crate::diff::{Difference, PairSide, PartSums, TESTED_SHARE, compare_parts};
 use crate::report::{CallTree, Direction, Group, LabelId, NodeId, Sandwich, Selection, Step};
 use rustc_hash::FxHashMap;
 
-/// Marks a node whose path only one side has, or which is not compared.
-const NO_PATH: u32 = u32::MAX;
+/// Marks a path that is in no part: it is too small to be tested, or not compared.
+const NO_PART: u32 = u32::MAX;
 
 /// How samples lie in a tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum BoxPaths<'s> {
+pub(super) enum BoxLayout<'s> {
     /// Along their stacks, with their threads at the outer end unless all are merged: a step for each.
     Stacks(Direction, Option<&'s [Step]>),
     /// From a function, if it is there, to its callers.
@@ -31,16 +31,26 @@ pub(super) struct BoxSide<'s, 'p> {
 }
 
 /// A tree of the samples of a side.
-pub(super) type BoxTree<'s> = (&'s CallTree, BoxPaths<'s>);
+pub(super) struct BoxTree<'s> {
+    pub(super) tree: &'s CallTree,
+    pub(super) layout: BoxLayout<'s>,
+    /// Nodes that are not compared, with all below them.
+    pub(super) left_out: Vec<NodeId>,
+}
+
+impl<'s> BoxTree<'s> {
+    /// A tree of which all nodes are compared.
+    fn whole(tree: &'s CallTree, layout: BoxLayout<'s>) -> Self {
+        BoxTree { tree, layout, left_out: Vec::new() }
+    }
+}
 
 /// How the boxes of a tree have changed.
 #[derive(Debug, Default)]
 pub(crate) struct BoxChanges {
-    /// The path of each node, by name.
-    path_of: Vec<u32>,
-    /// What each path costs in the base and on the new side.
-    costs: Vec<[f64; 2]>,
-    /// The changes of paths that are large enough to be tested.
+    /// What each node costs in the base and on the new side, and its part; `None` where it is not compared.
+    nodes: Vec<Option<([f64; 2], u32)>>,
+    /// The changes of parts.
     tested: FxHashMap<u32, Difference>,
 }
 
@@ -53,6 +63,16 @@ pub(crate) struct BoxChange<'c> {
     pub(crate) tested: Option<&'c Difference>,
 }
 
+impl BoxChange<'_> {
+    /// The costs by which its change is named and coloured. In those of waits that were tested the longest are cut: one of ten
+    /// seconds among thousands of a millisecond would be all of the change.
+    pub(crate) fn costs_to_name(&self) -> [f64; 2] {
+        let [base, _] = self.costs;
+        let ratio = self.tested.filter(|tested| tested.is_tested()).and_then(Difference::ratio);
+        ratio.map_or(self.costs, |ratio| [base, base * ratio])
+    }
+}
+
 impl BoxChanges {
     /// Those of the first of two trees, one of each side: that of `here`, which is the base if `shown` is 0, and of `there`.
     ///
@@ -60,24 +80,28 @@ impl BoxChanges {
     ///
     /// When the two sides have different events.
     pub(super) fn new(
-        (here, tree): (BoxSide<'_, '_>, BoxTree<'_>),
-        (there, other): (BoxSide<'_, '_>, BoxTree<'_>),
+        (here, tree): (BoxSide<'_, '_>, &BoxTree<'_>),
+        (there, other): (BoxSide<'_, '_>, &BoxTree<'_>),
         shown: usize,
     ) -> Result<Self, Failure> {
-        let mut paths = PathTotals::default();
-        let path_of = paths.add((tree.0, here.keys), 0, true);
-        paths.add((other.0, there.keys), 1, false);
+        let mut paths = Paths::default();
+        let path_of = paths.add(tree, here.keys, 0);
+        paths.add(other, there.keys, 1);
         let wholes = [here.selection.total.weight, there.selection.total.weight];
-        let large: Vec<bool> = paths.totals.iter().map(|totals| is_tested(*totals, wholes)).collect();
-        let (known, large) = (&paths.known, large.as_slice());
+        let part_of = paths.parts(wholes);
+        let (known, parts) = (&paths.known, part_of.as_slice());
         let (of_here, of_there) =
-            rayon::join(|| here.sums(tree.1, known, large), || there.sums(other.1, known, large));
+            rayon::join(|| here.sums(tree.layout, known, parts), || there.sums(other.layout, known, parts));
         let tested = compare_parts(in_order(shown, [of_here, of_there]))?;
-        let cost = |[a, b]: &[u64; 2]| in_order(shown, [*a as f64 / here.divisor, *b as f64 / there.divisor]);
-        Ok(BoxChanges { path_of, costs: paths.totals.iter().map(cost).collect(), tested })
+        let node = |path: u32| {
+            let Path { totals: [a, b], is_left_out, .. } = paths.paths[path as usize];
+            let costs = in_order(shown, [a as f64 / here.divisor, b as f64 / there.divisor]);
+            (!is_left_out).then_some((costs, part_of[path as usize]))
+        };
+        Ok(BoxChanges { nodes: path_of.into_iter().map(node).collect(), tested })
     }
 
-    /// Those of the callers, and those of the callees of a function of `here`.
+    /// Those of the callers, and those of the callees of a function of `here`, which is `twin` on the other side.
     ///
     /// # Errors
     ///
@@ -85,31 +109,30 @@ impl BoxChanges {
     pub(super) fn of_sandwich(
         here: BoxSide<'_, '_>,
         there: BoxSide<'_, '_>,
-        sandwich: &Sandwich,
+        (sandwich, twin): (&Sandwich, Option<LabelId>),
         shown: usize,
     ) -> Result<[Self; 2], Failure> {
-        let key = here.keys[sandwich.label.index()];
-        let label = there.selection.labels.ids().find(|label| there.keys[label.index()] == key);
-        let other = label.and_then(|label| Sandwich::new(there.selection, label));
+        let other = twin.and_then(|twin| Sandwich::new(there.selection, twin));
         let none = CallTree::default();
         let (up, down) = other.as_ref().map_or((&none, &none), |other| (&other.callers, &other.callees));
         let this = Some(sandwich.label);
-        let callers = [(&sandwich.callers, BoxPaths::Callers(this)), (up, BoxPaths::Callers(label))];
-        let callees = [(&sandwich.callees, BoxPaths::Callees(this)), (down, BoxPaths::Callees(label))];
-        let changes = |[tree, other]: [BoxTree<'_>; 2]| Self::new((here, tree), (there, other), shown);
-        Ok([changes(callers)?, changes(callees)?])
+        let changes = |tree, other| Self::new((here, &tree), (there, &other), shown);
+        Ok([
+            changes(
+                BoxTree::whole(&sandwich.callers, BoxLayout::Callers(this)),
+                BoxTree::whole(up, BoxLayout::Callers(twin)),
+            )?,
+            changes(
+                BoxTree::whole(&sandwich.callees, BoxLayout::Callees(this)),
+                BoxTree::whole(down, BoxLayout::Callees(twin)),
+            )?,
+        ])
     }
 
     /// The change of a node of the tree; `None` where it is not compared.
     pub(crate) fn of(&self, id: NodeId) -> Option<BoxChange<'_>> {
-        let path = *self.path_of.get(id.index())?;
-        let costs = *self.costs.get(path as usize)?;
-        Some(BoxChange { costs, tested: self.tested.get(&path) })
-    }
-
-    /// Takes nodes out of the comparison.
-    pub(super) fn leave_out(&mut self, nodes: &[NodeId]) {
-        nodes.iter().for_each(|id| self.path_of[id.index()] = NO_PATH);
+        let (costs, part) = (*self.nodes.get(id.index())?)?;
+        Some(BoxChange { costs, tested: self.tested.get(&part) })
     }
 }
 
@@ -118,30 +141,30 @@ pub(super) fn in_order<T>(shown: usize, [here, there]: [T; 2]) -> [T; 2] {
     if shown == 0 { [here, there] } else { [there, here] }
 }
 
-/// Whether a path with these totals is tested, where everything on each side is `wholes`.
-fn is_tested(totals: [u64; 2], wholes: [u64; 2]) -> bool {
-    totals.iter().zip(wholes).any(|(total, whole)| *total > 0 && *total as f64 >= TESTED_SHARE * whole as f64)
-}
+impl BoxLayout<'_> {
+    /// Whether samples of one path lie elsewhere if they are of another thread.
+    fn has_threads(self) -> bool {
+        matches!(self, BoxLayout::Stacks(_, Some(_)))
+    }
 
-impl BoxPaths<'_> {
     /// The steps of samples in the tree, from its root on; none if they are not in it.
     fn fill(self, path: &[Step], group: &Group, steps: &mut Vec<LabelId>) {
         steps.clear();
         let label = |step: &Step| step.label;
         match self {
-            BoxPaths::Stacks(direction, threads) => {
+            BoxLayout::Stacks(direction, threads) => {
                 let thread = threads.and_then(|threads| threads.get(group.task.index())).map(label);
                 match direction {
                     Direction::TopDown => steps.extend(thread.into_iter().chain(path.iter().map(label))),
                     Direction::BottomUp => steps.extend(path.iter().rev().map(label).chain(thread)),
                 }
             }
-            BoxPaths::Callers(pivot) => {
+            BoxLayout::Callers(pivot) => {
                 if let Some([outermost, _]) = pivot.and_then(|pivot| Sandwich::calls_of(path, pivot)) {
                     steps.extend(path[..=outermost].iter().rev().map(label));
                 }
             }
-            BoxPaths::Callees(pivot) => {
+            BoxLayout::Callees(pivot) => {
                 if let Some([_, innermost]) = pivot.and_then(|pivot| Sandwich::calls_of(path, pivot)) {
                     steps.extend(path[innermost..].iter().map(label));
                 }
@@ -151,27 +174,30 @@ impl BoxPaths<'_> {
 }
 
 impl BoxSide<'_, '_> {
-    /// What those paths of `known` cost that are `large`.
-    fn sums(self, way: BoxPaths<'_>, known: &FxHashMap<(u32, u32), u32>, large: &[bool]) -> PartSums {
+    /// What the parts cost that `part_of` has of each path of `known`.
+    fn sums(self, layout: BoxLayout<'_>, known: &KnownPaths, part_of: &[u32]) -> PartSums {
         let mut steps = Vec::new();
-        let mut finder = PathFinder { known, large, last: Vec::new() };
-        PartSums::of(self.side, self.selection, |path, group, found| {
-            way.fill(path, group, &mut steps);
+        let mut finder = PathFinder { known, part_of, last: Vec::new() };
+        PartSums::of(self.side, self.selection, layout.has_threads(), |path, group, found| {
+            layout.fill(path, group, &mut steps);
             finder.find(steps.iter().map(|label: &LabelId| self.keys[label.index()]), found);
         })
     }
 }
 
-/// Finds the numbers of paths; most share their first steps with the one before.
+/// Numbers of paths: by that of the path without its last step, counted from 1, or 0 for a root, and by the key of that step.
+type KnownPaths = FxHashMap<(u32, u32), u32>;
+
+/// Finds the parts of paths; most paths share their first steps with the one before.
 struct PathFinder<'k> {
-    known: &'k FxHashMap<(u32, u32), u32>,
-    large: &'k [bool],
+    known: &'k KnownPaths,
+    part_of: &'k [u32],
     /// Keys and paths of the steps that were found last.
     last: Vec<(u32, u32)>,
 }
 
 impl PathFinder<'_> {
-    /// Adds the large paths from a root down along `keys` to `found`.
+    /// Adds the parts from a root down along `keys` to `found`.
     fn find(&mut self, keys: impl Iterator<Item = u32>, found: &mut Vec<u32>) {
         let mut depth = 0;
         for key in keys {
@@ -179,50 +205,123 @@ impl PathFinder<'_> {
                 self.last.truncate(depth);
                 let parent = self.last.last().map_or(0, |(_, path)| path + 1);
                 // What is below a small path is small as well.
-                let path = self.known.get(&(parent, key)).filter(|path| self.large[**path as usize]);
-                let Some(path) = path else { break };
+                let is_part = |path: &&u32| self.part_of[**path as usize] != NO_PART;
+                let Some(path) = self.known.get(&(parent, key)).filter(is_part) else { break };
                 self.last.push((key, *path));
             }
-            found.push(self.last[depth].1);
+            let part = self.part_of[self.last[depth].1 as usize];
+            if found.last() != Some(&part) {
+                found.push(part);
+            }
             depth += 1;
         }
         self.last.truncate(depth);
     }
 }
 
-/// Totals of paths by name.
-#[derive(Debug, Default)]
-struct PathTotals {
-    /// Path of a caller's path, from 1, and the number of a function.
-    known: FxHashMap<(u32, u32), u32>,
-    totals: Vec<[u64; 2]>,
+/// A path by name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Path {
+    /// The path without its last step.
+    parent: Option<u32>,
+    /// Weight on the side that is shown, and on the other.
+    totals: [u64; 2],
+    is_left_out: bool,
 }
 
-impl PathTotals {
-    /// Adds the nodes of a tree to `side`; paths that are not known are left out unless `grows`. Returns the path of each
-    /// node.
-    fn add(&mut self, (tree, keys): (&CallTree, &[u32]), side: usize, grows: bool) -> Vec<u32> {
-        let mut of_node: Vec<u32> = Vec::with_capacity(tree.nodes().len());
-        // Callers come before callees.
-        for (_, node) in tree.nodes() {
+/// The paths of the trees of both sides.
+#[derive(Debug, Default)]
+struct Paths {
+    known: KnownPaths,
+    /// Parents come before what is below them.
+    paths: Vec<Path>,
+}
+
+impl Paths {
+    /// Adds the nodes of a tree to `side`. Returns the path of each node.
+    fn add(&mut self, tree: &BoxTree<'_>, keys: &[u32], side: usize) -> Vec<u32> {
+        let mut of_node: Vec<u32> = Vec::with_capacity(tree.tree.nodes().len());
+        // Parents come before their children.
+        for (_, node) in tree.tree.nodes() {
             let parent = node.parent.map(|parent| of_node[parent.index()]);
-            let key = (parent.map_or(0, |path| path.saturating_add(1)), keys[node.label.index()]);
-            let next = self.totals.len() as u32;
-            let path = match (parent, self.known.get(&key)) {
-                (Some(NO_PATH), _) => NO_PATH,
-                (_, Some(path)) => *path,
-                (_, None) if grows => {
-                    self.known.insert(key, next);
-                    self.totals.push([0; 2]);
-                    next
-                }
-                (_, None) => NO_PATH,
-            };
-            if path != NO_PATH {
-                self.totals[path as usize][side] += node.total.weight;
+            let next = self.paths.len() as u32;
+            let key = (parent.map_or(0, |path| path + 1), keys[node.label.index()]);
+            let path = *self.known.entry(key).or_insert(next);
+            if path == next {
+                self.paths.push(Path { parent, ..Path::default() });
             }
+            self.paths[path as usize].totals[side] += node.total.weight;
             of_node.push(path);
         }
+        for id in &tree.left_out {
+            self.paths[of_node[id.index()] as usize].is_left_out = true;
+        }
         of_node
+    }
+
+    /// The part that each path is, where everything on each side is `wholes`: what has the same samples as its parent is one
+    /// part with it, which is tested once.
+    fn parts(&self, wholes: [u64; 2]) -> Vec<u32> {
+        let is_large = |path: &Path| {
+            let mut sides = path.totals.iter().zip(wholes);
+            sides.any(|(total, whole)| *total > 0 && *total as f64 >= TESTED_SHARE * whole as f64)
+        };
+        let mut part_of: Vec<u32> = Vec::with_capacity(self.paths.len());
+        for (path, number) in self.paths.iter().zip(0..) {
+            let parent = path.parent.filter(|parent| self.paths[*parent as usize].totals == path.totals);
+            part_of.push(match parent {
+                _ if path.is_left_out || !is_large(path) => NO_PART,
+                Some(parent) => part_of[parent as usize],
+                None => number,
+            });
+        }
+        part_of
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(parent: Option<u32>, totals: [u64; 2]) -> Path {
+        Path { parent, totals, is_left_out: false }
+    }
+
+    #[test]
+    fn what_has_the_samples_of_its_parent_is_one_part_with_it() {
+        let paths = vec![
+            path(None, [1_000, 900]),
+            path(Some(0), [1_000, 900]),
+            path(Some(1), [600, 900]),
+            // On one side it is large.
+            path(Some(1), [9, 9]),
+            path(Some(1), [391, 0]),
+            path(Some(2), [600, 900]),
+        ];
+        let mut paths = Paths { known: KnownPaths::default(), paths };
+        assert_eq!(paths.parts([1_000, 900]), [0, 0, 2, 3, 4, 2]);
+        assert_eq!(paths.parts([10_000, 9_000]), [0, 0, 2, NO_PART, 4, 2]);
+        paths.paths[2].is_left_out = true;
+        paths.paths[5].is_left_out = true;
+        assert_eq!(paths.parts([1_000, 900]), [0, 0, NO_PART, 3, 4, NO_PART]);
+    }
+
+    #[test]
+    fn parts_are_found_along_paths_until_they_are_too_small() {
+        // 0 > 1 > 2, where 1 is one part with 0; and 0 > 3, which is small.
+        let known: KnownPaths = [((0, 7), 0), ((1, 8), 1), ((2, 9), 2), ((1, 5), 3)].into_iter().collect();
+        let part_of = [0, 0, 2, NO_PART];
+        let mut finder = PathFinder { known: &known, part_of: &part_of, last: Vec::new() };
+        let mut find = |keys: &[u32]| {
+            let mut found = Vec::new();
+            finder.find(keys.iter().copied(), &mut found);
+            found
+        };
+        assert_eq!(find(&[7, 8, 9]), [0, 2]);
+        assert_eq!(find(&[7, 5, 9]), [0]);
+        assert_eq!(find(&[7, 8, 4]), [0]);
+        assert_eq!(find(&[7, 8, 9, 3]), [0, 2]);
+        assert_eq!(find(&[6]), [0; 0]);
+        assert_eq!(find(&[7]), [0]);
     }
 }

@@ -3,11 +3,11 @@
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffRow, DiffRowKey, Difference, RowLabel, RowValue, Tone};
 use crate::report::{
-    CallTree, Label, LabelId, LabelKind, Labels, NodeId, Sandwich, Selection, SortKey, Step, ThreadRow,
-    ThreadSplit, TimelineRow,
+    CallTree, Direction, Label, LabelId, LabelKey, LabelKind, Labels, NodeId, Sandwich, Selection, SortKey,
+    Step, ThreadRow, ThreadSplit, TimelineRow,
 };
 use crate::tui::app::query::Query;
-use crate::tui::compute::boxes::{BoxChange, BoxChanges, BoxPaths, BoxSide};
+use crate::tui::compute::boxes::{BoxChange, BoxChanges, BoxLayout, BoxSide, BoxTree};
 use crate::tui::compute::line_changes::LineChanges;
 use crate::tui::compute::namesakes::Namesakes;
 use crate::tui::compute::sides::ChangeSides;
@@ -36,16 +36,24 @@ pub(crate) struct Change {
     namesakes: Namesakes,
     /// The functions in the order of the table, those that changed first.
     pub(crate) rows: Vec<ChangedRow>,
-    /// The lines of the function whose source is shown; `None` where the other side has another build of it.
-    pub(crate) lines: Option<LineChanges>,
-    /// Source is shown, and the other side has another build of its module.
-    has_other_lines: bool,
+    /// The lines of the function whose source is shown.
+    lines: Option<Arc<LineChanges>>,
     sides: ChangeSides,
     /// Row of each label of the picture, in `threads` for a thread and else in `functions`.
     row_of: Vec<Option<u32>>,
-    nodes: BoxChanges,
-    /// The callers, and the callees of the function in the middle.
-    sandwich: [BoxChanges; 2],
+    /// How the tree lies for `nodes`.
+    layout: (Direction, ThreadSplit),
+    nodes: Arc<BoxChanges>,
+    /// The callers and the callees of the function in the middle.
+    sandwich: Option<Arc<SandwichChanges>>,
+}
+
+/// How the callers and the callees of a function have changed.
+#[derive(Debug)]
+struct SandwichChanges {
+    key: LabelKey,
+    callers: BoxChanges,
+    callees: BoxChanges,
 }
 
 /// What a change is computed for.
@@ -83,7 +91,6 @@ impl Change {
         let mut other = Selection::new(recording, recording.shown(options.metric)?, options)?;
         let split = query.threads();
         let steps = (split != ThreadSplit::None).then(|| other.thread_steps(split));
-        let other_tree = query.call_tree(&other, steps.as_deref());
         let mut keys = RowKeys::default();
         let [here, there] = [&selection.labels, &other.labels].map(|labels| keys.of(labels));
         let shown = sides.shown;
@@ -93,14 +100,19 @@ impl Change {
         let here = BoxSide { side: pair[shown], selection, keys: &here, divisor: divisor(shown) };
         let there =
             BoxSide { side: pair[1 - shown], selection: &other, keys: &there, divisor: divisor(1 - shown) };
-        let along = |threads| BoxPaths::Stacks(query.direction, threads);
-        let trees = [(picture.tree, along(picture.threads)), (&other_tree, along(steps.as_deref()))];
-        let mut nodes = BoxChanges::new((here, trees[0]), (there, trees[1]), shown)?;
-        nodes.leave_out(&below_namesakes(picture.tree, &selection.labels, &namesakes));
-        let of_sandwich = |sandwich| BoxChanges::of_sandwich(here, there, sandwich, shown);
-        let lines = |sheet| LineChanges::new(sheet, here, there, shown);
-        let sandwich = picture.sandwich.map(of_sandwich).transpose()?.unwrap_or_default();
-        let lines = picture.source.map(lines).transpose()?.flatten();
+        let known = before.filter(|known| known.sides.shown == shown && sides.has_same_costs(&known.sides));
+        let layout = (query.direction, split);
+        let nodes = match known.filter(|known| known.layout == layout) {
+            Some(known) => Arc::clone(&known.nodes),
+            None => {
+                let trees = Trees { picture, threads: steps.as_deref(), query, namesakes: &namesakes };
+                Arc::new(trees.changes(here, there, shown)?)
+            }
+        };
+        let sandwich =
+            picture.sandwich.map(|sandwich| sandwich_changes(here, there, sandwich, &sides, known));
+        let lines = picture.source.map(|sheet| line_changes(here, there, sheet, &sides, known));
+        let (sandwich, lines) = (sandwich.transpose()?, lines.transpose()?);
         let numbers = numbers_of(&functions);
         let row_of = rows_of_labels(&selection.labels, &numbers, &threads, &namesakes);
         let mut change = Change {
@@ -109,9 +121,9 @@ impl Change {
             rows_of_threads: numbers_of(&threads),
             threads,
             namesakes,
-            has_other_lines: picture.source.is_some() && lines.is_none(),
             lines,
             row_of,
+            layout,
             nodes,
             sandwich,
             sides,
@@ -167,19 +179,25 @@ impl Change {
 
     /// How a node of the callers of the function in the middle has changed.
     pub(crate) fn of_caller(&self, id: NodeId) -> Option<BoxChange<'_>> {
-        self.sandwich[0].of(id)
+        self.sandwich.as_ref()?.callers.of(id)
     }
 
     /// The same of its callees.
     pub(crate) fn of_callee(&self, id: NodeId) -> Option<BoxChange<'_>> {
-        self.sandwich[1].of(id)
+        self.sandwich.as_ref()?.callees.of(id)
+    }
+
+    /// The lines of the function whose source is shown, if they are compared.
+    pub(crate) fn lines(&self) -> Option<&LineChanges> {
+        self.lines.as_deref().filter(|lines| lines.why_not().is_none())
     }
 
     /// How much a box of `label` has changed: as much as it did, if that is known and more than chance. A box that is too small
     /// to be tested has the test of its function.
     pub(crate) fn tone(&self, of_box: Option<BoxChange<'_>>, label: LabelId, kind: LabelKind) -> Tone {
-        let Some(BoxChange { costs: [base, new], tested }) = of_box else { return Tone::Noise };
-        let tested = tested.filter(|difference| difference.is_tested());
+        let Some(of_box) = of_box else { return Tone::Noise };
+        let [base, new] = of_box.costs_to_name();
+        let tested = of_box.tested.filter(|difference| difference.is_tested());
         let tested = tested.or_else(|| self.of_label(label, kind, RowValue::Total));
         Tone::of(base, new, tested.is_some_and(|difference| difference.outcome.is_real()))
     }
@@ -187,11 +205,7 @@ impl Change {
     /// What limits the comparison.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = crate::diff::notes(&self.functions, true);
-        if self.has_other_lines {
-            notes.push(
-                "the source's lines are not compared: the base has another build of this module".to_owned(),
-            );
-        }
+        notes.extend(self.lines.as_ref().and_then(|lines| lines.why_not()));
         notes.extend(self.sides.note());
         notes
     }
@@ -226,6 +240,74 @@ fn compared(
     }
     let (functions, threads) = rayon::join(|| sides.compare(None), || sides.compare(Some(threads)));
     Ok([Arc::new(functions?), Arc::new(threads?)])
+}
+
+/// What the trees of both sides are made from.
+struct Trees<'c, 's, 'p> {
+    picture: &'c ChangeOf<'s, 'p>,
+    /// A step for each thread of the other side, unless all are merged.
+    threads: Option<&'c [Step]>,
+    query: &'c Query,
+    namesakes: &'c Namesakes,
+}
+
+impl Trees<'_, '_, '_> {
+    fn changes(
+        &self,
+        here: BoxSide<'_, '_>,
+        there: BoxSide<'_, '_>,
+        shown: usize,
+    ) -> Result<BoxChanges, Failure> {
+        let other = self.query.call_tree(there.selection, self.threads);
+        let direction = self.query.direction;
+        let tree = BoxTree {
+            tree: self.picture.tree,
+            layout: BoxLayout::Stacks(direction, self.picture.threads),
+            left_out: below_namesakes(self.picture.tree, &here.selection.labels, self.namesakes),
+        };
+        let other = BoxTree {
+            tree: &other,
+            layout: BoxLayout::Stacks(direction, self.threads),
+            left_out: below_namesakes(&other, &there.selection.labels, self.namesakes),
+        };
+        BoxChanges::new((here, &tree), (there, &other), shown)
+    }
+}
+
+/// How the callers and callees of a function have changed, which is not computed again if it is `known`.
+fn sandwich_changes(
+    here: BoxSide<'_, '_>,
+    there: BoxSide<'_, '_>,
+    sandwich: &Sandwich,
+    sides: &ChangeSides,
+    known: Option<&Change>,
+) -> Result<Arc<SandwichChanges>, Failure> {
+    let label = here.selection.labels.get(sandwich.label);
+    let key = label.key();
+    let known = known.and_then(|known| known.sandwich.as_ref()).filter(|known| known.key == key);
+    if let Some(known) = known {
+        return Ok(Arc::clone(known));
+    }
+    let twin = sides.twin(label, there.selection);
+    let shown = sides.shown;
+    let [callers, callees] = BoxChanges::of_sandwich(here, there, (sandwich, twin), shown)?;
+    Ok(Arc::new(SandwichChanges { key, callers, callees }))
+}
+
+/// How the lines of a function have changed, likewise.
+fn line_changes(
+    here: BoxSide<'_, '_>,
+    there: BoxSide<'_, '_>,
+    sheet: &SourceSheet,
+    sides: &ChangeSides,
+    known: Option<&Change>,
+) -> Result<Arc<LineChanges>, Failure> {
+    let known = known.and_then(|known| known.lines.as_ref()).filter(|known| known.key == sheet.key);
+    if let Some(known) = known {
+        return Ok(Arc::clone(known));
+    }
+    let twin = |label: &Label| sides.twin(label, there.selection);
+    Ok(Arc::new(LineChanges::new(sheet, here, there, twin, sides.shown)?))
 }
 
 /// The nodes at or below one of several threads of a name.

@@ -1,33 +1,41 @@
-//! The lines of a function on both sides of a comparison: what ends in each, and how sure its change is.
+//! The lines of a function on both sides of a comparison: what each costs, and how sure its change is.
 
 use crate::base::failure::Failure;
-use crate::diff::{Difference, PairSide, PartSums, RowLabel, compare_parts};
+use crate::diff::{Difference, PairSide, PartSums, compare_parts};
 use crate::profile::StringId;
-use crate::report::{InnermostCalls, Label, Selection, label_of, module_file};
+use crate::report::{
+    AnnotatedLine, Annotation, AsmSyntax, InnermostCalls, Label, LabelId, LabelKey, Selection, label_of,
+    module_file,
+};
 use crate::tui::compute::boxes::{BoxChange, BoxSide, in_order};
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet, by_address};
 use rustc_hash::FxHashMap;
 
-/// How the lines of a function have changed.
+/// How the lines of a function have changed, or why that is not known.
 #[derive(Debug)]
 pub(crate) struct LineChanges {
+    /// The function.
+    pub(super) key: LabelKey,
     lines: FxHashMap<LinePlace, u32>,
-    /// What ends in each line in the base and on the new side.
+    /// What each line costs in the base and on the new side.
     costs: Vec<[f64; 2]>,
-    /// The changes of lines that are large enough to be tested.
+    /// The changes of lines.
     tested: FxHashMap<u32, Difference>,
+    why_not: Option<String>,
 }
 
-/// The function on one side: its name and module, and number of each of its lines.
-struct SideLines {
+/// The function on one side.
+struct SideLines<'s, 'p> {
+    side: BoxSide<'s, 'p>,
+    selection: Selection<'s>,
     name: String,
     module: String,
-    numbers: FxHashMap<(StringId, u32), u32>,
 }
 
 impl LineChanges {
-    /// The lines of the function of `sheet`, which is that of the first of two sides: the base if `shown` is 0. `None` when the
-    /// other side has another build of the function's module, in which lines are others.
+    /// The lines of the function of `sheet`, which is that of the first of two sides: the base if `shown` is 0. `twin` finds the
+    /// function on the other. Lines are not compared where the other side has another build of the module, in which they are
+    /// other lines.
     ///
     /// # Errors
     ///
@@ -36,58 +44,65 @@ impl LineChanges {
         sheet: &SourceSheet,
         here: BoxSide<'_, '_>,
         there: BoxSide<'_, '_>,
+        twin: impl Fn(&Label) -> Option<LabelId>,
         shown: usize,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Self, Failure> {
+        let mut changes = LineChanges {
+            key: sheet.key.clone(),
+            lines: FxHashMap::default(),
+            costs: Vec::new(),
+            tested: FxHashMap::default(),
+            why_not: None,
+        };
         let (selection, other) = (here.selection, there.selection);
         let label =
             label_of(selection.profile, &selection.labels, &selection.quality.samples_of_frame, &sheet.key);
-        let Some(label) = label.map(|label| selection.labels.get(label)) else { return Ok(None) };
-        let is_same_recording = std::ptr::eq(selection.profile, other.profile);
-        if !is_same_recording && !has_same_build(selection, other, &label.module) {
-            return Ok(None);
+        let Some(label) = label.map(|label| selection.labels.get(label)) else { return Ok(changes) };
+        changes.why_not = why_not(selection, other, label);
+        if changes.why_not.is_some() {
+            return Ok(changes);
         }
-        let key = RowLabel::of(label).key;
-        let label_there =
-            other.labels.iter().find(|label| label.kind.is_code() && RowLabel::of(label).key == key);
-        let PairSide { recording, common, .. } = there.side;
-        let sheet_there = match label_there {
-            Some(label) => SourceSheet::new(recording, other, common, &label.key(), &[])?,
-            None => None,
-        };
-        let mut changes =
-            LineChanges { lines: FxHashMap::default(), costs: Vec::new(), tested: FxHashMap::default() };
-        let of_here = changes.add(Some(sheet), Some(label), here, 0);
-        let of_there = changes.add(sheet_there.as_ref(), label_there, there, 1);
+        let of_here = SideLines::new(here, Some(label))?;
+        let of_there = SideLines::new(there, twin(label).map(|twin| other.labels.get(twin)))?;
+        let annotation = of_there.annotation();
+        let has_places = |annotation: &Annotation| annotation.lines.iter().any(|line| line.line > 0);
+        if !annotation.total.is_empty() && has_places(&annotation) != has_places(&sheet.annotation) {
+            changes.why_not = Some(format!("{NOT_COMPARED}: only one side knows any"));
+            return Ok(changes);
+        }
+        // Where no sample ends in its code, as those of waits never do, lines are compared by what they call.
+        let by_total = sheet.annotation.in_code().is_empty() && annotation.in_code().is_empty();
+        let numbers =
+            [changes.add(&sheet.annotation, here, by_total, 0), changes.add(&annotation, there, by_total, 1)];
         changes.costs.iter_mut().for_each(|costs| *costs = in_order(shown, *costs));
-        let sums = [sums(here.side, &of_here)?, sums(there.side, &of_there)?];
-        changes.tested = compare_parts(in_order(shown, sums))?;
-        Ok(Some(changes))
+        let (of_here, of_there) =
+            rayon::join(|| of_here.sums(&numbers[0], by_total), || of_there.sums(&numbers[1], by_total));
+        changes.tested = compare_parts(in_order(shown, [of_here, of_there]))?;
+        Ok(changes)
     }
 
-    /// Adds the lines of the function on one side, if it is there.
+    /// Adds the lines of one side; returns their numbers.
     fn add(
         &mut self,
-        sheet: Option<&SourceSheet>,
-        label: Option<&Label>,
+        annotation: &Annotation,
         side: BoxSide<'_, '_>,
+        by_total: bool,
         at: usize,
-    ) -> SideLines {
+    ) -> FxHashMap<(StringId, u32), u32> {
         let tables = &side.selection.profile.tables;
-        let mut numbers = FxHashMap::default();
-        for line in sheet.into_iter().flat_map(|sheet| &sheet.annotation.lines) {
+        let number = |line: &AnnotatedLine| {
             let next = self.costs.len() as u32;
             let place = (tables.string(line.file).to_owned(), line.line);
             let number = *self.lines.entry(place).or_insert(next);
             if number == next {
                 self.costs.push([0.0; 2]);
             }
-            let weight = line.own.weight.saturating_add(line.inlined.weight);
+            let in_code = line.own.weight.saturating_add(line.inlined.weight);
+            let weight = if by_total { line.total.weight } else { in_code };
             self.costs[number as usize][at] += weight as f64 / side.divisor;
-            numbers.insert((line.file, line.line), number);
-        }
-        let (name, module) =
-            label.map(|label| (label.name.clone(), label.module.clone())).unwrap_or_default();
-        SideLines { name, module, numbers }
+            ((line.file, line.line), number)
+        };
+        annotation.lines.iter().map(number).collect()
     }
 
     /// How a line has changed; `None` where neither side has samples in it.
@@ -96,27 +111,60 @@ impl LineChanges {
         let costs = self.costs[*number as usize];
         (costs != [0.0; 2]).then(|| BoxChange { costs, tested: self.tested.get(number) })
     }
+
+    /// Why the lines are not compared, if they are not. Foreign text.
+    pub(super) fn why_not(&self) -> Option<String> {
+        self.why_not.clone()
+    }
 }
 
-/// What each of the lines of a function costs on its side.
-fn sums(side: PairSide<'_>, lines: &SideLines) -> Result<PartSums, Failure> {
-    let selection = by_address(side.recording, side.common)?;
-    let calls = InnermostCalls::new(&selection, &lines.name, &lines.module);
-    Ok(PartSums::of(side, &selection, |path, _, found| {
-        found.extend(calls.line_of_end(path).and_then(|line| lines.numbers.get(&line)));
-    }))
+impl<'s, 'p> SideLines<'s, 'p> {
+    /// The function with this label, if it is there.
+    fn new(side: BoxSide<'s, 'p>, label: Option<&Label>) -> Result<Self, Failure> {
+        let (name, module) =
+            label.map(|label| (label.name.clone(), label.module.clone())).unwrap_or_default();
+        Ok(SideLines { side, selection: by_address(side.side.recording, side.side.common)?, name, module })
+    }
+
+    fn annotation(&self) -> Annotation {
+        let inline = self.side.side.common.inline;
+        Annotation::new(&self.selection, &self.name, &self.module, inline, AsmSyntax::default())
+    }
+
+    /// What each of the lines costs.
+    fn sums(&self, numbers: &FxHashMap<(StringId, u32), u32>, by_total: bool) -> PartSums {
+        let calls = InnermostCalls::new(&self.selection, &self.name, &self.module);
+        let PairSide { recording, common, file } = self.side.side;
+        let side = PairSide { recording, common, file };
+        PartSums::of(side, &self.selection, false, |path, _, found| {
+            let line = if by_total { calls.line_of(path) } else { calls.line_of_end(path) };
+            found.extend(line.and_then(|line| numbers.get(&line)));
+        })
+    }
 }
 
-/// Whether both recordings have this module with one build ID.
-fn has_same_build(a: &Selection<'_>, b: &Selection<'_>, module: &str) -> bool {
-    let file = module_file(module);
-    let builds = [a.profile, b.profile].map(|profile| {
+const NOT_COMPARED: &str = "lines of source are not compared";
+
+/// Why the lines of a function cannot be compared, from the builds of its module. Foreign text.
+fn why_not(selection: &Selection<'_>, other: &Selection<'_>, label: &Label) -> Option<String> {
+    if std::ptr::eq(selection.profile, other.profile) {
+        return None;
+    }
+    let file = module_file(&label.module);
+    let builds = [selection.profile, other.profile].map(|profile| {
         let tables = &profile.tables;
-        let of_file = tables
-            .modules()
-            .iter()
-            .filter(|module| module_file(tables.string(module.path)) == file && !module.build_id.is_empty());
+        let is_it = |path: StringId| module_file(tables.string(path)) == file;
+        let of_file =
+            tables.modules().iter().filter(|module| is_it(module.path) && !module.build_id.is_empty());
         of_file.map(|module| module.build_id.clone()).collect::<Vec<_>>()
     });
-    !builds[0].is_empty() && builds[0].iter().all(|id| builds[1].contains(id))
+    match builds {
+        [here, there] if here.is_empty() || there.is_empty() => {
+            Some(format!("{NOT_COMPARED}: whether both sides have one build of {file} is not known"))
+        }
+        [here, there] if !here.iter().all(|id| there.contains(id)) => {
+            Some(format!("{NOT_COMPARED}: the sides have different builds of {file}"))
+        }
+        _ => None,
+    }
 }

@@ -3,8 +3,10 @@
 use super::modules::FollowedModules;
 use super::seen::Seen;
 use crate::base::failure::Failure;
-use crate::diff::{Comparison, DiffOptions, PairSide, PrintedDiff, compare, render};
-use crate::report::{Analysis, CommonOptions, ThreadFilter, ThreadSplit, module_file};
+use crate::diff::{Comparison, DiffOptions, PairSide, PrintedDiff, RowLabel, compare, render};
+use crate::report::{
+    Analysis, CommonOptions, Label, LabelId, Selection, ThreadFilter, ThreadSplit, label_of, module_file,
+};
 use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;
 use std::sync::Arc;
@@ -131,6 +133,21 @@ impl ChangeSides {
         options: &DiffOptions,
     ) -> anyhow::Result<PrintedDiff> {
         render(self.pair(), threads, options)
+    }
+
+    /// The label that a label of the shown side has on the other, of which the samples are `other`: in the module that stands
+    /// for its own there, else the function of that name in a module with that file name. Code without a name is found by its
+    /// address only.
+    pub(super) fn twin(&self, label: &Label, other: &Selection<'_>) -> Option<LabelId> {
+        let key = label.key();
+        let key = self.modules[1 - self.shown].key(&key);
+        let exact = label_of(other.profile, &other.labels, &other.quality.samples_of_frame, &key);
+        let by_name = || {
+            let key = RowLabel::of(label).key;
+            let is_it = |id: &LabelId| RowLabel::of(other.labels.get(*id)).key == key;
+            other.labels.ids().find(is_it)
+        };
+        exact.or_else(|| label.address.is_none().then(by_name).flatten())
     }
 
     /// The base and the new side.

@@ -3,22 +3,19 @@
 use super::screen::{PLAIN, TestScreen};
 use super::session::{Session, theme};
 use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
-use crate::diff::{RowValue, Tone};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
-    BoxOf, CommonOptions, LabelKey, LabelKind, Metric, NameStyle, Page, PathStep, StackFilter, ThreadFilter,
-    TimeRange,
+    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, StackFilter, ThreadFilter, TimeRange,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::seen::Seen;
-use crate::tui::views::source::tests::with_text;
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
 
 /// The new side, compared with the base.
-fn compared(tab: Tab) -> Session {
+pub(super) fn compared(tab: Tab) -> Session {
     let mut session = Session::new(recording(NEW), None, tab);
     let base = Seen(Arc::new(recording(BASE)));
     session.app.context.query.base = Some(DiffBase::Recording(base, "/tmp/old.data".to_owned()));
@@ -58,7 +55,7 @@ fn the_table_of_a_comparison_is_that_of_prof_diff() {
     }
 }
 
-/// How much each box of the picture says it has changed, by its function.
+/// What each box of the picture costs on both sides, by the name of its function, ms.
 fn boxes(session: &Session) -> Vec<(String, [f64; 2])> {
     let picture = session.app.context.picture.as_ref().unwrap();
     let change = picture.change.as_ref().unwrap();
@@ -89,132 +86,6 @@ fn each_box_has_the_costs_of_its_own_path_on_both_sides() {
     session.press(&[Action::ShowBase, Action::Invert]);
     let inverted = boxes(&session);
     assert!(inverted.contains(&("number".to_owned(), [1_000.0, 1_300.0])), "{inverted:?}");
-}
-
-#[test]
-fn boxes_are_tested_by_the_samples_in_them() {
-    let mut session = compared(Tab::Flame);
-    let picture = session.app.context.picture.clone().unwrap();
-    let change = picture.change.as_ref().unwrap();
-    let mut tested = 0;
-    for (id, node) in picture.tree.nodes() {
-        let label = picture.labels.get(node.label);
-        let of_box = change.of_node(id).unwrap();
-        if label.kind == LabelKind::Task {
-            continue;
-        }
-        // Each function has one path here, so its box is as sure as the function.
-        let everywhere = change.of_label(node.label, label.kind, RowValue::Total).unwrap();
-        let Some(here) = of_box.tested else {
-            assert_eq!((label.name.as_str(), everywhere.is_tested()), ("rare", false));
-            continue;
-        };
-        tested += 1;
-        assert_eq!(
-            ([here.base, here.new], here.outcome),
-            (of_box.costs, everywhere.outcome),
-            "{}",
-            label.name
-        );
-        assert_eq!([here.base, here.new], [everywhere.base, everywhere.new], "{}", label.name);
-        let [low, high] = here.contrast.unwrap().interval();
-        let ratio = here.contrast.unwrap().ratio();
-        assert!(low <= ratio && ratio <= high, "{}: {low} {ratio} {high}", label.name);
-    }
-    assert_eq!(tested, 6, "all but `rare`");
-    session.press(&[Action::Down, Action::Down, Action::Down]);
-    let text = session.lines((160, 24), &theme(ColorDepth::True, false)).join("\n");
-    assert!(text.contains("here base 2.50 s, new 2.80 s   +0.30 s   ^ +12% (95%: "), "{text}");
-}
-
-#[test]
-fn a_box_that_has_not_changed_is_grey_though_its_function_has() {
-    // `hash` grew below `load` and stayed as it was below `save`.
-    let sides = [400, 1_200].map(|grown| {
-        let samples = [
-            (&["/x:main", "/x:load", "/x:hash"][..], grown),
-            (&["/x:main", "/x:save", "/x:hash"][..], 1_000),
-            (&["/x:main", "/x:other"][..], 2_000),
-        ];
-        recording(&samples)
-    });
-    let [base, new] = sides;
-    let mut session = Session::new(new, None, Tab::Flame);
-    session.app.context.query.base = Some(DiffBase::Recording(Seen(Arc::new(base)), "old.data".to_owned()));
-    session.picture();
-    let picture = session.app.context.picture.clone().unwrap();
-    let change = picture.change.as_ref().unwrap();
-    let tones: Vec<(String, Tone)> = (picture.tree.nodes())
-        .filter(|(_, node)| picture.labels.get(node.label).name == "hash")
-        .map(|(id, node)| {
-            let caller = picture.tree.node(node.parent.unwrap()).label;
-            let label = picture.labels.get(node.label);
-            (picture.labels.get(caller).name.clone(), change.tone(change.of_node(id), node.label, label.kind))
-        })
-        .collect();
-    assert!(tones.contains(&("load".to_owned(), Tone::MuchMore)), "{tones:?}");
-    assert!(tones.contains(&("save".to_owned(), Tone::Noise)), "{tones:?}");
-}
-
-#[test]
-fn lines_of_source_have_their_costs_on_both_sides() {
-    let recording = with_text();
-    let mut session = Session::new(recording, None, Tab::Source);
-    let base = Seen(Arc::clone(&session.recording));
-    session.app.context.query.base = Some(DiffBase::Recording(base, "same.data".to_owned()));
-    session.picture();
-    let text = session.lines((120, 30), &theme(ColorDepth::True, false)).join("\n");
-    let line = text.lines().find(|line| line.contains("line 10;")).unwrap();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    // Of 8 samples in the code of the function 4 are in this line, on both sides.
-    assert!(
-        words.windows(4).any(|four| four[0] == four[2] && four[1] == four[3] && four[1] == "ms"),
-        "{text}"
-    );
-    assert!(
-        text.contains("BASE") && text.contains("CHANGE") && text.contains("in this line base "),
-        "{text}"
-    );
-
-    // Lines of another build are other lines.
-    let other = Seen(Arc::new(with_text()));
-    session.app.context.query.base = Some(DiffBase::Recording(other, "other.data".to_owned()));
-    session.picture();
-    let picture = session.app.context.picture.clone().unwrap();
-    assert!(picture.notes.iter().any(|note| note.contains("lines are not compared")), "{:?}", picture.notes);
-    assert!(!session.text().contains("BASE"));
-}
-
-#[test]
-fn a_row_of_the_time_view_says_how_its_threads_have_changed() {
-    let mut session = Session::new(processes(100, 400), None, Tab::Time);
-    let base = Seen(Arc::new(processes(300, 200)));
-    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
-    session.picture();
-    let text = session.lines((120, 30), &theme(ColorDepth::True, false)).join("\n");
-    assert!(text.contains("base 400 ms, new 800 ms") || text.contains("base 0.40 s, new 0.80 s"), "{text}");
-}
-
-#[test]
-fn one_of_several_processes_of_a_name_is_not_compared() {
-    let twins = |samples: [u64; 2], pids: [u32; 2]| {
-        let mut build = Build::new();
-        for (pid, samples) in pids.into_iter().zip(samples) {
-            let task = build.task(pid, pid, "server", "server");
-            build.add(task, samples, &["/bin/it:work"]);
-        }
-        build.finish()
-    };
-    let mut session = Session::new(twins([100, 400], [7, 8]), None, Tab::Threads);
-    let base = Seen(Arc::new(twins([300, 200], [17, 18])));
-    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
-    session.picture();
-    session.press(&[Action::SplitThreads, Action::SplitThreads]);
-    let picture = session.app.context.picture.clone().unwrap();
-    let change = picture.change.as_ref().unwrap();
-    assert_eq!(picture.threads.len(), 2);
-    assert!(picture.threads.iter().all(|row| change.of_threads(row.into()).is_none()));
-    assert!(session.text().contains("several processes have its name"), "{}", session.text());
 }
 
 #[test]
@@ -281,7 +152,7 @@ fn a_range_of_time_becomes_the_base_and_is_taken_off() {
 }
 
 /// A recording of two processes.
-fn processes(first: u64, second: u64) -> crate::report::Analysis {
+pub(super) fn processes(first: u64, second: u64) -> crate::report::Analysis {
     let mut build = Build::new();
     for (pid, name, samples) in [(7, "first", first), (8, "second", second)] {
         for tid in [pid, pid + 10] {

@@ -22,12 +22,14 @@ pub(crate) fn in_words(difference: &Difference) -> String {
 
 /// How a change is coloured in text.
 pub(crate) fn tone(difference: &Difference) -> Tone {
-    Tone::of(difference.base, difference.new, difference.outcome.is_real())
+    let Difference { base, new, .. } = *difference;
+    let new = difference.ratio().map_or(new, |ratio| base * ratio);
+    Tone::of(base, new, difference.outcome.is_real())
 }
 
 /// What follows the name in a box: how much the box itself has changed, if it is not noise.
 pub(crate) fn in_box(change: Option<BoxChange<'_>>, tone: Tone) -> String {
-    let Some(BoxChange { costs: [base, new], .. }) = change else { return String::new() };
+    let Some([base, new]) = change.map(|change| change.costs_to_name()) else { return String::new() };
     match tone {
         Tone::Noise => String::new(),
         Tone::New => " new".to_owned(),
@@ -81,24 +83,38 @@ pub(crate) fn of_box(
     let Some(here) = here else {
         return parts(theme, vec![(0, NAMESAKES.to_owned()), (1, everywhere)], columns);
     };
-    let [values, delta, change] = of_part(&style, here);
-    parts(theme, vec![(2, format!("here {values}")), (0, delta), (0, change), (1, everywhere)], columns)
+    let [values, delta, words] = of_part(&style, here);
+    parts(theme, vec![(2, format!("here {values}")), (0, delta), (0, words), (1, everywhere)], columns)
 }
 
 /// What a part of the samples costs on both sides, the difference, and how sure that is.
 fn of_part(style: &ValueStyle, part: BoxChange<'_>) -> [String; 3] {
     let [base, new] = part.costs;
-    let change = part.tested.map_or_else(|| SMALL.to_owned(), sure);
-    [both(style, [base, new]), style.delta(new - base), change]
+    let words = if is_small(part) {
+        "too small to be tested".to_owned()
+    } else {
+        part.tested.map_or_else(String::new, sure)
+    };
+    [both(style, [base, new]), style.delta(new - base), words]
 }
 
-/// What is said instead of the change of a part that is too small to be tested.
-const SMALL: &str = "too small to be tested";
+/// Whether a part is too small to be tested, rather than of unknown spread.
+fn is_small(part: BoxChange<'_>) -> bool {
+    part.tested.is_none_or(|tested| !tested.is_tested() && tested.contrast.is_some())
+}
+
+/// The change of a part as a cell of a table.
+pub(crate) fn cell_of_part(part: BoxChange<'_>) -> (String, Tone) {
+    match part.tested.filter(|_| !is_small(part)) {
+        Some(tested) => (cell(tested), tone(tested)),
+        None => ("small".to_owned(), Tone::Noise),
+    }
+}
 
 /// The change of a line of source.
 pub(crate) fn of_line(change: &Change, line: BoxChange<'_>, theme: &Theme, columns: usize) -> String {
-    let [values, delta, change] = of_part(&ValueStyle::of(&change.functions), line);
-    parts(theme, vec![(1, format!("in this line {values}")), (0, delta), (0, change)], columns)
+    let [values, delta, words] = of_part(&ValueStyle::of(&change.functions), line);
+    parts(theme, vec![(1, format!("in this line {values}")), (0, delta), (0, words)], columns)
 }
 
 /// The change of a function, by what ends in it and by all with it on the stack.

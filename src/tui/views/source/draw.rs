@@ -50,12 +50,13 @@ fn placed(lines: Option<&LineChanges>, columns: usize) -> PlacedColumns<SourceCo
         column(SourceColumn::New, "NEW", 8, true, 2),
         column(SourceColumn::Change, "CHANGE", 8, true, 1),
         column(SourceColumn::Interval, "95% CHANGE", 15, true, 4),
+        column(SourceColumn::Total, "TOTAL%", 6, true, 3),
     ];
     let of_one = [
         column(SourceColumn::OwnTime, "SELF", 9, true, 2),
         column(SourceColumn::Total, "TOTAL%", 6, true, 1),
     ];
-    let mut all = vec![column(SourceColumn::Own, "SELF%", 6, true, if lines.is_some() { 3 } else { 0 })];
+    let mut all = vec![column(SourceColumn::Own, "SELF%", 6, true, 0)];
     match lines {
         Some(_) => all.extend(of_change),
         None => all.extend(of_one),
@@ -88,7 +89,7 @@ pub(super) fn draw(
     };
     let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
     let list = (view.list, rows.len());
-    let lines = picture.change.as_ref().and_then(|change| change.lines.as_ref());
+    let lines = picture.change.as_ref().and_then(|change| change.lines());
     let placed = placed(lines, area.width.into());
     let heading = |_, text: &'static str| text.to_owned();
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
@@ -152,7 +153,7 @@ fn change_of(picture: &Picture, row: SheetRow) -> Option<(&Change, BoxChange<'_>
     let SheetRow::Line { file, number, .. } = row else { return None };
     let change = picture.change.as_ref()?;
     let place = (picture.recording.profile.tables.string(file).to_owned(), number);
-    Some((change, change.lines.as_ref()?.of(&place)?))
+    Some((change, change.lines()?.of(&place)?))
 }
 
 /// A cell of a comparison: what ends in a line on a side, or how much that has changed.
@@ -164,10 +165,10 @@ fn change_cell(picture: &Picture, theme: &Theme, row: SheetRow, id: SourceColumn
         SourceColumn::Base => (style.cell(base), Style::new()),
         SourceColumn::New => (style.cell(new), Style::new()),
         SourceColumn::Interval => (tested.map_or_else(String::new, interval_words), Style::new()),
-        _ => tested.map_or_else(
-            || ("small".to_owned(), theme.faint()),
-            |tested| (change_line::cell(tested), theme.changed(change_line::tone(tested))),
-        ),
+        _ => {
+            let (words, tone) = change_line::cell_of_part(of_line);
+            (words, theme.changed(tone))
+        }
     }
 }
 

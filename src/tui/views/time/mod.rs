@@ -342,10 +342,16 @@ pub(crate) fn details(
     // A range that is chosen comes before what the colours mean.
     let is_chosen = marked(view, context, &layout, timeline).is_some();
     let row = timeline.rows.get(view.list.cursor(timeline.rows.len()));
-    let row = row.filter(|row| !row.is_rest && layout.grid.is_none() && !is_chosen);
+    let row = row.filter(|row| !row.is_rest && layout.grid.is_none() && view.drag.is_none());
     if let (Some(change), Some(row)) = (&picture.change, row) {
-        let second = change_line::of_threads(change, row.into(), theme, columns);
-        return [line(&first, columns), second].into_iter().take(lines).map(Line::from).collect();
+        let mut second = vec![Span::raw(change_line::of_threads(change, row.into(), theme, columns))];
+        let legend = ShownStates::of(picture, timeline).legend(theme);
+        let used: usize = second.iter().chain(&legend).map(Span::width).sum();
+        if used + 3 <= columns {
+            second.push(Span::raw("   "));
+            second.extend(legend);
+        }
+        return [Line::from(line(&first, columns)), Line::from(second)].into_iter().take(lines).collect();
     }
     let mut second = vec![Span::raw(" ")];
     if layout.grid.is_none() {

@@ -1,0 +1,249 @@
+//! Parts of a comparison that are tested by themselves: boxes, callers, lines of source, and which rows have no counterpart.
+
+use super::comparison::{compared, processes};
+use super::session::{Session, theme};
+use crate::diff::tests::fixture::recording;
+use crate::diff::{RowValue, Tone};
+use crate::profile::{Module, Sample};
+use crate::report::tests::fixture::{Build, PERIOD_NS};
+use crate::report::tests::fixture_waits::waiting;
+use crate::report::{Analysis, LabelId, LabelKind, Metric};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::diff_base::DiffBase;
+use crate::tui::compute::boxes::BoxChange;
+use crate::tui::compute::seen::Seen;
+use crate::tui::views::source::tests::with_text;
+use crate::tui::widgets::theme::ColorDepth;
+use std::sync::Arc;
+
+/// A recording as the base.
+fn base_of(recording: Analysis) -> DiffBase {
+    DiffBase::Recording(Seen(Arc::new(recording)), "old.data".to_owned())
+}
+
+#[test]
+fn boxes_are_tested_by_the_samples_in_them() {
+    let mut session = compared(Tab::Flame);
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    let mut tested = 0;
+    for (id, node) in picture.tree.nodes() {
+        let label = picture.labels.get(node.label);
+        let of_box = change.of_node(id).unwrap();
+        if label.kind == LabelKind::Task {
+            continue;
+        }
+        // Each function has one path here, so its box is as sure as the function.
+        let everywhere = change.of_label(node.label, label.kind, RowValue::Total).unwrap();
+        let Some(here) = of_box.tested else {
+            assert_eq!((label.name.as_str(), everywhere.is_tested()), ("rare", false));
+            continue;
+        };
+        tested += 1;
+        assert_eq!(
+            ([here.base, here.new], here.outcome),
+            (of_box.costs, everywhere.outcome),
+            "{}",
+            label.name
+        );
+        assert_eq!([here.base, here.new], [everywhere.base, everywhere.new], "{}", label.name);
+        let [low, high] = here.contrast.unwrap().interval();
+        let ratio = here.contrast.unwrap().ratio();
+        assert!(low <= ratio && ratio <= high, "{}: {low} {ratio} {high}", label.name);
+    }
+    assert_eq!(tested, 6, "all but `rare`");
+    session.press(&[Action::Down, Action::Down, Action::Down]);
+    let text = session.lines((160, 24), &theme(ColorDepth::True, false)).join("\n");
+    assert!(text.contains("here base 2.50 s, new 2.80 s   +0.30 s   ^ +12% (95%: "), "{text}");
+}
+
+#[test]
+fn a_box_that_has_not_changed_is_grey_though_its_function_has() {
+    // `hash` grew below `load` and stayed as it was below `save`.
+    let sides = [400, 1_200].map(|grown| {
+        let samples = [
+            (&["/x:main", "/x:load", "/x:hash"][..], grown),
+            (&["/x:main", "/x:save", "/x:hash"][..], 1_000),
+            (&["/x:main", "/x:other"][..], 2_000),
+        ];
+        recording(&samples)
+    });
+    let [base, new] = sides;
+    let mut session = Session::new(new, None, Tab::Flame);
+    session.app.context.query.base = Some(DiffBase::Recording(Seen(Arc::new(base)), "old.data".to_owned()));
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    let tones: Vec<(String, Tone)> = (picture.tree.nodes())
+        .filter(|(_, node)| picture.labels.get(node.label).name == "hash")
+        .map(|(id, node)| {
+            let caller = picture.tree.node(node.parent.unwrap()).label;
+            let label = picture.labels.get(node.label);
+            (picture.labels.get(caller).name.clone(), change.tone(change.of_node(id), node.label, label.kind))
+        })
+        .collect();
+    assert!(tones.contains(&("load".to_owned(), Tone::MuchMore)), "{tones:?}");
+    assert!(tones.contains(&("save".to_owned(), Tone::Noise)), "{tones:?}");
+}
+
+#[test]
+fn lines_of_source_have_their_costs_on_both_sides() {
+    let recording = with_text();
+    let mut session = Session::new(recording, None, Tab::Source);
+    let base = Seen(Arc::clone(&session.recording));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "same.data".to_owned()));
+    session.picture();
+    let text = session.lines((120, 30), &theme(ColorDepth::True, false)).join("\n");
+    let line = text.lines().find(|line| line.contains("line 10;")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // Of 8 samples in the code of the function 4 are in this line, on both sides.
+    assert!(
+        words.windows(4).any(|four| four[0] == four[2] && four[1] == four[3] && four[1] == "ms"),
+        "{text}"
+    );
+    assert!(
+        text.contains("BASE") && text.contains("CHANGE") && text.contains("in this line base "),
+        "{text}"
+    );
+}
+
+/// `work` with so many more samples at line 10 and in what is inlined into line 12, by turns; of a known build.
+fn lines(at_push: u64, at_step: u64, build: u8) -> Analysis {
+    with_text().changed(|recording| {
+        let profile = &mut recording.profile;
+        let module = profile.tables.modules()[0].clone();
+        let path = profile.tables.intern_string("/usr/bin/demo");
+        profile.tables.intern_module(Module { path, build_id: vec![build], ..module });
+        profile.meta.effective_hz = 1_000;
+        let event = &mut profile.events[0];
+        let (push, step) = (event.sample(1), event.sample(5));
+        let all = at_push + at_step;
+        for number in 0..all {
+            let is_push = number * at_push / all != (number + 1) * at_push / all;
+            event.push(Sample { time_ns: number * PERIOD_NS, ..if is_push { push } else { step } });
+        }
+        profile.end.as_mut().unwrap().duration_ns = all * PERIOD_NS;
+    })
+}
+
+#[test]
+fn lines_of_source_are_tested_if_both_sides_have_one_build() {
+    let mut session = Session::new(lines(3_000, 2_000, 7), None, Tab::Source);
+    session.app.context.query.base = Some(base_of(lines(3_000, 1_000, 7)));
+    session.picture();
+    for shows_base in [false, true] {
+        let picture = session.app.context.picture.clone().unwrap();
+        let lines = picture.change.as_ref().unwrap().lines().unwrap();
+        let of = |number| lines.of(&("/src/demo.c".to_owned(), number)).unwrap();
+        // Per second, since the runs are not equally long.
+        for (number, base, new) in [(10, 0.75, 0.6), (12, 0.25, 0.4)] {
+            let BoxChange { costs, tested } = of(number);
+            let tested = tested.unwrap();
+            assert!((costs[0] / 1e9 - base).abs() < 0.01 && (costs[1] / 1e9 - new).abs() < 0.01, "{costs:?}");
+            assert_eq!([tested.base, tested.new], costs, "line {number}, base shown: {shows_base}");
+            assert!(tested.outcome.is_real(), "line {number}: {tested:?}");
+        }
+        session.press(&[Action::ShowBase]);
+    }
+    for (build, why) in [(8, "the sides have different builds of demo"), (7, "")] {
+        session.app.context.query.base = Some(base_of(lines(3_000, 1_000, build)));
+        session.picture();
+        let picture = session.app.context.picture.clone().unwrap();
+        let note = picture.notes.iter().find(|note| note.contains("lines of source are not compared"));
+        assert_eq!(note.map_or("", |note| note.rsplit(": ").next().unwrap()), why);
+        assert_eq!(session.text().contains("BASE"), why.is_empty(), "{}", session.text());
+    }
+    session.app.context.query.base = Some(base_of(with_text()));
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    assert!(picture.notes.iter().any(|note| note.ends_with("is not known")), "{:?}", picture.notes);
+}
+
+#[test]
+fn boxes_are_tested_alike_inverted_from_the_middle_and_from_the_base() {
+    let mut session = compared(Tab::Flame);
+    let tested = |session: &Session, name: &str| -> Vec<[f64; 2]> {
+        let picture = session.app.context.picture.as_ref().unwrap();
+        let change = picture.change.as_ref().unwrap();
+        let is_it = |label: LabelId| picture.labels.get(label).name == name;
+        let nodes = picture.tree.nodes().filter(|(_, node)| is_it(node.label));
+        nodes
+            .filter_map(|(id, _)| change.of_node(id)?.tested)
+            .map(|tested| [tested.base, tested.new])
+            .collect()
+    };
+    let number = [[1_000e6, 1_300e6]];
+    assert_eq!(tested(&session, "number"), number);
+    session.press(&[Action::ShowBase]);
+    assert_eq!(tested(&session, "number"), number);
+    assert_eq!(tested(&session, "tidy"), [[500e6, 0.0]]);
+    session.press(&[Action::ShowBase, Action::Invert]);
+    assert_eq!(tested(&session, "number"), number);
+    // Below `number`, and by itself.
+    assert_eq!(tested(&session, "parse"), [[1_500e6, 1_500e6], number[0]]);
+    let picture = session.app.context.picture.clone().unwrap();
+    let label = picture.labels.ids().find(|id| picture.labels.get(*id).name == "parse").unwrap();
+    session.app.context.query.pivot = Some(picture.labels.get(label).key());
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    let (pivot, change) = (picture.pivot.as_ref().unwrap(), picture.change.as_ref().unwrap());
+    let values = |of_box: Option<BoxChange<'_>>| {
+        let tested = of_box.unwrap().tested.unwrap();
+        [tested.base, tested.new]
+    };
+    let (callers, callees) = (&pivot.sandwich.callers, &pivot.sandwich.callees);
+    for (id, _) in callers.nodes() {
+        assert_eq!(values(change.of_caller(id)), [2_500e6, 2_800e6]);
+    }
+    let number_below = callees.children(callees.roots()[0])[0];
+    assert_eq!(values(change.of_callee(number_below)), number[0]);
+}
+
+#[test]
+fn waits_of_a_box_are_tested_and_the_longest_is_cut() {
+    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Flame);
+    session.app.context.query.base = Some(base_of(waiting()));
+    session.picture();
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    for (id, node) in picture.tree.nodes() {
+        let of_box = change.of_node(id).unwrap();
+        let name = &picture.labels.get(node.label).name;
+        assert_eq!(of_box.costs[0], of_box.costs[1], "{name}");
+        assert!(of_box.tested.is_none_or(|tested| !tested.outcome.is_real()), "{name}");
+        if let Some(tested) = of_box.tested {
+            assert_eq!([tested.base, tested.new], of_box.costs, "{name}");
+        }
+    }
+    assert!(picture.tree.nodes().any(|(id, _)| change.of_node(id).unwrap().tested.is_some()));
+}
+
+#[test]
+fn a_row_of_the_time_view_says_how_its_threads_have_changed() {
+    let mut session = Session::new(processes(100, 400), None, Tab::Time);
+    session.app.context.query.base = Some(base_of(processes(300, 200)));
+    session.picture();
+    let text = session.lines((120, 30), &theme(ColorDepth::True, false)).join("\n");
+    assert!(text.contains("base 400 ms, new 800 ms") || text.contains("base 0.40 s, new 0.80 s"), "{text}");
+}
+
+#[test]
+fn one_of_several_processes_of_a_name_is_not_compared() {
+    let twins = |samples: [u64; 2], pids: [u32; 2]| {
+        let mut build = Build::new();
+        for (pid, samples) in pids.into_iter().zip(samples) {
+            let task = build.task(pid, pid, "server", "server");
+            build.add(task, samples, &["/bin/it:work"]);
+        }
+        build.finish()
+    };
+    let mut session = Session::new(twins([100, 400], [7, 8]), None, Tab::Threads);
+    session.app.context.query.base = Some(base_of(twins([300, 200], [17, 18])));
+    session.picture();
+    session.press(&[Action::SplitThreads, Action::SplitThreads]);
+    let picture = session.app.context.picture.clone().unwrap();
+    let change = picture.change.as_ref().unwrap();
+    assert_eq!(picture.threads.len(), 2);
+    assert!(picture.threads.iter().all(|row| change.of_threads(row.into()).is_none()));
+    assert!(session.text().contains("several processes have its name"), "{}", session.text());
+}
