@@ -105,6 +105,7 @@ fn check_go_and_c(program: &Path) {
     const ROOTS: [&str; 4] = ["runtime.goexit", "runtime.mcall", "runtime.morestack", "runtime.mstart"];
     let is_orphan = |stack: &Stack| {
         stack.has(&["__vdso_clock_gettime"])
+            && !is_late(stack)
             && !ROOTS.iter().any(|root| stack.has(&[root, "__vdso_clock_gettime"]))
     };
     let orphans = stacks.percent(is_orphan);

@@ -108,11 +108,24 @@ fn a_process_in_namespaces_of_its_own_is_read_through_its_own_root() {
 #[test]
 fn the_targets_end_ends_the_recording() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["2"]) else { return };
-    let recording = Recording::with(["-p", &shares.pid().to_string(), "-d", "50s"]);
-    let report = recording.report();
-    assert!(report.duration_seconds() < 25.0, "went on for {} s", report.duration_seconds());
-    report.assert_whole(200);
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("prof.data");
+    let mut recorder = prof()
+        .args(["record", "-p", &shares.pid().to_string(), "-d", "900s", "-o"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("`timeout` can be run");
+    wait_for_samples(&file);
+    drop(shares);
+    assert_eq!(recorder.wait().expect("it is our child").code(), Some(0));
+    let read = |verb: &str| prof().args([verb, "--json"]).arg(&file).output().expect("`timeout` can be run");
+    let info: serde_json::Value = serde_json::from_slice(&read("info").stdout).expect("JSON");
+    assert_eq!(info["end_reason"], "target ended");
+    let report = read("report");
+    assert!(report.status.success(), "{}", super::profiler::messages(&report));
+    assert!(super::profiler::text(&report).contains("share_fifty"), "the file does not hold the recording");
 }
 
 #[test]
