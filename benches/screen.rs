@@ -1,6 +1,6 @@
 //! The real program in a real terminal, by a script of keys: from the start to the first screen, from a key to the next
 //! screen, from a filter to the picture that follows it, and the memory that it takes. The profile has 1,000,000 samples
-//! and some 100,000 nodes of a call tree; a second one has 1,000,000 waits besides.
+//! and some 100,000 nodes of a call tree; others have 1,000,000 waits besides, and 5,000 threads. Two of them are compared.
 //!
 //! `cargo bench --bench screen`, or with `-- PROGRAM` for another build of `prof`. Other jobs on the machine make single keys late: the medians are what to compare, and the
 //! largest value is that of the best of several rounds. The exit status is 1 when a goal is missed.
@@ -12,6 +12,7 @@ mod steady;
 
 use prof::internals::profile::{Profile, Writer};
 use pty::{Pressed, Screen};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
@@ -94,9 +95,22 @@ const QUERIES: &[&str] = &[
 /// The same, where there are waits.
 const WAIT_QUERIES: &[&str] = &["m", "m", "m", "4", "m", "m", "m", "1", "2", "m", "f", "u", "m", "m", "1"];
 
-fn round(figures: &mut Figures, program: &str, file: &Path, has_waits: bool) {
+/// The same, in a comparison: the other side, and filters on both.
+const COMPARED_QUERIES: &[&str] = &["B", "B", "2", "f", "u", "B", "B", "3", "i", "i", "1"];
+
+/// What is shown, and how.
+struct Case<'c> {
+    files: Vec<&'c Path>,
+    has_waits: bool,
+    /// Columns and rows of the terminal.
+    size: (u16, u16),
+}
+
+fn round(figures: &mut Figures, program: &str, case: &Case<'_>) {
     let began = Instant::now();
-    let mut screen = Screen::start(program, &["tui".as_ref(), file.as_ref()]);
+    let arguments: Vec<&OsStr> =
+        [OsStr::new("tui")].into_iter().chain(case.files.iter().map(|file| file.as_os_str())).collect();
+    let mut screen = Screen::start_in(case.size, program, &arguments);
     // The first box: below it a warning may stand, since no one has ended this recording.
     screen.wait_for("all · ");
     figures.first_screen.add_round(vec![began.elapsed()]);
@@ -115,8 +129,11 @@ fn round(figures: &mut Figures, program: &str, file: &Path, has_waits: bool) {
     figures.keys.add_round(["n", "n", "N", "n"].map(|key| redraw(screen.press(key, AT_ONCE))).into());
 
     let mut queries = QUERIES.to_vec();
-    if has_waits {
+    if case.has_waits {
         queries.extend(WAIT_QUERIES);
+    }
+    if case.files.len() > 1 {
+        queries.extend(COMPARED_QUERIES);
     }
     let pressed: Vec<Pressed> = queries.iter().map(|key| screen.press(key, SETTLED)).collect();
     figures.asking.add_round(pressed.iter().map(|pressed| pressed.redraw).collect());
@@ -142,15 +159,17 @@ fn round(figures: &mut Figures, program: &str, file: &Path, has_waits: bool) {
     screen.quit();
 }
 
-/// Measures and prints everything of one profile; false when a goal is missed.
-fn measure(name: &str, program: &str, mut profile: Profile, has_waits: bool, file: &Path) -> bool {
+fn write(mut profile: Profile, file: &Path) {
     let out = File::create(file).expect("a temporary file can be made");
     let mut writer = Writer::new(out, &profile.meta).expect("the file takes all");
     writer.flush(&mut profile, false).expect("the file takes all");
-    drop(profile);
+}
+
+/// Measures and prints everything of one case; false when a goal is missed.
+fn measure(name: &str, program: &str, case: &Case<'_>) -> bool {
     let mut figures = Figures::default();
     for _ in 0..ROUNDS {
-        round(&mut figures, program, file, has_waits);
+        round(&mut figures, program, case);
     }
     println!("\n{name:<44} {:>5} {:>9} {:>9} {:>9}   goal, ms", "keys", "median", "most", "worst");
     let are_met = [
@@ -175,10 +194,20 @@ fn main() -> ExitCode {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load at the start: {}", load.trim());
+    let [samples, waits, threads] = ["samples", "waits", "threads"].map(|name| folder.path().join(name));
     let running = steady::recording(1_000_000, 6_500).profile.clone();
-    let file = |name: &str| folder.path().join(name);
-    let without_waits = measure("1,000,000 samples", program, running.clone(), false, &file("samples"));
-    let waiting = steady::with_waits(running, 1_000_000, 10_000);
-    let with_waits = measure("the same and 1,000,000 waits", program, waiting, true, &file("waits"));
-    if without_waits && with_waits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    write(running.clone(), &samples);
+    write(steady::with_waits(running, 1_000_000, 10_000), &waits);
+    write(steady::recording_of_threads(1_000_000, 6_500, 5_000).profile.clone(), &threads);
+    let (usual, wide) = ((120, 40), (240, 60));
+    let case = |files, has_waits, size| Case { files, has_waits, size };
+    let cases = [
+        ("1,000,000 samples", case(vec![&*samples], false, usual)),
+        ("the same in 240 columns and 60 rows", case(vec![&*samples], false, wide)),
+        ("the same and 1,000,000 waits", case(vec![&*waits], true, usual)),
+        ("1,000,000 samples of 5,000 threads", case(vec![&*threads], false, usual)),
+        ("a comparison of 1,000,000 samples a side", case(vec![&*samples, &*threads], false, usual)),
+    ];
+    let met = cases.iter().filter(|(name, case)| measure(name, program, case)).count();
+    if met == cases.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -46,8 +46,14 @@ fn open(columns: u16, rows: u16) -> (OwnedFd, OwnedFd) {
 
 impl Screen {
     /// Starts `program` in a terminal of 120 columns and 40 rows.
+    #[allow(dead_code, reason = "not every bench takes this size")]
     pub(crate) fn start(program: &str, arguments: &[&OsStr]) -> Screen {
-        let (ours, theirs) = open(120, 40);
+        Screen::start_in((120, 40), program, arguments)
+    }
+
+    /// Starts `program` in a terminal of this size.
+    pub(crate) fn start_in((columns, rows): (u16, u16), program: &str, arguments: &[&OsStr]) -> Screen {
+        let (ours, theirs) = open(columns, rows);
         let end = || Stdio::from(theirs.try_clone().expect("a descriptor can be copied"));
         // The terminal has to be the one that /dev/tty means.
         let program = Command::new("setsid")

@@ -61,13 +61,18 @@ fn stacks(profile: &mut Profile, count: usize, numbers: &mut Numbers) -> Vec<Sta
     stacks
 }
 
-/// `samples` samples of `distinct_stacks` stacks.
+/// `samples` samples of `distinct_stacks` stacks, of eight threads.
 pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Analysis {
+    recording_of_threads(samples, distinct_stacks, 8)
+}
+
+/// The same of so many threads.
+pub(crate) fn recording_of_threads(samples: usize, distinct_stacks: usize, threads: u32) -> Analysis {
     let mut numbers = Numbers(42);
     let mut profile = Profile::default();
     let stacks = stacks(&mut profile, distinct_stacks, &mut numbers);
     let comm: StringId = profile.tables.intern_string("steady");
-    let tasks: Vec<_> = (0..8)
+    let tasks: Vec<_> = (0..threads)
         .map(|tid| {
             profile.tables.intern_task(Task { pid: 100, tid: 100 + tid, generation: 0, comm, process: comm })
         })
