@@ -84,7 +84,7 @@ impl BoxChanges {
         (there, other): (BoxSide<'_, '_>, &BoxTree<'_>),
         shown: usize,
     ) -> Result<Self, Failure> {
-        let mut paths = Paths::default();
+        let mut paths = NamedPaths::default();
         let path_of = paths.add(tree, here.keys, 0);
         paths.add(other, there.keys, 1);
         let wholes = [here.selection.total.weight, there.selection.total.weight];
@@ -94,7 +94,7 @@ impl BoxChanges {
             rayon::join(|| here.sums(tree.layout, known, parts), || there.sums(other.layout, known, parts));
         let tested = compare_parts(in_order(shown, [of_here, of_there]))?;
         let node = |path: u32| {
-            let Path { totals: [a, b], is_left_out, .. } = paths.paths[path as usize];
+            let NamedPath { totals: [a, b], is_left_out, .. } = paths.paths[path as usize];
             let costs = in_order(shown, [a as f64 / here.divisor, b as f64 / there.divisor]);
             (!is_left_out).then_some((costs, part_of[path as usize]))
         };
@@ -221,7 +221,7 @@ impl PathFinder<'_> {
 
 /// A path by name.
 #[derive(Debug, Clone, Copy, Default)]
-struct Path {
+struct NamedPath {
     /// The path without its last step.
     parent: Option<u32>,
     /// Weight on the side that is shown, and on the other.
@@ -231,13 +231,13 @@ struct Path {
 
 /// The paths of the trees of both sides.
 #[derive(Debug, Default)]
-struct Paths {
+struct NamedPaths {
     known: KnownPaths,
     /// Parents come before what is below them.
-    paths: Vec<Path>,
+    paths: Vec<NamedPath>,
 }
 
-impl Paths {
+impl NamedPaths {
     /// Adds the nodes of a tree to `side`. Returns the path of each node.
     fn add(&mut self, tree: &BoxTree<'_>, keys: &[u32], side: usize) -> Vec<u32> {
         let mut of_node: Vec<u32> = Vec::with_capacity(tree.tree.nodes().len());
@@ -248,7 +248,7 @@ impl Paths {
             let key = (parent.map_or(0, |path| path + 1), keys[node.label.index()]);
             let path = *self.known.entry(key).or_insert(next);
             if path == next {
-                self.paths.push(Path { parent, ..Path::default() });
+                self.paths.push(NamedPath { parent, ..NamedPath::default() });
             }
             self.paths[path as usize].totals[side] += node.total.weight;
             of_node.push(path);
@@ -262,7 +262,7 @@ impl Paths {
     /// The part that each path is, where everything on each side is `wholes`: what has the same samples as its parent is one
     /// part with it, which is tested once.
     fn parts(&self, wholes: [u64; 2]) -> Vec<u32> {
-        let is_large = |path: &Path| {
+        let is_large = |path: &NamedPath| {
             let mut sides = path.totals.iter().zip(wholes);
             sides.any(|(total, whole)| *total > 0 && *total as f64 >= TESTED_SHARE * whole as f64)
         };
@@ -283,8 +283,8 @@ impl Paths {
 mod tests {
     use super::*;
 
-    fn path(parent: Option<u32>, totals: [u64; 2]) -> Path {
-        Path { parent, totals, is_left_out: false }
+    fn path(parent: Option<u32>, totals: [u64; 2]) -> NamedPath {
+        NamedPath { parent, totals, is_left_out: false }
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
             path(Some(1), [391, 0]),
             path(Some(2), [600, 900]),
         ];
-        let mut paths = Paths { known: KnownPaths::default(), paths };
+        let mut paths = NamedPaths { known: KnownPaths::default(), paths };
         assert_eq!(paths.parts([1_000, 900]), [0, 0, 2, 3, 4, 2]);
         assert_eq!(paths.parts([10_000, 9_000]), [0, 0, 2, NO_PART, 4, 2]);
         paths.paths[2].is_left_out = true;

@@ -10,6 +10,7 @@ use crate::report::{
 use crate::tui::compute::boxes::{BoxChange, BoxSide, in_order};
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet, by_address};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// How the lines of a function have changed, or why that is not known.
 #[derive(Debug)]
@@ -70,8 +71,8 @@ impl LineChanges {
             changes.why_not = Some(format!("{NOT_COMPARED}: only one side knows any"));
             return Ok(changes);
         }
-        // Where no sample ends in its code, as those of waits never do, lines are compared by what they call.
-        let by_total = sheet.annotation.in_code().is_empty() && annotation.in_code().is_empty();
+        // Where hardly a sample ends in its code, as those of waits never do, lines are compared by what they call.
+        let by_total = only_calls(&sheet.annotation) && only_calls(&annotation);
         let numbers =
             [changes.add(&sheet.annotation, here, by_total, 0), changes.add(&annotation, there, by_total, 1)];
         changes.costs.iter_mut().for_each(|costs| *costs = in_order(shown, *costs));
@@ -143,6 +144,14 @@ impl<'s, 'p> SideLines<'s, 'p> {
     }
 }
 
+/// Share of a function's samples below which what ends in its code is nothing to compare lines by.
+const LEAST_IN_CODE: f64 = 0.01;
+
+fn only_calls(annotation: &Annotation) -> bool {
+    (annotation.in_code().weight as f64) < LEAST_IN_CODE * annotation.total.weight as f64
+        || annotation.total.is_empty()
+}
+
 const NOT_COMPARED: &str = "lines of source are not compared";
 
 /// Why the lines of a function cannot be compared, from the builds of its module. Foreign text.
@@ -156,13 +165,13 @@ fn why_not(selection: &Selection<'_>, other: &Selection<'_>, label: &Label) -> O
         let is_it = |path: StringId| module_file(tables.string(path)) == file;
         let of_file =
             tables.modules().iter().filter(|module| is_it(module.path) && !module.build_id.is_empty());
-        of_file.map(|module| module.build_id.clone()).collect::<Vec<_>>()
+        of_file.map(|module| module.build_id.clone()).collect::<BTreeSet<_>>()
     });
     match builds {
         [here, there] if here.is_empty() || there.is_empty() => {
             Some(format!("{NOT_COMPARED}: whether both sides have one build of {file} is not known"))
         }
-        [here, there] if !here.iter().all(|id| there.contains(id)) => {
+        [here, there] if here != there => {
             Some(format!("{NOT_COMPARED}: the sides have different builds of {file}"))
         }
         _ => None,

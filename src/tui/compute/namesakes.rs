@@ -54,7 +54,8 @@ impl Namesakes {
     fn add_processes(&mut self, selection: &Selection<'_>) {
         let tables = &selection.profile.tables;
         let mut by_name: FxHashMap<StringId, u32> = FxHashMap::default();
-        for task in selection.groups().iter().map(|group| tables.task(group.task)) {
+        // Those without samples have rows, too.
+        for task in tables.tasks() {
             if *by_name.entry(task.process).or_insert(task.pid) != task.pid {
                 let module = tables.string(task.process).to_owned();
                 self.rows.insert(DiffRowKey { name: String::new(), module, line: None });

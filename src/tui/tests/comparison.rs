@@ -1,5 +1,7 @@
 //! A comparison on the screen: the numbers of `prof diff`, boxes, what is gone, ranges of one recording.
 
+mod parts;
+
 use super::screen::{PLAIN, TestScreen};
 use super::session::{Session, theme};
 use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
@@ -15,7 +17,7 @@ use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
 
 /// The new side, compared with the base.
-pub(super) fn compared(tab: Tab) -> Session {
+fn compared(tab: Tab) -> Session {
     let mut session = Session::new(recording(NEW), None, tab);
     let base = Seen(Arc::new(recording(BASE)));
     session.app.context.query.base = Some(DiffBase::Recording(base, "/tmp/old.data".to_owned()));
@@ -152,7 +154,7 @@ fn a_range_of_time_becomes_the_base_and_is_taken_off() {
 }
 
 /// A recording of two processes.
-pub(super) fn processes(first: u64, second: u64) -> crate::report::Analysis {
+fn processes(first: u64, second: u64) -> crate::report::Analysis {
     let mut build = Build::new();
     for (pid, name, samples) in [(7, "first", first), (8, "second", second)] {
         for tid in [pid, pid + 10] {

@@ -1,6 +1,5 @@
 //! Tests of several views at once, and the test screens for all views.
 
-mod changed_parts;
 mod comparison;
 #[cfg(test)]
 pub(crate) mod export;

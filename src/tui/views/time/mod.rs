@@ -237,6 +237,9 @@ fn show_samples(
     context.ask(|query| query.samples_at = Some(SamplesQuery { time, row }));
 }
 
+/// Columns without which a range is not said beside a change.
+const LEAST_RANGE: usize = 24;
+
 /// The marked range: the one being dragged, or else that of the filter.
 fn marked(
     view: &TimeState,
@@ -344,14 +347,11 @@ pub(crate) fn details(
     let row = timeline.rows.get(view.list.cursor(timeline.rows.len()));
     let row = row.filter(|row| !row.is_rest && layout.grid.is_none() && view.drag.is_none());
     if let (Some(change), Some(row)) = (&picture.change, row) {
-        let mut second = vec![Span::raw(change_line::of_threads(change, row.into(), theme, columns))];
+        let words = change_line::of_threads(change, row.into(), theme, columns);
+        let range = if is_chosen { range } else { Vec::new() };
         let legend = ShownStates::of(picture, timeline).legend(theme);
-        let used: usize = second.iter().chain(&legend).map(Span::width).sum();
-        if used + 3 <= columns {
-            second.push(Span::raw("   "));
-            second.extend(legend);
-        }
-        return [Line::from(line(&first, columns)), Line::from(second)].into_iter().take(lines).collect();
+        let second = beside_change(words, &range, legend, theme, columns);
+        return [Line::from(line(&first, columns)), second].into_iter().take(lines).collect();
     }
     let mut second = vec![Span::raw(" ")];
     if layout.grid.is_none() {
@@ -365,6 +365,28 @@ pub(crate) fn details(
     let used: usize = second.iter().map(Span::width).sum();
     second.push(Span::raw(line(&range, columns.saturating_sub(used - 1)).split_off(1)));
     [Line::from(line(&first, columns)), Line::from(second)].into_iter().take(lines).collect()
+}
+
+/// The change of a row, with the range that is chosen and the colours of states as far as there is room.
+fn beside_change(
+    words: String,
+    range: &[(u8, String)],
+    legend: Vec<Span<'static>>,
+    theme: &Theme,
+    columns: usize,
+) -> Line<'static> {
+    let mut room = columns.saturating_sub(safe_text::width(&words));
+    let mut spans = vec![Span::raw(words)];
+    if !range.is_empty() && room > LEAST_RANGE {
+        let words = format!("  {}", theme.fit(&fitting(range, "   ", room - 2), room - 2));
+        room = room.saturating_sub(safe_text::width(&words));
+        spans.push(Span::raw(words));
+    }
+    if legend.iter().map(Span::width).sum::<usize>() + 3 <= room {
+        spans.push(Span::raw("   "));
+        spans.extend(legend);
+    }
+    Line::from(spans)
 }
 
 fn seconds(ns: u64) -> String {

@@ -1,17 +1,17 @@
 //! Parts of a comparison that are tested by themselves: boxes, callers, lines of source, and which rows have no counterpart.
 
-use super::comparison::{compared, processes};
-use super::session::{Session, theme};
+use super::{compared, processes};
 use crate::diff::tests::fixture::recording;
 use crate::diff::{RowValue, Tone};
-use crate::profile::{Module, Sample};
+use crate::profile::{Module, Reason, Sample};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
-use crate::report::tests::fixture_waits::waiting;
+use crate::report::tests::fixture_waits::{MS, waiting};
 use crate::report::{Analysis, LabelId, LabelKind, Metric};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::boxes::BoxChange;
 use crate::tui::compute::seen::Seen;
+use crate::tui::tests::session::{Session, theme};
 use crate::tui::views::source::tests::with_text;
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
@@ -216,6 +216,47 @@ fn waits_of_a_box_are_tested_and_the_longest_is_cut() {
         }
     }
     assert!(picture.tree.nodes().any(|(id, _)| change.of_node(id).unwrap().tested.is_some()));
+}
+
+/// So many waits of a lock, of a length, and one of another.
+fn locked(waits: u64, length_us: u64, longest_ms: u64) -> Analysis {
+    const LOCK: [&str; 3] = ["/x:main", "/x:pool_get", "[kernel]:futex_wait"];
+    let mut build = Build::new();
+    build.meta().effective_hz = 1_000;
+    let task = build.task(1, 1, "x", "x");
+    build.add(task, 1, &LOCK[..2]);
+    for wait in 0..waits {
+        let length_us = length_us + wait * 7 % 40;
+        build.wait(task, Reason::Lock, wait * 2 * MS, length_us * 1_000, &LOCK);
+    }
+    build.wait(task, Reason::Lock, waits * MS, longest_ms * MS, &LOCK);
+    build.finish().changed(|recording| {
+        recording.profile.end.as_mut().unwrap().duration_ns = waits * 2 * MS;
+    })
+}
+
+#[test]
+fn one_long_wait_neither_colours_a_box_nor_hides_that_all_others_grew() {
+    let mut session = Session::new(locked(2_000, 500, 10_000), Some(Metric::OffCpu), Tab::Flame);
+    session.app.context.query.base = Some(base_of(locked(2_000, 500, 1)));
+    session.picture();
+    let of_lock = |session: &Session| {
+        let picture = session.app.context.picture.clone().unwrap();
+        let change = picture.change.as_ref().unwrap();
+        let mut nodes = picture.tree.nodes();
+        let (id, node) = nodes.find(|(_, node)| picture.labels.get(node.label).name == "pool_get").unwrap();
+        let of_box = change.of_node(id).unwrap();
+        let tone = change.tone(Some(of_box), node.label, picture.labels.get(node.label).kind);
+        (of_box.costs, of_box.costs_to_name(), tone)
+    };
+    let ([base, new], [_, named], tone) = of_lock(&session);
+    assert!(new > 5.0 * base && named < 1.1 * base, "{base} {new} {named}");
+    assert_eq!(tone, Tone::Noise);
+    session.app.context.query.base = Some(base_of(locked(2_000, 300, 10_000)));
+    session.picture();
+    let ([base, new], [_, named], tone) = of_lock(&session);
+    assert!(new < 1.1 * base && named > 1.4 * base, "{base} {new} {named}");
+    assert_eq!(tone, Tone::More);
 }
 
 #[test]
