@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Seconds for a program that is to run until its test ends it: far longer than any test takes on a crowded machine.
-pub(crate) const UNTIL_ENDED: &str = "900";
+pub(crate) const UNTIL_ENDED: &str = "3600";
 
 /// A program in a process group of its own, which is ended when this is dropped.
 pub(crate) struct Running {
@@ -65,6 +65,11 @@ impl Running {
             output.read_to_string(&mut printed).expect("what a fixture prints is text");
         }
         printed
+    }
+
+    /// Sends a signal to all of its processes.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Its process number.

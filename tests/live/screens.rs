@@ -8,6 +8,7 @@ use super::pane::{PATIENCE, Terminal};
 use super::postgres::Postgres;
 use super::profiler::binary;
 use super::running::{Running, UNTIL_ENDED, wait_for};
+use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -515,11 +516,15 @@ impl Driver {
         self.terminal.assert_given_back(0);
     }
 
-    fn drive(&self, last_key: &str) {
+    /// All that is done with a frozen picture.
+    fn drive_frozen(&self) {
         self.drive_views();
         self.drive_chips();
         self.drive_mouse();
         self.drive_prompts();
+    }
+
+    fn drive_end(&self, last_key: &str) {
         self.end(last_key);
         self.drive_saved();
     }
@@ -532,7 +537,8 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
     let _load = database.load();
     let backends: Vec<String> = database.backends().iter().map(u32::to_string).collect();
     let Some(driver) = Driver::start(&format!("-p {}", backends.join(",")), "PortalRun") else { return };
-    driver.drive("q");
+    driver.drive_frozen();
+    driver.drive_end("q");
 }
 
 #[test]
@@ -540,7 +546,11 @@ fn every_view_key_and_chip_of_a_thousand_threads_works_in_a_terminal() {
     let Some(_turn) = turn() else { return };
     let Some(crowd) = Running::fixture("crowd", &[UNTIL_ENDED]) else { return };
     let Some(driver) = Driver::start(&format!("-F 199 -p {}", crowd.pid()), "work_in_turn") else { return };
-    driver.drive("Ctrl-C");
+    // Or a thousand threads would take the CPU from the screen, for nothing: its picture is frozen.
+    crowd.signal(Signal::STOP);
+    driver.drive_frozen();
+    crowd.signal(Signal::CONT);
+    driver.drive_end("Ctrl-C");
     // The fixture has lines.
     let edited = std::fs::read_to_string(driver.terminal.file("edited")).expect("the editor was opened");
     assert!(edited.contains("crowd.c"), "{edited}");
