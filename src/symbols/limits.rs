@@ -1,6 +1,8 @@
 //! Limits for reading, unpacking and following references in foreign files.
 
+use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfLimits;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits for one module (one ELF file with its debug file) or one symbol list.
@@ -29,21 +31,22 @@ pub struct NamingLimits {
     pub(crate) max_time: Duration,
     /// Threads that read the DWARF of one module at the same time.
     pub(crate) max_threads: usize,
-    /// Whether what was unpacked of short sections stays in memory for the next lookups.
-    pub(crate) keeps_unpacked: bool,
+    /// Memory for compressed sections that are unpacked as a whole, besides that of all other work; without it they are
+    /// unpacked in parts.
+    pub(crate) whole_sections: Option<Arc<MemoryBudget>>,
 }
 
 impl NamingLimits {
-    /// Most threads that are of use: each of them unpacks compressed sections for itself.
+    /// Most threads that are of use.
     const MOST_THREADS: usize = 4;
 
-    /// Limits where somebody waits for the names and nothing is recorded meanwhile.
-    pub(crate) fn of_foreground() -> Self {
+    /// Limits where somebody waits for the names and nothing is recorded meanwhile, with memory for whole sections.
+    pub(crate) fn of_foreground(whole_sections: &Arc<MemoryBudget>) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         NamingLimits {
             max_time: Duration::from_secs(600),
             max_threads: cpus.min(Self::MOST_THREADS),
-            keeps_unpacked: true,
+            whole_sections: Some(Arc::clone(whole_sections)),
             ..NamingLimits::default()
         }
     }
@@ -61,7 +64,7 @@ impl Default for NamingLimits {
             max_perf_map_entries: 2_000_000,
             max_time: Duration::from_secs(10),
             max_threads: 1,
-            keeps_unpacked: false,
+            whole_sections: None,
         }
     }
 }

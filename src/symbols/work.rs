@@ -26,8 +26,8 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Work {
     budget: Arc<MemoryBudget>,
-    /// Whether what was unpacked of short sections stays in memory.
-    keeps_unpacked: bool,
+    /// Memory for whole sections.
+    whole_sections: Option<Arc<MemoryBudget>>,
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the working thread's stack; 0: not checked.
@@ -67,7 +67,7 @@ impl Work {
         deadline: &Deadline,
     ) -> Result<Arc<Self>, Refused> {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
-        Ok(Work::with(reservation, budget, deadline, limits.keeps_unpacked))
+        Ok(Work::with(reservation, budget, deadline, limits.whole_sections.clone()))
     }
 
     /// The same by the usual limits.
@@ -80,11 +80,11 @@ impl Work {
         reservation: Reservation,
         budget: &Arc<MemoryBudget>,
         deadline: &Deadline,
-        keeps_unpacked: bool,
+        whole_sections: Option<Arc<MemoryBudget>>,
     ) -> Arc<Self> {
         Arc::new(Work {
             budget: Arc::clone(budget),
-            keeps_unpacked,
+            whole_sections,
             deadline: Mutex::new(deadline.clone()),
             memory: Mutex::new(WorkMemory { reservation, used: 0, refused: None }),
             stack_base: AtomicUsize::new(0),
@@ -101,12 +101,12 @@ impl Work {
     pub(super) fn another(&self) -> Result<Arc<Self>, Refused> {
         let deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reservation = self.budget.try_reserve(RESERVE_STEP.min(self.budget.limit_bytes()))?;
-        Ok(Work::with(reservation, &self.budget, &deadline, self.keeps_unpacked))
+        Ok(Work::with(reservation, &self.budget, &deadline, self.whole_sections.clone()))
     }
 
-    /// Whether what was unpacked of short sections stays in memory.
-    pub(super) fn keeps_unpacked(&self) -> bool {
-        self.keeps_unpacked
+    /// Memory for compressed sections that are unpacked as a whole, if some may be.
+    pub(super) fn whole_sections(&self) -> Option<&Arc<MemoryBudget>> {
+        self.whole_sections.as_ref()
     }
 
     /// Begins another piece of work, which has until `deadline`.

@@ -14,12 +14,29 @@ const PLACES: [(&str, [&str; 2]); 2] = [
 
 /// What is to be said where there is too little room for a recording.
 pub(crate) fn notice() -> Option<String> {
+    text(room_of_groups()?)
+}
+
+/// Bytes that this machine and the control groups around this process have left, as far as is known.
+pub(crate) fn free_bytes() -> Option<u64> {
+    let facts = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let available = available_in(&facts)?;
+    Some(room_of_groups().map_or(available, |room| room.min(available)))
+}
+
+/// What /proc/meminfo says can be used without swapping.
+fn available_in(facts: &str) -> Option<u64> {
+    let value = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1 << 10)
+}
+
+fn room_of_groups() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let room = paths(&groups).into_iter().filter_map(|(at, path)| {
         let (root, files) = PLACES[at];
         room_in(Path::new(root), &path, files)
     });
-    text(room.min()?)
+    room.min()
 }
 
 fn text(room: u64) -> Option<String> {
@@ -67,6 +84,12 @@ mod tests {
     fn the_groups_that_limit_memory_are_found() {
         let groups = "9:name=systemd:/\n4:memory:/a/b\n3:cpu,cpuacct:/c\n0::/user.slice/x\n";
         assert_eq!(paths(groups), [(1, PathBuf::from("a/b")), (0, PathBuf::from("user.slice/x"))]);
+    }
+
+    #[test]
+    fn what_is_free_is_read_from_meminfo() {
+        let facts = "MemTotal:       24617280 kB\nMemFree:          999 kB\nMemAvailable:   2048 kB\n";
+        assert_eq!((available_in(facts), available_in("MemFree: 1 kB\n")), (Some(2 << 20), None));
     }
 
     #[test]

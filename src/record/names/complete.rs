@@ -6,7 +6,9 @@ use super::file_names::FileNames;
 use super::save_code;
 use super::symbolize::{self, Addresses, Named};
 use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, ModuleNotes, Profile};
+use crate::record::environment::memory_limit;
 use crate::record::modules::ModuleFile;
 use crate::symbols::{Bases, DebugFiles, FoundFile, NamingLimits, ResolvedLocation, Searched};
 use crate::unwind::Limits;
@@ -14,11 +16,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Time limit for finding the debug files of one module.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
+
+/// Compressed sections may take one part of so many of the memory that is free.
+const FREE_PARTS: u64 = 4;
+/// The most that they take, bytes: with all other work that is 1 GB.
+const MOST_WHOLE_BYTES: u64 = 768 << 20;
 
 /// Time limit for reading the code of all modules.
 const CODE_PATIENCE: Duration = Duration::from_secs(30);
@@ -196,7 +203,7 @@ fn open(
     let own = recorded.as_ref().ok().and_then(|file| file.file.clone());
     let searched = Searched { path: Path::new(path), file: own.as_ref(), build_id: &module.build_id };
     let (mut files, why) = find_files(&searched, sources);
-    let (limits, deadline) = (NamingLimits::of_foreground(), Deadline::default());
+    let (limits, deadline) = (NamingLimits::of_foreground(whole_sections()), Deadline::default());
     match (recorded, files.debug.take()) {
         (Ok(file), debug) => {
             let opened = own.ok_or("the file could not be opened")?;
@@ -217,6 +224,15 @@ fn open(
             Err(why.or(refused).map_or(error.clone(), |why| format!("{error}; {why}")))
         }
     }
+}
+
+/// Memory of this process for sections that are unpacked as a whole: a part of what was free at first.
+fn whole_sections() -> &'static Arc<MemoryBudget> {
+    static SHARED: OnceLock<Arc<MemoryBudget>> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let free_bytes = memory_limit::free_bytes().unwrap_or(0);
+        Arc::new(MemoryBudget::new((free_bytes / FREE_PARTS).min(MOST_WHOLE_BYTES)))
+    })
 }
 
 /// Finds the debug files of a module, fetching them if needed. Also returns why fetching failed.

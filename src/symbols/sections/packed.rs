@@ -2,9 +2,10 @@
 //!
 //! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
 //! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
-//! example of zlib, does the same. Where there is memory for it, everything that was unpacked of a short stream is kept, as of
-//! that of the names: its readers come back to all parts of it.
+//! example of zlib, does the same. Where somebody waits for the names and there is memory for it, a stream is unpacked as a whole
+//! when it is read for the first time: lookups come back to all parts of it, and several threads share it.
 
+use crate::base::memory_budget::Reservation;
 use crate::elf::ElfError;
 use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
@@ -22,8 +23,6 @@ const INPUT_BYTES: usize = 64 << 10;
 const MAX_STATES: u64 = 128;
 /// Least number of unpacked bytes between two kept states.
 const MIN_INTERVAL: u64 = 128 << 10;
-/// Unpacked length in bytes of a stream that is short.
-const SHORT_BYTES: u64 = 16 << 20;
 /// Memory of one state, bytes.
 const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 
@@ -35,8 +34,8 @@ pub(crate) struct PackedStream {
     packed: Range<u64>,
     /// Unpacked length, bytes.
     len: u64,
-    /// Whether all of it may be kept.
-    is_short: bool,
+    /// All that it unpacks to, for all threads that read it.
+    whole: Arc<Mutex<Whole>>,
     work: Arc<Work>,
     inner: Mutex<Inner>,
 }
@@ -46,8 +45,6 @@ struct Inner {
     cursor: Option<PackedCursor>,
     /// Kept states, by position, ascending.
     states: Vec<PackedState>,
-    /// What was unpacked so far of a short stream.
-    kept: Vec<u8>,
     charge: Charge,
 }
 
@@ -68,6 +65,18 @@ impl std::fmt::Debug for PackedState {
     }
 }
 
+impl PackedState {
+    /// At the start of the stream that has these packed bytes.
+    fn at_start(packed: &Range<u64>) -> Self {
+        PackedState {
+            decompressor: Box::default(),
+            window: Box::new([0; WINDOW_BYTES]),
+            packed_at: packed.start,
+            unpacked: 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct PackedCursor {
     state: PackedState,
@@ -76,23 +85,45 @@ struct PackedCursor {
     consumed: usize,
 }
 
+impl PackedCursor {
+    fn at(state: PackedState) -> Self {
+        PackedCursor { state, input: Vec::new(), consumed: 0 }
+    }
+}
+
+/// Whether a stream is unpacked as a whole.
+#[derive(Debug)]
+enum Whole {
+    /// It has not been read yet.
+    NotTried,
+    Unpacked(Arc<WholeStream>),
+    /// It is read in parts.
+    Parts,
+}
+
+/// All that a stream unpacks to.
+#[derive(Debug)]
+struct WholeStream {
+    bytes: Vec<u8>,
+    _room: Reservation,
+}
+
 impl PackedStream {
     /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
-        let inner = Inner { cursor: None, states: Vec::new(), kept: Vec::new(), charge: Charge::none(work) };
-        PackedStream {
-            source,
-            packed,
-            len,
-            is_short: work.keeps_unpacked() && len <= SHORT_BYTES,
-            work: Arc::clone(work),
-            inner: Mutex::new(inner),
-        }
+        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
+        let whole = if work.whole_sections().is_some() { Whole::NotTried } else { Whole::Parts };
+        let whole = Arc::new(Mutex::new(whole));
+        PackedStream { source, packed, len, whole, work: Arc::clone(work), inner: Mutex::new(inner) }
     }
 
     /// The same stream for another thread, which need not wait for this one; the states kept so far are kept there, too.
     pub(crate) fn another(&self, work: &Arc<Work>) -> Self {
-        let other = PackedStream::new(self.source.clone(), self.packed.clone(), self.len, work);
+        let whole = Arc::clone(&self.whole);
+        let other = PackedStream {
+            whole,
+            ..PackedStream::new(self.source.clone(), self.packed.clone(), self.len, work)
+        };
         let states = self.inner.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
         let mut inner = other.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.charge.add_if_free(states.len() as u64 * STATE_BYTES) {
@@ -105,11 +136,12 @@ impl PackedStream {
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;
-        let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = inner.kept.get(at as usize..end as usize) {
-            out.copy_from_slice(kept);
+        if let Some(whole) = self.whole()? {
+            let part = whole.bytes.get(at as usize..end as usize);
+            out.copy_from_slice(part.ok_or(ElfError::Malformed("compressed section"))?);
             return Ok(());
         }
+        let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cursor = self.cursor_for(at, inner);
         while cursor.state.unpacked < end {
             if self.work.is_late() {
@@ -117,9 +149,7 @@ impl PackedStream {
                 return Err(SymbolError::Stopped);
             }
             self.keep_state(&cursor.state, inner);
-            let from = cursor.state.unpacked;
             self.step(&mut cursor)?;
-            self.keep_bytes(&cursor.state, from, inner);
         }
         let start = at as usize % WINDOW_BYTES;
         out.copy_from_slice(&cursor.state.window[start..start + out.len()]);
@@ -138,13 +168,7 @@ impl PackedStream {
             at >= start && (at < written || known.is_none_or(|state| state.unpacked <= written))
         });
         usable.unwrap_or_else(|| {
-            let state = known.cloned().unwrap_or_else(|| PackedState {
-                decompressor: Box::default(),
-                window: Box::new([0; WINDOW_BYTES]),
-                packed_at: self.packed.start,
-                unpacked: 0,
-            });
-            PackedCursor { state, input: Vec::new(), consumed: 0 }
+            PackedCursor::at(known.cloned().unwrap_or_else(|| PackedState::at_start(&self.packed)))
         })
     }
 
@@ -152,32 +176,48 @@ impl PackedStream {
     fn keep_state(&self, state: &PackedState, inner: &mut Inner) {
         let interval = (self.len / MAX_STATES).max(MIN_INTERVAL);
         let last = inner.states.last().map_or(0, |state| state.unpacked);
-        let is_due = inner.kept.is_empty()
-            && state.unpacked.is_multiple_of(WINDOW_BYTES as u64)
-            && state.unpacked >= last + interval;
+        let is_due = state.unpacked.is_multiple_of(WINDOW_BYTES as u64) && state.unpacked >= last + interval;
         // Without memory for the state, reading only takes longer.
         if is_due && inner.charge.add_if_free(STATE_BYTES) {
             inner.states.push(state.clone());
         }
     }
 
-    /// Keeps the bytes from `from` on that the last step unpacked, all in one window, if the stream is short and they
-    /// follow what is kept.
-    fn keep_bytes(&self, state: &PackedState, from: u64, inner: &mut Inner) {
-        let next = inner.kept.len() as u64;
-        if !self.is_short || !(from..state.unpacked).contains(&next) {
-            return;
+    /// The whole stream, unpacked on first use; `None` where it is read in parts.
+    fn whole(&self) -> Result<Option<Arc<WholeStream>>, SymbolError> {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*whole, Whole::NotTried) {
+            *whole = self.unpack()?.map_or(Whole::Parts, |unpacked| Whole::Unpacked(Arc::new(unpacked)));
         }
-        if inner.kept.is_empty() {
-            // Without memory for all of it, reading only takes longer.
-            if !inner.charge.add_if_free(self.len) {
-                return;
+        Ok(match &*whole {
+            Whole::Unpacked(unpacked) => Some(Arc::clone(unpacked)),
+            Whole::NotTried | Whole::Parts => None,
+        })
+    }
+
+    /// Unpacks all of it; `None` without memory, or where the stream is damaged: what comes before the damage is read in parts.
+    fn unpack(&self) -> Result<Option<WholeStream>, SymbolError> {
+        let Some(room) = self.work.whole_sections().and_then(|memory| memory.try_reserve(self.len).ok())
+        else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(self.len as usize).is_err() {
+            return Ok(None);
+        }
+        let mut cursor = PackedCursor::at(PackedState::at_start(&self.packed));
+        while (bytes.len() as u64) < self.len {
+            if self.work.is_late() {
+                return Err(SymbolError::Stopped);
             }
-            inner.kept.reserve_exact(self.len as usize);
+            let start = bytes.len() % WINDOW_BYTES;
+            if self.step(&mut cursor).is_err() {
+                return Ok(None);
+            }
+            let new = (cursor.state.unpacked.min(self.len) - bytes.len() as u64) as usize;
+            bytes.extend_from_slice(&cursor.state.window[start..start + new]);
         }
-        let start = next as usize % WINDOW_BYTES;
-        let bytes = (state.unpacked - next).min(self.len - next) as usize;
-        inner.kept.extend_from_slice(&state.window[start..start + bytes]);
+        Ok(Some(WholeStream { bytes, _room: room }))
     }
 
     /// Unpacks up to the end of the window.
@@ -213,6 +253,7 @@ mod tests {
     use super::*;
     use crate::base::deadline::Deadline;
     use crate::base::memory_budget::MemoryBudget;
+    use crate::symbols::limits::NamingLimits;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
@@ -249,46 +290,53 @@ mod tests {
         }
         let inner = stream.inner.lock().unwrap();
         assert!((17..=23).contains(&inner.states.len()), "{}", inner.states.len());
-        assert!(inner.kept.is_empty() && budget.used_bytes() <= 2 << 20);
+        assert!(budget.used_bytes() <= 2 << 20);
+    }
+
+    /// The same, unpacked as a whole if `memory` has room for it.
+    fn whole_stream(bytes: &[u8], cut: usize, memory: &Arc<MemoryBudget>) -> PackedStream {
+        let packed = miniz_oxide::deflate::compress_to_vec_zlib(bytes, 6);
+        let limits = NamingLimits { whole_sections: Some(Arc::clone(memory)), ..NamingLimits::default() };
+        let work = Work::of(&limits, &Arc::new(MemoryBudget::new(64 << 20)), &Deadline::default()).unwrap();
+        let range = 0..(packed.len() - cut) as u64;
+        PackedStream::new(Source::Bytes(Arc::new(packed)), range, bytes.len() as u64, &work)
     }
 
     #[test]
-    fn a_short_stream_is_unpacked_once() {
+    fn with_memory_for_it_a_stream_is_unpacked_once_for_all_threads() {
         let bytes = text(3_000_000);
-        let (mut short, budget) = stream(&bytes, bytes.len(), &Deadline::default());
-        assert!(!short.is_short, "it is not asked for");
-        short.is_short = true;
-        let pages = bytes.len() / PAGE;
+        let memory = Arc::new(MemoryBudget::new(4_000_000));
+        let stream = whole_stream(&bytes, 0, &memory);
+        assert_eq!(memory.used_bytes(), 0, "it has not been read");
+        let other = stream.another(&stream.work);
         let mut out = [0; PAGE];
-        for page in [40, 3, 41, pages - 1, 0, 700] {
+        for (number, page) in [40, 3, 41, bytes.len() / PAGE - 1, 0, 700].into_iter().enumerate() {
             let at = page * PAGE;
-            short.read(at as u64, &mut out).unwrap();
+            if number % 2 == 0 { &stream } else { &other }.read(at as u64, &mut out).unwrap();
             assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
         }
-        let inner = short.inner.lock().unwrap();
-        // The window of the last page is the last that was needed.
-        let until = ((pages - 1) * PAGE).next_multiple_of(WINDOW_BYTES).min(bytes.len());
-        assert_eq!((inner.states.len(), inner.kept.len() >= until), (0, true));
-        assert_eq!(inner.kept[..], bytes[..inner.kept.len()]);
-        assert!(budget.used_bytes() >= bytes.len() as u64);
-        drop(inner);
+        assert_eq!(memory.used_bytes(), bytes.len() as u64);
+        assert!(
+            stream.inner.lock().unwrap().states.is_empty() && other.inner.lock().unwrap().states.is_empty()
+        );
+        drop((stream, other));
+        assert_eq!(memory.used_bytes(), 0);
+    }
 
-        // Without memory for it, its states are kept.
-        let budget = Arc::new(MemoryBudget::new(2 << 20));
-        let work = Work::new(&budget, &Deadline::default()).unwrap();
-        let packed = miniz_oxide::deflate::compress_to_vec_zlib(&bytes, 6);
-        let range = 0..packed.len() as u64;
-        let source = Source::Bytes(Arc::new(packed));
-        let short =
-            PackedStream { is_short: true, ..PackedStream::new(source, range, bytes.len() as u64, &work) };
-        for page in [600, 3] {
-            let at = page * PAGE;
-            short.read(at as u64, &mut out).unwrap();
-            assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
+    #[test]
+    fn without_memory_for_it_or_where_it_is_damaged_a_stream_is_read_in_parts() {
+        let bytes = text(3_000_000);
+        let mut out = [0; PAGE];
+        for (megabytes, cut) in [(2, 0), (4, 9_000)] {
+            let memory = Arc::new(MemoryBudget::new(megabytes << 20));
+            let stream = whole_stream(&bytes, cut, &memory);
+            for page in [300, 3] {
+                let at = page * PAGE;
+                stream.read(at as u64, &mut out).unwrap();
+                assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
+            }
+            assert!(memory.used_bytes() == 0 && !stream.inner.lock().unwrap().states.is_empty());
         }
-        let inner = short.inner.lock().unwrap();
-        assert!(inner.kept.is_empty() && !inner.states.is_empty());
-        assert_eq!(work.refusal(), None, "nothing is missing");
     }
 
     #[test]

@@ -410,7 +410,7 @@ fn several_threads_find_the_names_that_one_finds() {
     let by = |max_threads| {
         let limits = NamingLimits {
             max_threads,
-            keeps_unpacked: max_threads > 1,
+            whole_sections: (max_threads > 1).then(|| Arc::new(MemoryBudget::new(64 << 20))),
             max_time: Duration::from_secs(600),
             ..NamingLimits::default()
         };
