@@ -86,11 +86,8 @@ impl Change {
             options.metric = Some(selection.shown.metric());
         }
         let [functions, threads] = compared(&sides, before, query.threads())?;
-        let (recording, options) = sides.other();
-        recording.count_once();
-        let mut other = Selection::new(recording, recording.shown(options.metric)?, options)?;
         let split = query.threads();
-        let steps = (split != ThreadSplit::None).then(|| other.thread_steps(split));
+        let (other, steps) = other_side(&sides, split)?;
         let mut keys = RowKeys::default();
         let [here, there] = [&selection.labels, &other.labels].map(|labels| keys.of(labels));
         let shown = sides.shown;
@@ -227,6 +224,18 @@ impl ChangedRow {
         let row: &DiffRow = &functions.rows[self.number as usize];
         row.value(if self.is_wait { RowValue::Total } else { value })
     }
+}
+
+/// The samples of the side that is not shown, and a step for each of its threads, unless all are merged.
+fn other_side(
+    sides: &ChangeSides,
+    split: ThreadSplit,
+) -> Result<(Selection<'_>, Option<Vec<Step>>), Failure> {
+    let (recording, options) = sides.other();
+    recording.count_once();
+    let mut other = Selection::new(recording, recording.shown(options.metric)?, options)?;
+    let steps = (split != ThreadSplit::None).then(|| other.thread_steps(split));
+    Ok((other, steps))
 }
 
 /// The functions and the threads of both sides: those of `known`, if nothing has changed since.
