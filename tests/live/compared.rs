@@ -16,7 +16,8 @@ fn a_planted_regression_trips_the_gate() {
         .args(["bench", "-n", "5", "--discard-output", "--json", "--keep"])
         .arg(&runs)
         .args(["--fail-on", "self:^may_grow$>+10%", "--base", &format!("{program} 100")])
-        .args(["--new", &format!("{program} 160")])
+        // So much that it is found among five runs whatever else this machine does meanwhile.
+        .args(["--new", &format!("{program} 600")])
         .output()
         .expect("`timeout` can be run");
     let said = messages(&output);
@@ -28,7 +29,7 @@ fn a_planted_regression_trips_the_gate() {
     let rows = json["rows"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["function"] == "may_grow").expect("the function");
     let ratio = row["self"]["ratio"].as_f64().expect("a ratio");
-    assert!((1.3..1.9).contains(&ratio), "60 % were planted: {row}");
+    assert!((3.0..12.0).contains(&ratio), "500 % were planted: {row}");
     assert_eq!(row["self"]["k"], serde_json::json!([5, 5]));
 
     // The recordings can be compared again, in other ways.
