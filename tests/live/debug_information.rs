@@ -256,7 +256,7 @@ fn a_server_is_asked_over_tls_and_believed_only_with_a_certificate_of_a_known_au
         ("no_proxy", "127.0.0.1"),
     ];
     let said = symbolize(&bare, &["--debuginfod"], &environment);
-    assert_eq!(Stripped::place_of_fifty(&bare), None, "nobody vouches for the server: {said}");
+    assert_eq!(Stripped::place_of_fifty(&bare), None, "the authority of the server is unknown: {said}");
 
     environment.push(("SSL_CERT_FILE", authorities.to_str().expect("text")));
     let said = symbolize(&bare, &["--debuginfod"], &environment);

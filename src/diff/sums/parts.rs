@@ -1,4 +1,4 @@
-//! Rows that whoever compares has numbered alike on both sides: boxes of a tree, lines of a function.
+//! Rows that the caller has numbered alike on both sides: boxes of a tree, lines of a function.
 
 use super::rows::{NO_ROW, Rows};
 use super::run_row::{RunRow, RunSum};

@@ -1,7 +1,7 @@
 //! The lines of a function on both sides of a comparison: what each costs, and how sure its change is.
 
 use crate::base::failure::Failure;
-use crate::diff::{Difference, PairSide, PartSums, compare_parts};
+use crate::diff::{Difference, PartSums, compare_parts};
 use crate::profile::StringId;
 use crate::report::{
     AnnotatedLine, Annotation, AsmSyntax, InnermostCalls, Label, LabelId, LabelKey, Selection, label_of,
@@ -135,9 +135,7 @@ impl<'s, 'p> SideLines<'s, 'p> {
     /// What each of the lines costs.
     fn sums(&self, numbers: &FxHashMap<(StringId, u32), u32>, by_total: bool) -> PartSums {
         let calls = InnermostCalls::new(&self.selection, &self.name, &self.module);
-        let PairSide { recording, common, file } = self.side.side;
-        let side = PairSide { recording, common, file };
-        PartSums::of(side, &self.selection, false, |path, _, found| {
+        PartSums::of(self.side.side, &self.selection, false, |path, _, found| {
             let line = if by_total { calls.line_of(path) } else { calls.line_of_end(path) };
             found.extend(line.and_then(|line| numbers.get(&line)));
         })
