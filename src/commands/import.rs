@@ -5,7 +5,8 @@ use crate::base::failure::{self, Failure, status};
 use crate::base::units::{counted, weight};
 use crate::base::{privilege, safe_text};
 use crate::import::{self, ImportError, ImportFormat, ImportOptions, ImportSource, Imported};
-use crate::record::read_own_vdso;
+use crate::profile::Profile;
+use crate::record::{LeftMaps, read_own_vdso, system_meta};
 use crate::report::{Input, ReportDestination, check, check_not_input, write_with};
 use crate::symbols::KernelSymbols;
 use std::fmt::Write as _;
@@ -67,17 +68,23 @@ pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow:
 }
 
 fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<Imported> {
-    let mut source = Some(open(&request.input)?.with_kernel_list(kernel_list).with_vdso(read_own_vdso()));
+    let source = open(&request.input)?;
+    let written_at = source.written();
+    let mut source = Some(source.with_kernel_list(kernel_list).with_vdso(read_own_vdso()));
     let mut came_to = Err(ImportError::NoSamples(String::new()));
     let mut problems = Vec::new();
     let written = write_with(&request.destination, |out| {
         let Some(source) = source.take() else { return Ok(()) };
-        let mut name_frames = |profile: &mut _| {
+        let mut name_frames = |profile: &mut Profile| {
+            // Another machine's processes have left nothing here.
+            let is_of_here = profile.meta.hostname == system_meta().hostname;
+            let mut maps = written_at.filter(|_| is_of_here).map(LeftMaps::of_here_until);
             // Without names it is imported all the same.
-            match symbolize::complete(profile, &request.folders, request.debuginfod) {
+            match symbolize::complete(profile, &request.folders, request.debuginfod, maps.as_mut()) {
                 Ok((_, found)) => problems = found,
                 Err(error) => problems.push(format!("{error:#}")),
             }
+            maps.map_or(Vec::new(), LeftMaps::notes)
         };
         came_to = import::import(source, request.format, &request.options, out, &mut name_frames);
         // Any error will do to discard the file; the real one is reported below.

@@ -4,7 +4,7 @@ use crate::base::failure::{self, Failure, status};
 use crate::base::{privilege, safe_text, units};
 use crate::debuginfod::fetch::Fetcher;
 use crate::profile::{Profile, Writer, lock, read_path};
-use crate::record::{Completed, DebugSources, complete_names};
+use crate::record::{Completed, DebugSources, LeftMaps, complete_names};
 use crate::report::{replace_file, unreadable};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -61,7 +61,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
             .hint("copy it again from where it was recorded; the file was not changed")
             .into());
     }
-    let (completed, problems) = complete(&mut profile, &options.folders, options.debuginfod)?;
+    let (completed, problems) = complete(&mut profile, &options.folders, options.debuginfod, None)?;
     let mut kept = None;
     if completed.named > 0 || completed.improved > 0 || completed.has_new_notes || completed.code > 0 {
         let bytes = encoded(&mut profile)?;
@@ -93,10 +93,12 @@ pub(crate) fn complete(
     profile: &mut Profile,
     folders: &[PathBuf],
     debuginfod: bool,
+    left_maps: Option<&mut LeftMaps>,
 ) -> anyhow::Result<(Completed, Vec<String>)> {
     check_folders(folders)?;
+    let mut sources = DebugSources { folders, left_maps, fetch: None };
     if !debuginfod {
-        return Ok((complete_names(profile, &mut DebugSources { folders, fetch: None }), Vec::new()));
+        return Ok((complete_names(profile, &mut sources), Vec::new()));
     }
     let bar = download_bar();
     let shown = bar.clone();
@@ -106,7 +108,8 @@ pub(crate) fn complete(
         shown.set_position(bytes);
     }))?;
     let mut fetch = |build_id: &[u8], name: &str| fetcher.debug_file(build_id, name);
-    let completed = complete_names(profile, &mut DebugSources { folders, fetch: Some(&mut fetch) });
+    sources.fetch = Some(&mut fetch);
+    let completed = complete_names(profile, &mut sources);
     bar.finish_and_clear();
     Ok((completed, fetcher.problems))
 }

@@ -19,8 +19,8 @@ const MAX_NOTES: usize = 50;
 /// Longest name that is kept, bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// Callback that names the frames once all are known.
-pub(crate) type NameFrames<'a> = &'a mut dyn FnMut(&mut Profile);
+/// Callback that names the frames once all are known. Returns notes for readers.
+pub(crate) type NameFrames<'a> = &'a mut dyn FnMut(&mut Profile) -> Vec<String>;
 
 /// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,7 +237,9 @@ impl<'w> Intake<'w> {
             let samples = crate::base::units::counted(self.left_out, "sample");
             self.note(format!("{samples} with impossibly large weights left out: the file is damaged"));
         }
-        name_frames(&mut self.profile);
+        for note in name_frames(&mut self.profile) {
+            self.note(note);
+        }
         let tasks = self.profile.tables.tasks();
         let threads: std::collections::HashSet<(u32, u32)> =
             tasks.iter().map(|task| (task.tid, task.generation)).collect();

@@ -3,6 +3,7 @@
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::time::SystemTime;
 
 /// Size of a read buffer, bytes.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -102,6 +103,11 @@ impl ImportSource {
     /// Size of a regular file, bytes.
     pub(super) fn file_bytes(&self) -> Option<u64> {
         self.file.as_ref()?.metadata().ok().map(|facts| facts.len())
+    }
+
+    /// When a regular file was last written.
+    pub(crate) fn written(&self) -> Option<SystemTime> {
+        self.file.as_ref()?.metadata().ok()?.modified().ok()
     }
 
     /// The whole contents, unpacked if gzipped.

@@ -21,7 +21,7 @@ mod target;
 mod waits;
 
 pub(crate) use counter::PerfCounter;
-pub(crate) use environment::machine::MAX_CPU_CLOCK_HZ;
+pub(crate) use environment::machine::{MAX_CPU_CLOCK_HZ, system_meta};
 pub(crate) use environment::namespaces::{
     NamespaceKind, NamespacePlace, apart as namespaces_apart, check as check_namespaces, clock_offset_ns,
     own as own_namespace,
@@ -35,6 +35,7 @@ pub(crate) use environment::seccomp::filtered_calls;
 pub(crate) use kernel::types::TypesLack;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
+pub(crate) use names::symbolize::LeftMaps;
 pub use options::Output;
 #[cfg(feature = "testing")]
 pub(crate) use options::WaitStacks;

@@ -1,8 +1,11 @@
 //! What Linux perf records, compared with what perf says of it.
 
 use crate::{functions, import, report, run, support};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// A program of known shares with frame pointers, recorded by perf with `arguments`; `None` where that cannot be done.
 fn recorded(folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
@@ -11,16 +14,26 @@ fn recorded(folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
 
 /// As [`recorded`], of a program that was built with `option`.
 fn recorded_of(option: &str, folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let program = folder.join("shares");
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-g", option, "-o"]).arg(&program).arg(fixtures.join("shares.c"));
-    support::run_well(&mut cc)?;
+    let program = built("shares", option, folder)?;
     let file = folder.join("perf.data");
     let mut perf = Command::new("perf");
     perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(arguments);
     perf.arg("--").arg(&program).arg("1").current_dir(folder);
-    let output = support::run(&mut perf)?;
+    recorded_well(support::run(&mut perf)?, file)
+}
+
+/// A program of the fixtures, built with `option` in `folder`.
+fn built(name: &str, option: &str, folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name).with_extension("c");
+    let program = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-g", option, "-o"]).arg(&program).arg(source);
+    support::run_well(&mut cc)?;
+    Some(program)
+}
+
+/// The file that perf has written, by what came of it.
+fn recorded_well(output: Output, file: PathBuf) -> Option<PathBuf> {
     if !output.status.success() {
         return support::skip(&format!("perf record: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
@@ -118,4 +131,61 @@ fn the_text_of_perf_script_has_the_same_totals() {
         assert!(!said.contains("left out"), "{said}");
         check(&file, &imported);
     }
+}
+
+/// A program that generates code, recorded by perf and killed, so that it leaves its perf map: its recording and the map.
+fn recorded_and_left(folder: &Path) -> Option<(PathBuf, LeftMap)> {
+    let program = built("jit_leaf", "-fomit-frame-pointer", folder)?;
+    let mut child = Command::new(&program).arg("3600").stdout(Stdio::piped()).spawn().unwrap();
+    let map = LeftMap(PathBuf::from(format!("/tmp/perf-{}.map", child.id())));
+    let ready = BufReader::new(child.stdout.take().unwrap()).lines().next();
+    let file = folder.join("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file);
+    perf.args(["-p", &child.id().to_string(), "--", "sleep", "2"]).current_dir(folder);
+    let output = support::run(&mut perf);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ready.is_some_and(|line| line.is_ok()), "it starts");
+    recorded_well(output?, file).map(|file| (file, map))
+}
+
+/// A perf map, removed at the end.
+struct LeftMap(PathBuf);
+
+impl Drop for LeftMap {
+    fn drop(&mut self) {
+        // Not there: nothing to do.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn generated_code_is_named_by_the_map_that_its_process_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((file, map)) = recorded_and_left(folder.path()) else { return };
+    let (imported, said) = import(&file, &[]);
+    let used = format!("generated code is named by {}, as that is now", map.0.display());
+    assert!(said.contains(&used), "{said}");
+    let ours = functions(&report(&imported, &["--on-cpu"]));
+    let mut perf = Command::new("perf");
+    perf.args(["script", "-F", "period,sym", "-i"]).arg(&file);
+    let text = String::from_utf8(support::run_well(&mut perf).unwrap().stdout).unwrap();
+    for name in ["generated_caller", "generated_leaf"] {
+        let of_perf = |line: &str| {
+            let (period, symbol) = line.trim().split_once(char::is_whitespace)?;
+            (symbol.trim() == name).then(|| period.parse::<u64>().unwrap())
+        };
+        let by_perf: u64 = text.lines().filter_map(of_perf).sum();
+        assert!(by_perf > 0, "perf names {name}: {text}");
+        assert_eq!(ours[name].0, by_perf, "{name}");
+    }
+
+    // The file of an earlier recording: the map is that of another process.
+    let earlier = SystemTime::now() - Duration::from_secs(3600);
+    File::options().write(true).open(&file).unwrap().set_modified(earlier).unwrap();
+    let (imported, said) = import(&file, &[]);
+    assert!(said.contains("was not read for names: it was begun after the recording"), "{said}");
+    let names = functions(&report(&imported, &["--on-cpu"]));
+    assert!(!names.contains_key("generated_leaf"), "{names:?}");
 }

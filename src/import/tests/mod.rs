@@ -40,7 +40,7 @@ fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Result<(Profile, Impor
 
 fn import_source(source: ImportSource, options: &ImportOptions) -> Result<(Profile, Imported), ImportError> {
     let mut out = Vec::new();
-    let imported = import(source, None, options, &mut out, &mut |_| {})?;
+    let imported = import(source, None, options, &mut out, &mut |_| Vec::new())?;
     let (profile, integrity) = profile::read(&mut out.as_slice()).expect("what is written can be read");
     assert!(integrity.is_complete && profile.end.is_some(), "{integrity:?}");
     Ok((profile, imported))

@@ -36,7 +36,7 @@ fn lines_that_are_no_stacks_are_counted() {
             let source = ImportSource::of_stream(Cursor::new(b"a;b 1\nnothing here\n".to_vec()));
             let folded = ImportFormat::ALL.into_iter().find(|format| format.name() == "folded");
             let mut out = Vec::new();
-            let imported = import(source, folded, &ImportOptions::default(), &mut out, &mut |_| {})?;
+            let imported = import(source, folded, &ImportOptions::default(), &mut out, &mut |_| Vec::new())?;
             Ok::<_, ImportError>((Profile::default(), imported))
         })
         .expect("imports");

@@ -4,10 +4,10 @@
 
 use super::file_names::FileNames;
 use super::save_code;
-use super::symbolize::{self, Addresses, Named};
+use super::symbolize::{self, Addresses, LeftMaps, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, ModuleNotes, Profile};
+use crate::profile::{FrameId, FrameSpace, Module, ModuleId, ModuleKind, ModuleNotes, Profile};
 use crate::record::environment::memory_limit;
 use crate::record::modules::ModuleFile;
 use crate::symbols::{Bases, DebugFiles, FoundFile, NamingLimits, ResolvedLocation, Searched};
@@ -55,13 +55,15 @@ pub(crate) struct Completed {
 /// and its path, or why there is none.
 pub(crate) type Fetch<'a> = &'a mut dyn FnMut(&[u8], &str) -> Result<(File, PathBuf), String>;
 
-/// Sources of debug files besides the usual places.
+/// Sources of names besides the usual places.
 #[derive(Default)]
 pub(crate) struct DebugSources<'a> {
     /// Folders named by the user.
     pub(crate) folders: &'a [PathBuf],
     /// Called when no file is found.
     pub(crate) fetch: Option<Fetch<'a>>,
+    /// Names of generated code, for a recording of this machine.
+    pub(crate) left_maps: Option<&'a mut LeftMaps>,
 }
 
 /// Frames of one module that need names.
@@ -131,19 +133,24 @@ fn complete_module(
     completed: &mut Completed,
 ) {
     let deadline = Deadline::default();
-    let opened = open(profile, module, sources);
-    let looked_up = opened.and_then(|(file, mut names, why)| {
-        let mut named = names.name(&file, &mut wanted.frames, &deadline)?;
-        named.retain(|(frame, locations)| is_better(profile, *frame, locations));
-        Ok((named, names.notes(), why))
-    });
-    let (named, problem) = match looked_up {
+    let Module { kind, instance, .. } = *profile.tables.module(module);
+    let looked_up = match &mut sources.left_maps {
+        Some(maps) if kind == ModuleKind::Jit => {
+            maps.name(instance, &wanted.frames, &deadline).map(|named| (named, None, None))
+        }
+        _ => open(profile, module, sources).and_then(|(file, mut names, why)| {
+            let named = names.name(&file, &mut wanted.frames, &deadline)?;
+            Ok((named, Some(names.notes()), why))
+        }),
+    };
+    let (mut named, problem) = match looked_up {
         Ok((named, notes, why)) => {
-            completed.has_new_notes |= note(profile, module, notes);
+            completed.has_new_notes |= notes.is_some_and(|notes| note(profile, module, notes));
             (named, why)
         }
         Err(why) => (Named::new(), Some(why)),
     };
+    named.retain(|(frame, locations)| is_better(profile, *frame, locations));
     let new = named.iter().filter(|(frame, _)| !profile.symbols.is_named(*frame)).count() as u64;
     completed.named += new;
     completed.improved += named.len() as u64 - new;
@@ -383,7 +390,7 @@ mod tests {
         let Some((_, build_id, addresses)) = debug_file(&shop) else { return };
         let mut profile = profile_of(&build_id, &addresses);
         let folders = [shop.path().to_owned()];
-        let mut sources = DebugSources { folders: &folders, fetch: None };
+        let mut sources = DebugSources { folders: &folders, ..DebugSources::default() };
         let completed = complete_names(&mut profile, &mut sources);
         assert_eq!((completed.named, completed.unnamed), (addresses.len() as u64, 0), "{completed:?}");
         assert!(completed.added[0].1.ends_with("/prog.debug"), "{completed:?}");
@@ -418,8 +425,10 @@ mod tests {
             Ok((File::open(&own).expect("it can be opened"), own))
         };
         let mut unnamed = profile_of(&build_id, &addresses[..1]);
-        let completed =
-            complete_names(&mut unnamed, &mut DebugSources { folders: &[], fetch: Some(&mut other) });
+        let completed = complete_names(
+            &mut unnamed,
+            &mut DebugSources { fetch: Some(&mut other), ..DebugSources::default() },
+        );
         assert_eq!(*asked.borrow(), [(build_id.clone(), "prog".to_owned())]);
         let why = &completed.missing[0].1;
         let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -428,7 +437,7 @@ mod tests {
         let mut fetch = |_: &[u8], _: &str| {
             Ok((File::open(&debug).expect("it is there"), PathBuf::from("/cache/debuginfo")))
         };
-        let sources = &mut DebugSources { folders: &[], fetch: Some(&mut fetch) };
+        let sources = &mut DebugSources { fetch: Some(&mut fetch), ..DebugSources::default() };
         let completed = complete_names(&mut profile, sources);
         assert_eq!((completed.named, completed.improved), (0, addresses.len() as u64), "{completed:?}");
         assert_eq!(completed.added[0].1, "/cache/debuginfo");

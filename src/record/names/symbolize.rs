@@ -2,11 +2,15 @@
 //! symbols.
 
 use crate::base::deadline::Deadline;
+use crate::base::failure;
+use crate::base::units::counted;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::symbols::{NamingLimits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::path::Path;
+use std::time::SystemTime;
 
 /// Frames to be named, with the address in their module.
 pub(crate) type Addresses = Vec<(u64, FrameId)>;
@@ -66,6 +70,63 @@ pub(super) fn read_perf_map(
         }
         Ok(None) => Ok((Vec::new(), None)),
         Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+    }
+}
+
+/// The perf maps that recorded processes have left on this machine.
+#[derive(Debug)]
+pub(crate) struct LeftMaps {
+    /// When the recording ended: a map that was begun later is of another process.
+    recorded_by: SystemTime,
+    /// Maps that gave names.
+    used: Vec<String>,
+    /// Maps that were not read, or in part, and why.
+    problems: Vec<String>,
+}
+
+impl LeftMaps {
+    /// Those of processes that were recorded in this mount namespace until `recorded_by`.
+    pub(crate) fn of_here_until(recorded_by: SystemTime) -> Self {
+        LeftMaps { recorded_by, used: Vec::new(), problems: Vec::new() }
+    }
+
+    /// What was read and what was not, for readers.
+    pub(crate) fn notes(self) -> Vec<String> {
+        let used = match self.used.as_slice() {
+            [] => None,
+            [one] => Some(format!("generated code is named by {one}, as that is now")),
+            [first, others @ ..] => {
+                let others = counted(others.len() as u64, "other perf map");
+                Some(format!("generated code is named by {first} and {others}, as they are now"))
+            }
+        };
+        self.problems.into_iter().chain(used).collect()
+    }
+
+    /// Names frames of code that process `pid` has generated.
+    ///
+    /// # Errors
+    ///
+    /// A reason why there are no names.
+    pub(super) fn name(
+        &mut self,
+        pid: u32,
+        frames: &[(u64, FrameId)],
+        deadline: &Deadline,
+    ) -> Result<Named, String> {
+        let source = PerfMapSource::left_behind(Path::new("/"), pid, self.recorded_by)
+            .map_err(|error| failure::io_words(&error))?;
+        let read = read_perf_map(&source, frames, deadline);
+        let (named, problem) = read.inspect_err(|why| self.problems.push(why.clone()))?;
+        self.problems.extend(problem);
+        if named.is_empty() {
+            return Err(format!(
+                "the code was generated at run time, and `{}` does not name it",
+                source.path()
+            ));
+        }
+        self.used.push(source.path());
+        Ok(named)
     }
 }
 

@@ -17,6 +17,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::SystemTime;
 
 /// Longest line accepted, bytes. Longer ones are dropped as a whole.
 const MAX_LINE_BYTES: usize = 8 << 10;
@@ -196,6 +198,8 @@ impl Owner {
 pub(crate) struct PerfMapSource {
     root: OwnedFd,
     owner: Owner,
+    /// A map that was begun later is of another process.
+    begun_by: Option<SystemTime>,
 }
 
 impl PerfMapSource {
@@ -213,7 +217,19 @@ impl PerfMapSource {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        Ok(PerfMapSource { root, owner })
+        Ok(PerfMapSource { root, owner, begun_by: None })
+    }
+
+    /// The place where process `pid` has left its map below `root`, if it was begun by a time: a later process may have the
+    /// same number. The map has to belong to this process's user or to root.
+    ///
+    /// # Errors
+    /// Fails when `root` cannot be opened.
+    pub(crate) fn left_behind(root: &Path, pid: u32, begun_by: SystemTime) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty())?;
+        let owner = Owner { uid: rustix::process::geteuid().as_raw(), pid };
+        Ok(PerfMapSource { root, owner, begun_by: Some(begun_by) })
     }
 
     /// The owner of the map.
@@ -229,10 +245,18 @@ impl PerfMapSource {
     /// Reads the map, if there is one.
     ///
     /// # Errors
-    /// Fails when the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], or owned by
-    /// neither the process's user nor root. The error does not have the file's name.
+    /// Fails when the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], owned by
+    /// neither the process's user nor root, or begun too late. The error does not have the file's name.
     pub(crate) fn read(&self, limits: &NamingLimits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
-        open_map(&self.root, self.owner, limits, deadline)
+        let Some(file) = open_map(&self.root, self.owner, limits)? else { return Ok(None) };
+        if let Some(begun_by) = self.begun_by {
+            let facts = file.metadata()?;
+            // Without a time of birth, one that was written later may have been begun later.
+            if facts.created().or_else(|_| facts.modified())? > begun_by {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it was begun after the recording"));
+            }
+        }
+        Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits, deadline)))
     }
 }
 
@@ -240,13 +264,8 @@ fn map_path(owner: Owner) -> String {
     format!("tmp/perf-{}.map", owner.pid)
 }
 
-/// Opens and reads the map of `owner` under the directory `root`.
-fn open_map(
-    root: impl rustix::fd::AsFd,
-    owner: Owner,
-    limits: &NamingLimits,
-    deadline: &Deadline,
-) -> io::Result<Option<PerfMap>> {
+/// Opens the map of `owner` under the directory `root`, if there is one.
+fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &NamingLimits) -> io::Result<Option<File>> {
     let opened = rustix::fs::openat2(
         root,
         map_path(owner),
@@ -274,7 +293,7 @@ fn open_map(
         let most = format!("it is larger than {} MiB", limits.max_perf_map_bytes >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, most));
     }
-    Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits, deadline)))
+    Ok(Some(file))
 }
 
 #[cfg(test)]
@@ -362,10 +381,11 @@ mod tests {
         std::fs::create_dir(&tmp).unwrap();
         let uid = std::fs::metadata(&tmp).unwrap().uid();
         let owner = |pid| Owner { uid, pid };
-        let open = |owner| {
+        let open = |owner| -> io::Result<Option<PerfMap>> {
             let root = File::open(root.path()).unwrap();
             let limits = NamingLimits { max_perf_map_bytes: 1000, ..NamingLimits::default() };
-            open_map(root, owner, &limits, &Deadline::default())
+            let file = open_map(root, owner, &limits)?;
+            Ok(file.map(|file| PerfMap::parse(BufReader::new(file), &limits, &Deadline::default())))
         };
 
         std::fs::write(tmp.join("perf-1.map"), "10 1 good\n").unwrap();
@@ -408,6 +428,24 @@ mod tests {
         assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
         assert!(read(PerfMapSource::of(pid).unwrap()).unwrap().is_none());
         assert!(PerfMapSource::of(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_map_that_was_left_behind_was_begun_in_time() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("tmp")).unwrap();
+        let map = root.path().join("tmp/perf-77.map");
+        std::fs::write(&map, "10 10 old\n").unwrap();
+        let begun = std::fs::metadata(&map).unwrap();
+        let begun = begun.created().or_else(|_| begun.modified()).unwrap();
+        let read = |pid, begun_by| {
+            let source = PerfMapSource::left_behind(root.path(), pid, begun_by).unwrap();
+            source.read(&NamingLimits::default(), &Deadline::default())
+        };
+        assert_eq!(read(77, begun).unwrap().unwrap().lookup(0x10), Some("old"));
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(read(77, begun - second).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(read(78, begun).unwrap().is_none());
     }
 
     proptest! {
