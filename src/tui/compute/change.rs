@@ -10,7 +10,7 @@ use crate::tui::app::query::Query;
 use crate::tui::compute::boxes::{BoxChange, BoxChanges, BoxLayout, BoxSide, BoxTree};
 use crate::tui::compute::line_changes::LineChanges;
 use crate::tui::compute::namesakes::Namesakes;
-use crate::tui::compute::sides::ChangeSides;
+use crate::tui::compute::sides::{ChangeSides, SeveralTwins};
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -297,9 +297,11 @@ fn sandwich_changes(
     if let Some(known) = known {
         return Ok(Arc::clone(known));
     }
-    let twin = sides.twin(label, there.selection);
-    let shown = sides.shown;
-    let [callers, callees] = BoxChanges::of_sandwich(here, there, (sandwich, twin), shown)?;
+    let [callers, callees] = match sides.twin(label, there.selection) {
+        Ok(twin) => BoxChanges::of_sandwich(here, there, (sandwich, twin), sides.shown)?,
+        // Nothing is compared.
+        Err(SeveralTwins) => <[BoxChanges; 2]>::default(),
+    };
     Ok(Arc::new(SandwichChanges { key, callers, callees }))
 }
 

@@ -8,6 +8,7 @@ use crate::report::{
     module_file,
 };
 use crate::tui::compute::boxes::{BoxChange, BoxSide, in_order};
+use crate::tui::compute::sides::SeveralTwins;
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet, by_address};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -45,7 +46,7 @@ impl LineChanges {
         sheet: &SourceSheet,
         here: BoxSide<'_, '_>,
         there: BoxSide<'_, '_>,
-        twin: impl Fn(&Label) -> Option<LabelId>,
+        twin: impl Fn(&Label) -> Result<Option<LabelId>, SeveralTwins>,
         shown: usize,
     ) -> Result<Self, Failure> {
         let mut changes = LineChanges {
@@ -63,8 +64,13 @@ impl LineChanges {
         if changes.why_not.is_some() {
             return Ok(changes);
         }
+        let Ok(twin) = twin(label) else {
+            changes.why_not =
+                Some(format!("{NOT_COMPARED}: the other side has several functions of this name"));
+            return Ok(changes);
+        };
         let of_here = SideLines::new(here, Some(label))?;
-        let of_there = SideLines::new(there, twin(label).map(|twin| other.labels.get(twin)))?;
+        let of_there = SideLines::new(there, twin.map(|twin| other.labels.get(twin)))?;
         let annotation = of_there.annotation();
         let has_places = |annotation: &Annotation| annotation.lines.iter().any(|line| line.line > 0);
         if !annotation.total.is_empty() && has_places(&annotation) != has_places(&sheet.annotation) {

@@ -23,6 +23,10 @@ pub(crate) struct ChangeSides {
     pub(super) shown: usize,
 }
 
+/// Which of several functions of the other side has the place of one is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SeveralTwins;
+
 impl ChangeSides {
     /// The sides of `query`, if it has a base; the new side is of `newest`.
     pub(crate) fn of(newest: &Arc<Analysis>, query: &Query) -> Option<Self> {
@@ -138,16 +142,23 @@ impl ChangeSides {
     /// The label that a label of the shown side has on the other, of which the samples are `other`: in the module that stands
     /// for its own there, else the function of that name in a module with that file name. Code without a name is found by its
     /// address only.
-    pub(super) fn twin(&self, label: &Label, other: &Selection<'_>) -> Option<LabelId> {
+    ///
+    /// # Errors
+    ///
+    /// When several functions have that name, in modules with that file name.
+    pub(super) fn twin(&self, label: &Label, other: &Selection<'_>) -> Result<Option<LabelId>, SeveralTwins> {
         let key = label.key();
         let key = self.modules[1 - self.shown].key(&key);
         let exact = label_of(other.profile, &other.labels, &other.quality.samples_of_frame, &key);
-        let by_name = || {
-            let key = RowLabel::of(label).key;
-            let is_it = |id: &LabelId| RowLabel::of(other.labels.get(*id)).key == key;
-            other.labels.ids().find(is_it)
-        };
-        exact.or_else(|| label.address.is_none().then(by_name).flatten())
+        if exact.is_some() || label.address.is_some() {
+            return Ok(exact);
+        }
+        let key = RowLabel::of(label).key;
+        let mut found = other.labels.ids().filter(|id| RowLabel::of(other.labels.get(*id)).key == key);
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => Err(SeveralTwins),
+            (first, _) => Ok(first),
+        }
     }
 
     /// The base and the new side.

@@ -287,3 +287,35 @@ fn one_of_several_processes_of_a_name_is_not_compared() {
     assert!(picture.threads.iter().all(|row| change.of_threads(row.into()).is_none()));
     assert!(session.text().contains("several processes have its name"), "{}", session.text());
 }
+
+#[test]
+fn callers_are_not_compared_where_the_other_side_has_several_functions_of_that_name() {
+    let libraries = |folders: &[&str]| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "x", "x");
+        for folder in folders {
+            build.add(task, 1_000, &["/bin/x:main", &format!("/opt/{folder}/libwork.so:work")]);
+        }
+        build.finish()
+    };
+    let of_callers = |folders: &[&str]| {
+        let mut session = Session::new(libraries(&["new"]), None, Tab::Callers);
+        session.app.context.query.base = Some(base_of(libraries(folders)));
+        session.picture();
+        let picture = session.app.context.picture.clone().unwrap();
+        let label = picture.labels.ids().find(|id| picture.labels.get(*id).name == "work").unwrap();
+        session.app.context.query.pivot = Some(picture.labels.get(label).key());
+        session.picture();
+        let picture = session.app.context.picture.clone().unwrap();
+        let (pivot, change) = (picture.pivot.as_ref().unwrap(), picture.change.as_ref().unwrap());
+        let costs =
+            pivot.sandwich.callers.nodes().map(|(id, _)| change.of_caller(id).map(|of_box| of_box.costs));
+        costs.collect::<Vec<_>>()
+    };
+    let [of_one, of_two] = [&["old"][..], &["old", "older"]].map(of_callers);
+    assert!(
+        !of_one.is_empty() && of_one.iter().all(|costs| costs.is_some_and(|[base, new]| base == new)),
+        "{of_one:?}"
+    );
+    assert!(!of_two.is_empty() && of_two.iter().all(Option::is_none), "{of_two:?}");
+}
