@@ -129,6 +129,9 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
 /// When there is nothing to do: help was asked for, or the arguments are wrong.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
     let arguments = foreign::with_joined_threads(arguments.into_iter().collect());
+    if let Some(failure) = foreign::mistaken(&arguments) {
+        return Err(Stop::Failed(failure));
+    }
     let cli =
         Cli::try_parse_from(&arguments).map_err(|error| match explain::explain(&arguments, &error) {
             Some(failure) => Stop::Failed(failure),

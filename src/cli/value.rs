@@ -343,7 +343,8 @@ impl EventName {
 /// One such word.
 pub(super) fn event(text: &str) -> Result<EventName, String> {
     match text {
-        "cpu" => Ok(EventName::Cpu),
+        // perf has two clocks for it.
+        "cpu" | "cpu-clock" | "task-clock" => Ok(EventName::Cpu),
         "off" => Ok(EventName::Off),
         other => PerfCounter::parse(other).map(EventName::Counter),
     }

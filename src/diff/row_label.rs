@@ -68,10 +68,11 @@ impl RowLabel {
         }
     }
 
-    /// Whether `pattern` matches the full or the raw name.
+    /// Whether `pattern` matches the name in one of its styles.
     pub(crate) fn matches(&self, pattern: &regex::Regex) -> bool {
         pattern.is_match(&self.key.name)
             || (self.raw_name != self.key.name && pattern.is_match(&self.raw_name))
+            || pattern.is_match(&self.name_in(NameStyle::Short))
     }
 }
 

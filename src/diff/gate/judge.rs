@@ -6,6 +6,7 @@ use crate::base::units::counted;
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::Difference;
 use crate::diff::options::GateOptions;
+use crate::report::{NameStyle, nearest};
 
 /// Least number of runs per side: with fewer, the variation from run to run is unknown.
 pub(crate) const LEAST_RUNS: usize = 5;
@@ -81,7 +82,15 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
     let named = comparison.named(rule)?;
     if matches!(rule.subject, RuleSubject::Functions { .. }) && named.is_empty() {
         let needed = "is the name right? prof report -n 0 shows all".to_owned();
-        let why = "no function of either side has such a name".to_owned();
+        let mut why = "no function of either side has such a name".to_owned();
+        if let RuleSubject::Functions { pattern, .. } = &rule.subject {
+            let names: Vec<String> =
+                comparison.labels.iter().map(|label| label.name_in(NameStyle::Short)).collect();
+            let near = nearest(names.iter().map(String::as_str), pattern);
+            if !near.is_empty() {
+                why.push_str(&format!("; the nearest: {}", near.join(", ")));
+            }
+        }
         return Ok(made(GateOutcome::TooLittle, why, Some(needed), Vec::new()));
     }
     if let Some((why, needed)) = too_few_runs(comparison, options) {

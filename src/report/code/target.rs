@@ -6,6 +6,7 @@ use crate::profile::{FrameId, Profile};
 use crate::report::model::label::{Label, LabelId, module_text};
 use crate::report::model::label_key::address_text;
 use crate::report::naming::name::{module_file, module_stem};
+use crate::report::naming::nearest::nearest_hint;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use crate::report::views::function_table::{FunctionRow, FunctionTable};
@@ -14,9 +15,6 @@ use std::cmp::Reverse;
 
 /// Functions that are listed.
 const MOST_LISTED: usize = 10;
-/// Names that are compared with one that is not there, and their length.
-const MOST_COMPARED: usize = 20_000;
-const MOST_NAME_BYTES: usize = 128;
 
 /// The function of `selection` (by function) that `wanted` means.
 ///
@@ -135,30 +133,8 @@ fn address_of(profile: &Profile, label: &Label) -> Option<String> {
 /// That no function matches, and which have names like that.
 fn nothing(selection: &Selection<'_>, rows: &[&FunctionRow], wanted: &str) -> Failure {
     let failure = Failure::new(status::NO_MATCH, format!("no function in a sample matches `{wanted}`"));
-    let lower = wanted.to_lowercase();
-    if lower.len() > MOST_NAME_BYTES {
-        return failure.hint("to see the names:  prof report -n 0");
-    }
-    let distance = |row: &&&FunctionRow| {
-        let name = selection.labels.get(row.label).name_in(NameStyle::Short).to_lowercase();
-        let last = name.rsplit("::").next().unwrap_or(&name).to_owned();
-        let likeness = [name, last].into_iter().filter(|name| name.len() <= MOST_NAME_BYTES);
-        let best = likeness.map(|name| strsim::jaro_winkler(&name, &lower)).fold(0.0, f64::max);
-        (best * 1000.0) as u32
-    };
-    let mut near: Vec<(u32, &&FunctionRow)> = rows
-        .iter()
-        .take(MOST_COMPARED)
-        .map(|row| (distance(&row), row))
-        .filter(|(like, _)| *like > 750)
-        .collect();
-    near.sort_by_key(|(like, _)| Reverse(*like));
-    let names = near.iter().take(5).map(|(_, row)| selection.labels.get(row.label).name_in(NameStyle::Short));
-    let names: Vec<&str> = names.collect();
-    match names[..] {
-        [] => failure.hint("to see the names:  prof report -n 0"),
-        _ => failure.hint(format!("the nearest names:  {}", names.join(", "))),
-    }
+    let names = rows.iter().map(|row| selection.labels.get(row.label).name_in(NameStyle::Short));
+    failure.hint(nearest_hint(names, wanted))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 pub(crate) mod code;
 pub(crate) mod debug_package;
 pub(crate) mod name;
+pub(crate) mod nearest;
 pub(crate) mod runtime;
 pub(crate) mod shape;
 pub(crate) mod short_names;

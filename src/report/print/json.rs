@@ -412,7 +412,7 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
 fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> anyhow::Result<Vec<PeekRow>> {
     let found = peek::peek(selection, &pattern("--peek", text)?);
     if found.is_empty() {
-        return Err(text::no_match(text).into());
+        return Err(text::no_match(selection, text).into());
     }
     let names = options.common.names_for_programs();
     let neighbour = |label: Option<crate::report::model::label::LabelId>, amount: Amount| {

@@ -132,7 +132,7 @@ fn peeks(
 ) -> Result<TsvTable, Failure> {
     let found = peek::peek(selection, &pattern("--peek", text)?);
     if found.is_empty() {
-        return Err(text::no_match(text));
+        return Err(text::no_match(selection, text));
     }
     let weight = format!("total_{unit}");
     let mut table =

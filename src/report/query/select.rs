@@ -8,7 +8,8 @@ use crate::profile::{End, counter};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{self, Metric, Shown};
 use crate::report::model::totals::Totals;
-use crate::report::options::{CommonOptions, ReportView};
+use crate::report::naming::nearest::nearest_hint;
+use crate::report::options::{CommonOptions, FilterOptions, ReportView};
 use crate::report::recording::Recording;
 
 impl Recording {
@@ -55,8 +56,9 @@ impl Recording {
         if let Some(words) = filter_words::description(&options.filter) {
             let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
             let whole = units::counted(all, noun);
-            return Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))
-                .hint("to see what is in it:  prof report -n 0, prof report --threads");
+            let failure = Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"));
+            let failure = nearest_names(selection, &options.filter).into_iter().fold(failure, Failure::hint);
+            return failure.hint("to see what is in it:  prof report -n 0, prof report --threads");
         }
         if !selection.hidden_idle.is_empty() {
             let idle = units::counted(selection.hidden_idle.count(), noun);
@@ -172,6 +174,16 @@ impl Analysis {
         }
         Ok(selection)
     }
+}
+
+/// The names nearest to a pattern of `filter` that no function matches.
+fn nearest_names(selection: &Selection<'_>, filter: &FilterOptions) -> Option<String> {
+    let matches_none = |text: &&String| {
+        let pattern = regex::Regex::new(text);
+        pattern.is_ok_and(|pattern| !selection.labels.iter().any(|label| label.matches(&pattern)))
+    };
+    let wanted = [&filter.focus, &filter.show].into_iter().flatten().find(matches_none)?;
+    Some(nearest_hint(selection.labels.names_of_code(), wanted))
 }
 
 /// No one knows what was in the part that is missing.

@@ -70,9 +70,12 @@ impl Label {
         }
     }
 
-    /// Whether `pattern` matches the name, in full or raw.
+    /// Whether `pattern` matches the name in one of its styles.
     pub(crate) fn matches(&self, pattern: &regex::Regex) -> bool {
-        pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
+        let short = self.name_in(NameStyle::Short);
+        pattern.is_match(&self.name)
+            || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
+            || (short != self.name && pattern.is_match(short))
     }
 
     /// The name in the given style. Foreign text.

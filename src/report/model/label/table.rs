@@ -11,6 +11,7 @@ use crate::report::code::code_map::CodeMap;
 use crate::report::model::label_key::{CodePlace, SourceLine, address_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::short_names::FullName;
+use crate::report::naming::style::NameStyle;
 use crate::report::naming::thread_class::ThreadClassKey;
 use crate::report::naming::{name, short_names};
 use crate::report::options::Grouping;
@@ -327,6 +328,12 @@ impl Labels {
         }
         let shorts = short_names::of(&self.labels.iter().map(full_name).collect::<Vec<_>>());
         self.labels.iter_mut().zip(shorts).for_each(|(label, short)| label.short = short);
+    }
+
+    /// The short names of code. Foreign text.
+    pub(crate) fn names_of_code(&self) -> impl Iterator<Item = &str> {
+        let of_code = self.labels.iter().filter(|label| label.kind.is_code());
+        of_code.map(|label| label.name_in(NameStyle::Short))
     }
 
     /// Whether some label is of generated code that has no names.

@@ -6,6 +6,7 @@ use crate::base::safe_text;
 use crate::base::units::{percent, percent_text, weight};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
+use crate::report::naming::nearest::nearest_hint;
 use crate::report::options::ReportOptions;
 use crate::report::query::filter::pattern;
 use crate::report::query::selection::Selection;
@@ -23,7 +24,7 @@ pub(super) fn peek(
 ) -> Result<(), Failure> {
     let peeks = neighbours::peek(selection, &pattern("--peek", text)?);
     if peeks.is_empty() {
-        return Err(no_match(text));
+        return Err(no_match(selection, text));
     }
     let shown = neighbours::shown(&peeks, selection, options);
     for (index, found) in shown.iter().enumerate() {
@@ -69,10 +70,10 @@ pub(super) fn peek(
     Ok(())
 }
 
-/// What to say when no function matches `--peek`.
-pub(in crate::report) fn no_match(pattern: &str) -> Failure {
+/// What to say when no function of `selection` matches `--peek`.
+pub(in crate::report) fn no_match(selection: &Selection<'_>, pattern: &str) -> Failure {
     Failure::new(status::NO_MATCH, format!("no function in a sample matches `--peek {pattern}`"))
-        .hint("to see the names:  prof report -n 0")
+        .hint(nearest_hint(selection.labels.names_of_code(), pattern))
 }
 
 fn line(

@@ -1,238 +1,12 @@
 //! Words of perf and pprof that prof does not have, and what to write instead. Those with the same meaning are options of
 //! their own, or other names of them; the parser's guesses at similar words are no help here.
 
+mod words;
+
 use crate::base::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
-
-/// What to say of a word of another tool.
-struct Foreign {
-    /// The word, with its other forms.
-    words: &'static [&'static str],
-    /// What prof has in its place, or why it has nothing.
-    answer: &'static str,
-    /// What to type; `{}` is the value that was given.
-    hints: &'static [&'static str],
-}
-
-const fn word(
-    words: &'static [&'static str],
-    answer: &'static str,
-    hints: &'static [&'static str],
-) -> Foreign {
-    Foreign { words, answer, hints }
-}
-
-/// Commands of perf.
-const PERF_COMMANDS: [Foreign; 10] = [
-    word(
-        &["script"],
-        "prof exports the samples one by one",
-        &["prof export -o samples.txt --format perf-script", "merged stacks:  prof export -o out.folded"],
-    ),
-    word(
-        &["stat"],
-        "prof samples events, each of them with -c 1, and its report adds them up",
-        &["prof record -e page-faults -c 1 CMD, then prof report -e page-faults"],
-    ),
-    word(&["list"], "the help of record lists the events", &["prof help record"]),
-    word(
-        &["archive", "buildid-cache", "buildid-list", "inject"],
-        "a recording contains its names and can be read on any machine",
-        &["names that it lacks:  prof symbolize FILE", "its modules:  prof info"],
-    ),
-    word(
-        &["sched"],
-        "time spent waiting for a CPU is recorded by default",
-        &["by thread:  prof report --threads", "by place:  prof report --off-cpu"],
-    ),
-    word(
-        &["lock", "kwork"],
-        "time spent waiting for locks is recorded by default, with the thread that ended each wait",
-        &["prof report --off-cpu"],
-    ),
-    word(
-        &["mem", "c2c"],
-        "prof does not sample data addresses",
-        &["where caches are missed:  prof record -e cache-misses CMD"],
-    ),
-    word(&["trace"], "prof shows where system calls block, not each call", &["prof report --off-cpu"]),
-    word(&["probe", "ftrace"], "this version has no probes", &["the events:  prof help record"]),
-    word(&["timechart"], "the timeline is a view of prof tui", &["prof tui, then 4"]),
-];
-
-/// Options of perf report, and of perf script and annotate where they mean the same.
-const PERF_REPORT: [Foreign; 17] = [
-    word(
-        &["-g", "--call-graph", "-G", "--inverted", "--max-stack"],
-        "prof has views for call graphs",
-        &[
-            "callers above what they call:  prof report --tree",
-            "functions above their callers:  prof report --bottom-up",
-        ],
-    ),
-    word(
-        &["--comm", "--comms", "-c"],
-        "threads are chosen by --thread, a regular expression",
-        &["--thread '^{}$'"],
-    ),
-    word(
-        &["--dso", "--dsos", "-d"],
-        "modules are chosen by --module, a regular expression; it keeps all samples that pass through them",
-        &["--module '{}'", "a row for each module:  --by module"],
-    ),
-    word(
-        &["--symbol-filter", "--symbols", "-S"],
-        "functions are chosen by --focus, which keeps all samples that pass through them, and by --show, which hides others",
-        &["--focus '{}'", "with callers and callees:  --peek '{}'"],
-    ),
-    word(
-        &["--parent", "-p", "--exclude-other", "-x", "--ignore-callees"],
-        "callers are chosen by --focus, a regular expression",
-        &["--focus REGEX", "callers of one function:  --peek REGEX"],
-    ),
-    word(
-        &["-F", "--fields"],
-        "the columns are those that the screen has room for; all of them are in the output for programs",
-        &["prof report --tsv", "prof report --json"],
-    ),
-    word(
-        &["-s"],
-        "rows are chosen by --by, their order by --sort",
-        &["--by function|line|address|module|thread|process", "--sort self|total|count"],
-    ),
-    word(&["--header", "--header-only", "-I"], "prof info describes the recording", &["prof info"]),
-    word(
-        &["-k", "--vmlinux", "--kallsyms", "-m", "--modules", "--symfs"],
-        "kernel names are saved in the recording",
-        &["names that it lacks:  prof symbolize FILE"],
-    ),
-    word(
-        &["-T"],
-        "prof has a view for threads",
-        &["prof report --threads", "each for itself:  prof report --threads each"],
-    ),
-    word(
-        &["--tasks", "--stats", "--stat"],
-        "what is in a recording is shown by prof info",
-        &["prof info", "prof report --threads"],
-    ),
-    word(&["--tui", "--gtk"], "prof tui is the interactive view", &["prof tui"]),
-    word(
-        &["--percentage"],
-        "percentages are of the whole recording; with --relative, of what the filters keep",
-        &["--relative"],
-    ),
-    word(
-        &["-D", "--dump-raw-trace"],
-        "prof exports the samples one by one",
-        &["prof export -o samples.txt --format perf-script"],
-    ),
-    word(
-        &["-U", "--hide-unresolved"],
-        "code without names is never left out",
-        &["one function instead of it:  --hide '^0x|\\+0x'"],
-    ),
-    word(
-        &["-w", "--column-widths"],
-        "columns are as wide as the screen allows",
-        &["COLUMNS and lines in full:  prof report | cat"],
-    ),
-    word(&["-C", "--cpu-list"], "CPUs are chosen by --cpu", &["--cpu {}"]),
-];
-
-/// Options of perf record.
-const PERF_RECORD: [Foreign; 11] = [
-    word(
-        &["--strict-freq"],
-        "a rate that the kernel does not allow is lowered, and the recording says so",
-        &["leave it out; the highest rate:  -F max"],
-    ),
-    word(
-        &["-m", "--mmap-pages"],
-        "prof sizes its buffers itself and reports lost samples",
-        &["leave it out"],
-    ),
-    word(
-        &["-b", "--branch-any", "-j", "--branch-filter"],
-        "prof does not sample branches; its stacks do not need them",
-        &["leave it out"],
-    ),
-    word(
-        &["--per-thread", "-i", "--no-inherit"],
-        "threads are always distinguished",
-        &["without child processes:  --no-children", "threads:  prof report --threads each"],
-    ),
-    word(&["--all-user"], "that is --user-only", &["--user-only"]),
-    word(
-        &["--all-kernel"],
-        "prof records both, and the report can show the kernel alone",
-        &["prof report --kernel"],
-    ),
-    word(&["-C", "--cpu"], "all CPUs are recorded, and the report chooses", &["prof report --cpu {}"]),
-    word(&["-u", "--uid"], "processes are chosen by -p, --name or -a", &["-p \"$(pgrep -d, -u {})\""]),
-    word(&["--off-cpu"], "waits are recorded with -e off, and by default", &["-e cpu,off"]),
-    word(
-        &[
-            "-W",
-            "--weight",
-            "--data",
-            "--phys-data",
-            "-R",
-            "-T",
-            "--timestamp",
-            "-s",
-            "--stat",
-            "-P",
-            "--period",
-        ],
-        "time, period and thread of every sample are always kept",
-        &["leave it out"],
-    ),
-    word(
-        &["-z", "--compression-level", "-N", "--no-buildid-cache", "-B", "--no-buildid"],
-        "recordings are compressed, with names and build IDs in them",
-        &["leave it out"],
-    ),
-];
-
-/// What pprof shows a profile as.
-const PPROF: [Foreign; 9] = [
-    word(&["top", "text", "topN"], "that is the report", &["prof report"]),
-    word(
-        &["list", "disasm", "weblist"],
-        "prof annotate shows source and machine code",
-        &["prof annotate '{}'"],
-    ),
-    word(
-        &["http", "web", "gv"],
-        "prof tui is the interactive view; for a browser, export a flame graph",
-        &["prof tui", "prof export -o flame.svg"],
-    ),
-    word(&["svg", "png", "pdf", "gif", "ps", "dot"], "prof exports pictures", &["prof export -o flame.svg"]),
-    word(
-        &["tree"],
-        "that is the report's --tree",
-        &["prof report --tree", "callers and callees:  prof report --peek REGEX"],
-    ),
-    word(&["traces", "raw"], "prof exports stacks", &["prof export -o out.folded"]),
-    word(&["proto"], "prof exports this format", &["prof export -o out.pb.gz --format pprof"]),
-    word(&["base", "diff_base"], "prof diff compares recordings", &["prof diff BASE NEW"]),
-    word(&["cum"], "the order is chosen by --sort", &["prof report --sort total"]),
-];
-
-/// What perf sorts by, and what makes rows of it.
-const SORT_KEYS: [(&[&str], &str); 9] = [
-    (&["comm"], "threads by name:  prof report --threads"),
-    (&["tid", "thread"], "each thread:  --by thread"),
-    (&["pid", "process"], "processes:  --by process"),
-    (&["dso", "module"], "modules:  --by module"),
-    (&["srcline", "srcfile", "line"], "source lines:  --by line"),
-    (&["symbol", "sym", "function"], "functions:  --by function (this is the default)"),
-    (&["parent", "symbol_from", "symbol_to"], "callers:  prof report --bottom-up"),
-    (&["overhead", "overhead_children", "sample", "period"], "the order:  --sort self, total or count"),
-    (&["cpu", "socket", "time"], "a part of the recording:  --cpu N, --time 2s..5s"),
-];
+use words::{Foreign, PERF_COMMANDS, PERF_RECORD, PERF_REPORT, PPROF, SORT_KEYS};
 
 /// What to say instead of the parser's own words of a word of another tool, if `error` is about one.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
@@ -267,14 +41,6 @@ pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Fai
     }
 }
 
-impl Foreign {
-    fn failure(&self, start: &str, value: &str) -> Failure {
-        let value = if value.is_empty() { "NAME" } else { value };
-        let failure = Failure::usage(format!("{start}: {}", self.answer));
-        self.hints.iter().fold(failure, |failure, hint| failure.hint(hint.replace("{}", value)))
-    }
-}
-
 /// The value of an option, after it or after its `=`.
 fn value_of(arguments: &[OsString], option: &str) -> String {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
@@ -292,9 +58,18 @@ fn value_of(arguments: &[OsString], option: &str) -> String {
     String::new()
 }
 
+/// What to say of words of pprof that the parser would take for something else: `-hide=RE` for `-h`.
+pub(super) fn mistaken(arguments: &[OsString]) -> Option<Failure> {
+    let verb = arguments.get(1)?.to_str()?;
+    // Other verbs may be followed by a command with words of its own.
+    let is_read = verb.starts_with('-') || ["report", "export", "info", "annotate"].contains(&verb);
+    is_read.then(|| of_pprof(arguments)).flatten()
+}
+
 /// `prof -top`, `prof report -list=RE`: options of pprof stand where prof has a command or an option.
 fn of_pprof(arguments: &[OsString]) -> Option<Failure> {
-    let is_reader = |word: &OsString| ["report", "tui", "export", "info"].iter().any(|verb| word == verb);
+    let is_reader =
+        |word: &OsString| ["report", "tui", "export", "info", "annotate"].iter().any(|verb| word == verb);
     let skipped = 1 + usize::from(arguments.get(1).is_some_and(is_reader));
     for (at, word) in arguments.iter().enumerate().skip(skipped).take_while(|(_, word)| *word != "--") {
         // One dash and several letters: nothing of prof is written so.
@@ -397,6 +172,21 @@ mod tests {
             ("prof report --sort comm,dso,symbol", "--by"),
             ("prof report -top", "that is the report"),
             ("prof report --by label", "no labels"),
+            ("prof report --show-nr-samples", "--tsv"),
+            ("prof report -t ,", "--tsv"),
+            ("prof report --hierarchy", "--by process"),
+            ("prof report --no-demangle", "--names raw"),
+            ("prof annotate -l main", "prof annotate FUNCTION"),
+            ("prof report -peek=hash", "prof report --peek 'hash'"),
+            ("prof report -show=hash", "--show 'hash'"),
+            ("prof report -hide=hash", "--hide 'hash'"),
+            ("prof report -ignore=hash", "--ignore 'hash'"),
+            ("prof report -focus hash", "--focus 'hash'"),
+            ("prof report -relative_percentages", "--relative"),
+            ("prof report -nodecount=20", "-n 20"),
+            ("prof report -lines", "--by function|line"),
+            ("prof -sample_index=alloc_space x.pb.gz", "-e EVENT"),
+            ("prof -tagfocus=x", "no labels"),
             ("prof script", "export"),
             ("prof stat", "-c 1"),
             ("prof list", "help of record"),
@@ -412,7 +202,12 @@ mod tests {
             ("prof record -b true", "branches"),
             ("prof record --per-thread true", "distinguished"),
         ] {
+            let hints = match parsed(line) {
+                Err(Stop::Failed(failure)) => failure.hints.join("\n"),
+                _ => String::new(),
+            };
             let (status, text) = refused(line);
+            let text = format!("{text}\n{hints}");
             assert_eq!(status, 2, "{line}");
             assert!(text.contains(answer) && !text.contains("similar"), "{line}: {text}");
         }
