@@ -282,6 +282,13 @@ impl Profile {
         }
     }
 
+    /// Takes `n` from the counter `name`: what it counted has turned up.
+    pub(crate) fn uncount(&mut self, name: &str, n: u64) {
+        if let Some(value) = self.counters.get_mut(name) {
+            *value = value.saturating_sub(n);
+        }
+    }
+
     /// The value of the counter `name`, 0 when it was never counted.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)

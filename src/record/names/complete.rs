@@ -297,6 +297,8 @@ fn open_recorded(path: &str, build_id: &[u8]) -> Result<ModuleFile, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::code::function_code::FunctionCode;
+    use crate::profile::counter;
     use crate::profile::{EventInfo, EventKind, Frame, FrameFlags, Meta, Module, Outcome, Sample, TaskId};
     use crate::symbols::tests::program::{C_SOURCE, Workshop, nm};
 
@@ -357,6 +359,14 @@ mod tests {
         assert!(name.contains("complete_names"), "{name}");
         let again = complete_names(&mut profile, &mut DebugSources::default());
         assert_eq!((again.named, again.code), (0, 0), "nothing is left to do");
+
+        // Where there was no space for all functions of a module, the others are added.
+        let module = profile.code[0].module;
+        profile.code = vec![FunctionCode { module, start: 1, ..FunctionCode::default() }];
+        profile.count(counter::CODE_LEFT_OUT, 5);
+        let more = complete_names(&mut profile, &mut DebugSources::default());
+        let left_out = profile.counter(counter::CODE_LEFT_OUT);
+        assert_eq!((more.code, profile.code.len(), left_out), (1, 2, 4));
     }
 
     /// A profile with frames at all functions of a module that is not on this machine.

@@ -32,6 +32,11 @@ impl FoundCode {
         FoundCode { code, owner: Some(owner), files: vec![String::new()], ..FoundCode::default() }
     }
 
+    /// Address of the function.
+    pub(super) fn start(&self) -> u64 {
+        self.code.start
+    }
+
     /// Adds the instruction at `offset`, which is in the functions of `chain`, the innermost first.
     pub(super) fn add_instruction(&mut self, offset: u32, chain: &[ResolvedLocation]) {
         let mut call = 0;

@@ -17,8 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Space for code in a recording, however small it is, bytes before compression.
-const LEAST_ROOM: u64 = 4 << 10;
+/// Space for code in a recording, however small it is, bytes before compression: some thirty functions of a program in which
+/// none is hot.
+const LEAST_ROOM: u64 = 64 << 10;
+/// The same where code is added because somebody asks for it.
+const LEAST_ROOM_LATER: u64 = 1 << 20;
 /// In a larger recording, one in this many of its bytes is for code.
 const PART_OF_FILE: u64 = 20;
 /// Approximate size of a sample in a recording, bytes.
@@ -88,8 +91,8 @@ pub(super) fn save(
 /// A module's file, and its open file of names.
 pub(crate) type OpenCode = (ModuleFile, FileNames);
 
-/// Adds the code of the most sampled functions, for those modules of `profile` that have none yet. `open` opens the
-/// file of a module, if it is the recorded one. Returns the number of functions whose code was added.
+/// Adds the code of the most sampled functions of `profile` that have none yet. `open` opens the file of a module, if it is the
+/// recorded one. Returns the number of functions whose code was added.
 pub(super) fn add_missing(
     profile: &mut Profile,
     open: &mut dyn FnMut(&Profile, ModuleId) -> Option<OpenCode>,
@@ -111,23 +114,33 @@ pub(super) fn add_missing(
     let weights = weights.by_module();
     let worth = |addresses: &[(u64, CodeShare)]| addresses.iter().map(|(_, share)| share.worth).sum::<f64>();
     let whole: f64 = weights.iter().map(|(_, addresses)| worth(addresses)).sum();
-    let room = (all.saturating_mul(BYTES_OF_SAMPLE) / PART_OF_FILE).clamp(LEAST_ROOM, MOST_ROOM);
-    let known: FxHashSet<ModuleId> = profile.code.iter().map(|code| code.module).collect();
+    let room = (all.saturating_mul(BYTES_OF_SAMPLE) / PART_OF_FILE).clamp(LEAST_ROOM_LATER, MOST_ROOM);
+    let known: FxHashSet<(ModuleId, u64)> =
+        profile.code.iter().map(|code| (code.module, code.start)).collect();
+    // What was counted as left out when others of the module were kept is not counted again.
+    let counted: FxHashSet<ModuleId> = known.iter().map(|(module, _)| *module).collect();
     let mut added = 0;
     for (module, addresses) in weights {
         let worth = worth(&addresses);
-        if worth < LEAST_WORTH || known.contains(&module) || deadline.has_passed() {
+        if worth < LEAST_WORTH || deadline.has_passed() {
             continue;
         }
         let Some((file, mut names)) = open(profile, module) else { continue };
         let room = (room as f64 * worth / whole) as u64;
-        let FoundCodes { functions, left_out } = code::find(&mut names, &file, &addresses, room, deadline);
+        let FoundCodes { mut functions, left_out } =
+            code::find(&mut names, &file, &addresses, room, deadline);
+        functions.retain(|code| !known.contains(&(module, code.start())));
         if functions.is_empty() {
             continue;
         }
-        added += functions.len() as u64;
+        let new = functions.len() as u64;
+        added += new;
         functions.into_iter().for_each(|code| code.store(profile, module));
-        profile.count(counter::CODE_LEFT_OUT, left_out);
+        if counted.contains(&module) {
+            profile.uncount(counter::CODE_LEFT_OUT, new);
+        } else {
+            profile.count(counter::CODE_LEFT_OUT, left_out);
+        }
     }
     added
 }

@@ -418,7 +418,8 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
                  they were recorded"
                 .to_owned(),
             left_out => format!(
-                "that of {} was left out, which have few samples, so that the file stays small",
+                "that of {} was left out, which have few samples, so that the file stays small: prof symbolize FILE adds it \
+                 where the programs are as they were recorded",
                 counted(left_out, "function")
             ),
         },
