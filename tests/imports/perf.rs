@@ -1,6 +1,7 @@
 //! What Linux perf records, compared with what perf says of it.
 
-use crate::{functions, import, report, run, support};
+use crate::{functions, import, prof, report, run, support};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -77,6 +78,26 @@ fn call_chains_of_perf_have_its_totals_and_the_known_shares() {
     assert!(main["main"].1 as f64 > 0.9 * total as f64, "{main:?}");
     let info = String::from_utf8(run(&["info", imported.to_str().unwrap()]).stdout).unwrap();
     assert!(info.contains("source    perf.data, file ") && info.contains("recorded by perf"), "{info}");
+    is_annotated_and_compared(&imported);
+}
+
+/// What is imported has source and machine code, and can be compared.
+fn is_annotated_and_compared(imported: &Path) {
+    let file = imported.to_str().unwrap();
+    let annotation: Value =
+        serde_json::from_slice(&prof(&["annotate", "share_fifty", "-i", file, "--json"]).stdout).unwrap();
+    let instructions = annotation["instructions"].as_array().unwrap();
+    let sum: u64 = instructions.iter().filter_map(|at| at["self"].as_u64()).sum();
+    assert!(sum > 0 && instructions.iter().all(|at| at["text"].is_string()), "{annotation}");
+    let lines = annotation["lines"].as_array().unwrap();
+    let sum: u64 =
+        lines.iter().filter_map(|line| Some(line["self"].as_u64()? + line["inlined"].as_u64()?)).sum();
+    assert!(sum > 0 && lines.iter().any(|line| line["line"].as_u64() > Some(0)), "{annotation}");
+    let output = prof(&["diff", file, file, "--json"]);
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = comparison["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["function"] == "share_fifty").unwrap();
+    assert_eq!(row["self"]["outcome"], "noise", "{row}");
 }
 
 /// perf unwinds by libunwind or libdw.

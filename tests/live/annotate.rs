@@ -201,21 +201,30 @@ fn it_is_the_same_without_the_program_and_its_source() {
         "{}",
         text(&here)
     );
-    // In a mount namespace of its own, an empty file system hides them.
-    let script =
-        "mount -t tmpfs none \"$1\" && ! test -e \"$1/annotated\" && exec \"$0\" annotate work -i \"$2\"";
-    let there = with_own_mounts(script)
-        .arg(annotated.folder.path())
-        .arg(annotated.recording.file())
-        .output()
-        .expect("`timeout` can be run");
-    let said = messages(&there);
-    if said.starts_with("mount:") || said.starts_with("unshare:") {
-        skip::<()>("a folder cannot be hidden here");
-        return;
+    // In a mount namespace of its own, empty file systems hide them, and all debug files.
+    let script = "for hidden in \"$1\" /usr/lib/debug; do test ! -d \"$hidden\" || mount -t tmpfs none \"$hidden\" || exit; done; \
+                  ! test -e \"$1/annotated\" && shift && exec \"$0\" \"$@\"";
+    let file = annotated.recording.file();
+    for arguments in [
+        &["annotate", "work", "-i"][..],
+        &["report", "-n", "0", "-i"],
+        &["report", "--tree", "-i"],
+        &["report", "--by", "line", "-i"],
+        &["report", "--by", "address", "-i"],
+        &["report", "--json", "-i"],
+        &["export", "--format", "folded", "-o", "-", "-i"],
+    ] {
+        let there = with_own_mounts(script).arg(annotated.folder.path()).args(arguments).arg(&file).output();
+        let there = there.expect("`timeout` can be run");
+        let said = messages(&there);
+        if said.starts_with("mount:") || said.starts_with("unshare:") {
+            skip::<()>("a folder cannot be hidden here");
+            return;
+        }
+        assert!(there.status.success(), "{arguments:?}: {said}");
+        let here = prof().args(arguments).arg(&file).output().expect("prof can be run");
+        assert_eq!(text(&there), text(&here), "{arguments:?}");
     }
-    assert!(there.status.success(), "{said}");
-    assert_eq!(text(&there), text(&here));
 }
 
 #[test]
