@@ -3,14 +3,14 @@
 #
 #   scripts/bench-gate.sh REVISION        (or `make bench-gate BASE=REVISION`)
 #
-# RUNS is how often each is run (10), BENCHES which of them (report unwind_table), LIMIT the growth that counts (5%). Each bench runs every
+# RUNS is how often each is run (10), BENCHES which of them (report unwind_table symbols exports diff), LIMIT the growth that counts (5%). Each bench runs every
 # case once (`--test`), which is the same work in every run. Needs what recording needs: root.
 set -eu
 cd "$(dirname "$0")/.."
 
 revision=${1:?usage: bench-gate.sh REVISION}
 runs=${RUNS:-10}
-benches=${BENCHES:-report unwind_table}
+benches=${BENCHES:-report unwind_table symbols exports diff}
 limit=${LIMIT:-5%}
 prof=${PROF:-$PWD/target/release/prof}
 target=$PWD/target
