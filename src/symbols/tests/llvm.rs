@@ -37,6 +37,12 @@ pub(crate) fn llvm_symbolizer(shop: &Workshop, program: &Path, addresses: &[u64]
     Some(truths)
 }
 
+/// Bytes between two addresses of a large program that are compared: `PROF_CORPUS_STRIDE=1` takes all, which takes minutes.
+pub(super) fn large_stride() -> usize {
+    let asked = std::env::var("PROF_CORPUS_STRIDE").ok().and_then(|stride| stride.parse().ok());
+    asked.filter(|stride| *stride > 0).unwrap_or(7)
+}
+
 /// Addresses inside the functions of a program: starts, ends, and one every `stride` bytes in between.
 pub(super) fn probes(functions: &[NmFunction], stride: usize) -> Vec<u64> {
     let mut addresses: Vec<u64> = (functions.iter())

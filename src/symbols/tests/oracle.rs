@@ -1,6 +1,6 @@
 //! Names compared with independent tools: nm, llvm-symbolizer, objdump.
 
-use super::llvm::{assert_agrees, llvm_symbolizer, probes, reasons, symbolize};
+use super::llvm::{assert_agrees, large_stride, llvm_symbolizer, probes, reasons, symbolize};
 use super::program::{
     C_SOURCE, CPP_SOURCE, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, symbolize_bytes, symbolize_elf,
 };
@@ -33,7 +33,7 @@ fn c_names_and_lines_equal_llvm_symbolizer() {
         ("clang", "-O2 -g -gdwarf-5"),
     ] {
         let Some(program) = shop.build(compiler, "prog.c", "prog", flags) else { continue };
-        let stride = if flags.contains("static") { 7 } else { 1 };
+        let stride = if flags.contains("static") { large_stride() } else { 1 };
         let what = format!("{compiler} {flags}");
         let Some(()) = assert_agrees(&shop, &program, stride, &what) else { return };
     }
@@ -62,7 +62,7 @@ fn rust_names_and_lines_equal_llvm_symbolizer() {
     for mangling in ["", "-Csymbol-mangling-version=v0", "-Cdwarf-version=5"] {
         let flags = format!("-Copt-level=2 -g {mangling}");
         let Some(program) = shop.build("rustc", "prog.rs", "prog", &flags) else { return };
-        let Some(()) = assert_agrees(&shop, &program, 7, &flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, large_stride(), &flags) else { return };
         let functions = nm(&shop, &program, &[]).unwrap();
         let mut starts: Vec<u64> = functions.iter().map(|(start, ..)| *start).collect();
         starts.sort_unstable();
@@ -122,7 +122,7 @@ fn a_rust_program_optimised_as_a_whole_equals_llvm_symbolizer() {
     shop.write("prog.rs", RUST_SOURCE);
     for flags in ["-Copt-level=3 -g -Clto=fat", "-Copt-level=0 -g"] {
         let Some(program) = shop.build("rustc", "prog.rs", "prog", flags) else { return };
-        let Some(()) = assert_agrees(&shop, &program, 7, flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, large_stride(), flags) else { return };
     }
 }
 
@@ -136,7 +136,7 @@ fn a_go_program_equals_llvm_symbolizer() {
         let program = shop.path().join("prog");
         let functions = nm(&shop, &program, &[]).unwrap();
         let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
-        let addresses = probes(&functions, 7);
+        let addresses = probes(&functions, large_stride());
         assert!(addresses.len() > 10_000);
         let names = symbolize(&program, &addresses);
         let Some(truths) = llvm_symbolizer(&shop, &program, &addresses) else { return };
