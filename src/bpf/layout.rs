@@ -8,7 +8,7 @@ mod skeleton {
 
 /// The macros and enumerators of `prof.h`, by their names there.
 #[allow(dead_code, unused_parens, clippy::all, reason = "all of them, as C writes them")]
-pub(super) mod number {
+pub(crate) mod number {
     include!(concat!(env!("OUT_DIR"), "/prof_numbers.rs"));
 }
 
@@ -64,8 +64,8 @@ pub const FRAME_ADDRESS: u64 = number::PROF_FRAME_ADDRESS;
 pub const MAX_USER_FRAMES: usize = number::PROF_MAX_USER_FRAMES as usize;
 /// User frames of a stack that is too deep, next to its leaf.
 pub const LEAF_FRAMES: usize = number::PROF_LEAF_FRAMES as usize;
-/// `SAMPLE_RINGS`: rings for samples; CPU n writes to ring n modulo this.
-pub(crate) const SAMPLE_RINGS: usize = 8;
+/// Rings for samples; CPU n writes to ring n modulo this.
+pub(crate) const SAMPLE_RINGS: usize = number::PROF_SAMPLE_RINGS as usize;
 
 /// Of a system call that waits for what its first argument, a descriptor, is of.
 pub(crate) const REASON_BY_FILE: u8 = number::PROF_REASON_BY_FILE as u8;

@@ -14,6 +14,7 @@ mod wait_event;
 
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
 pub(crate) use fields::DecodeError;
+pub(crate) use layout::number;
 pub use layout::*;
 pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;

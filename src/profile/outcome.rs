@@ -66,7 +66,7 @@ impl Outcome {
     ];
 
     /// The stored number.
-    pub(crate) fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Outcome::Unset => 0,
             Outcome::Complete => 1,

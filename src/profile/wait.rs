@@ -58,7 +58,7 @@ impl Reason {
     ];
 
     /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/c/prof.h`.
-    pub(crate) fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Reason::Other => 0,
             Reason::Lock => 1,
@@ -127,7 +127,7 @@ pub enum WakerKind {
 
 impl WakerKind {
     /// The stored number; `enum prof_waker` in `src/bpf/c/prof.h`.
-    pub(crate) fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             WakerKind::None => 0,
             WakerKind::Thread => 1,

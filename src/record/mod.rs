@@ -3,6 +3,7 @@
 //! `recorder` is the list of steps for a file, `live` the same for a screen. Each room below it does one of them; it uses
 //! `bpf`, `unwind`, `profile` and `symbols`, which do not know each other. Nothing here reads a finished profile or shows one.
 
+mod agreement;
 mod collect;
 mod counter;
 mod environment;

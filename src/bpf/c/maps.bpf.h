@@ -130,7 +130,6 @@ struct {
 		__uint(max_entries, 4096);          \
 	} name SEC(".maps")
 
-#define SAMPLE_RINGS 8
 SAMPLE_RING(ring0);
 SAMPLE_RING(ring1);
 SAMPLE_RING(ring2);

@@ -204,6 +204,9 @@ struct prof_file {
  * half the frames next to its root: a ring, whose oldest frame comes after the newest one. */
 #define PROF_MAX_USER_FRAMES 1024
 #define PROF_LEAF_FRAMES (PROF_MAX_USER_FRAMES / 2)
+
+/* Rings for samples; CPU n writes to ring n modulo this. */
+#define PROF_SAMPLE_RINGS 8
 /* Frames after which a walk ends without its root, at the most (max_walked_frames may say less). */
 #define PROF_MAX_WALKED_FRAMES 16384
 /* Steps of one walk to a stack at lower addresses. */

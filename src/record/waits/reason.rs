@@ -3,39 +3,51 @@
 use crate::bpf::REASON_BY_FILE;
 use crate::profile::{Reason, WakerKind};
 
+/// What a file says: a pipe, a socket, a disk.
+const BY_FILE: u8 = REASON_BY_FILE;
+const LOCK: u8 = Reason::Lock.code();
+const DISK: u8 = Reason::Disk.code();
+const NETWORK: u8 = Reason::Network.code();
+const PIPE: u8 = Reason::Pipe.code();
+const POLL: u8 = Reason::Poll.code();
+const SLEEP: u8 = Reason::Sleep.code();
+const FAULT: u8 = Reason::Fault.code();
+const CHILD: u8 = Reason::Child.code();
+const STOPPED: u8 = Reason::Stopped.code();
+
 /// System calls and what they wait for, as long as the kernel's stack does not say more.
 #[rustfmt::skip]
 const SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
-    (libc::SYS_futex, 1), (libc::SYS_flock, 1),
-    (libc::SYS_fsync, 2), (libc::SYS_fdatasync, 2), (libc::SYS_sync, 2), (libc::SYS_syncfs, 2),
-    (libc::SYS_sync_file_range, 2), (libc::SYS_msync, 2), (libc::SYS_openat, 2), (libc::SYS_statx, 2),
-    (libc::SYS_newfstatat, 2), (libc::SYS_unlinkat, 2), (libc::SYS_renameat2, 2), (libc::SYS_mkdirat, 2),
-    (libc::SYS_getdents64, 2), (libc::SYS_ftruncate, 2), (libc::SYS_fallocate, 2), (libc::SYS_io_getevents, 2),
-    (libc::SYS_accept, 3), (libc::SYS_accept4, 3), (libc::SYS_connect, 3),
-    (libc::SYS_msgrcv, 4), (libc::SYS_msgsnd, 4), (libc::SYS_semop, 4), (libc::SYS_semtimedop, 4),
-    (libc::SYS_mq_timedreceive, 4), (libc::SYS_mq_timedsend, 4),
-    (libc::SYS_ppoll, 5), (libc::SYS_pselect6, 5), (libc::SYS_epoll_pwait, 5), (libc::SYS_epoll_pwait2, 5),
-    (libc::SYS_io_uring_enter, 5), (libc::SYS_rt_sigtimedwait, 5),
-    (libc::SYS_nanosleep, 6), (libc::SYS_clock_nanosleep, 6), (libc::SYS_rt_sigsuspend, 5),
-    (libc::SYS_mmap, 7), (libc::SYS_munmap, 7), (libc::SYS_mprotect, 7), (libc::SYS_madvise, 7), (libc::SYS_brk, 7),
-    (libc::SYS_wait4, 8), (libc::SYS_waitid, 8), (libc::SYS_clone, 8), (libc::SYS_clone3, 8),
-    (libc::SYS_ptrace, 10),
-    (libc::SYS_read, REASON_BY_FILE), (libc::SYS_write, REASON_BY_FILE), (libc::SYS_readv, REASON_BY_FILE),
-    (libc::SYS_writev, REASON_BY_FILE), (libc::SYS_pread64, REASON_BY_FILE), (libc::SYS_pwrite64, REASON_BY_FILE),
-    (libc::SYS_preadv, REASON_BY_FILE), (libc::SYS_pwritev, REASON_BY_FILE), (libc::SYS_preadv2, REASON_BY_FILE),
-    (libc::SYS_pwritev2, REASON_BY_FILE), (libc::SYS_recvfrom, REASON_BY_FILE), (libc::SYS_recvmsg, REASON_BY_FILE),
-    (libc::SYS_recvmmsg, REASON_BY_FILE), (libc::SYS_sendto, REASON_BY_FILE), (libc::SYS_sendmsg, REASON_BY_FILE),
-    (libc::SYS_sendmmsg, REASON_BY_FILE), (libc::SYS_splice, REASON_BY_FILE), (libc::SYS_sendfile, REASON_BY_FILE),
-    (libc::SYS_ioctl, REASON_BY_FILE), (libc::SYS_close, REASON_BY_FILE),
+    (libc::SYS_futex, LOCK), (libc::SYS_flock, LOCK),
+    (libc::SYS_fsync, DISK), (libc::SYS_fdatasync, DISK), (libc::SYS_sync, DISK), (libc::SYS_syncfs, DISK),
+    (libc::SYS_sync_file_range, DISK), (libc::SYS_msync, DISK), (libc::SYS_openat, DISK), (libc::SYS_statx, DISK),
+    (libc::SYS_newfstatat, DISK), (libc::SYS_unlinkat, DISK), (libc::SYS_renameat2, DISK), (libc::SYS_mkdirat, DISK),
+    (libc::SYS_getdents64, DISK), (libc::SYS_ftruncate, DISK), (libc::SYS_fallocate, DISK), (libc::SYS_io_getevents, DISK),
+    (libc::SYS_accept, NETWORK), (libc::SYS_accept4, NETWORK), (libc::SYS_connect, NETWORK),
+    (libc::SYS_msgrcv, PIPE), (libc::SYS_msgsnd, PIPE), (libc::SYS_semop, PIPE), (libc::SYS_semtimedop, PIPE),
+    (libc::SYS_mq_timedreceive, PIPE), (libc::SYS_mq_timedsend, PIPE),
+    (libc::SYS_ppoll, POLL), (libc::SYS_pselect6, POLL), (libc::SYS_epoll_pwait, POLL), (libc::SYS_epoll_pwait2, POLL),
+    (libc::SYS_io_uring_enter, POLL), (libc::SYS_rt_sigtimedwait, POLL),
+    (libc::SYS_nanosleep, SLEEP), (libc::SYS_clock_nanosleep, SLEEP), (libc::SYS_rt_sigsuspend, POLL),
+    (libc::SYS_mmap, FAULT), (libc::SYS_munmap, FAULT), (libc::SYS_mprotect, FAULT), (libc::SYS_madvise, FAULT), (libc::SYS_brk, FAULT),
+    (libc::SYS_wait4, CHILD), (libc::SYS_waitid, CHILD), (libc::SYS_clone, CHILD), (libc::SYS_clone3, CHILD),
+    (libc::SYS_ptrace, STOPPED),
+    (libc::SYS_read, BY_FILE), (libc::SYS_write, BY_FILE), (libc::SYS_readv, BY_FILE),
+    (libc::SYS_writev, BY_FILE), (libc::SYS_pread64, BY_FILE), (libc::SYS_pwrite64, BY_FILE),
+    (libc::SYS_preadv, BY_FILE), (libc::SYS_pwritev, BY_FILE), (libc::SYS_preadv2, BY_FILE),
+    (libc::SYS_pwritev2, BY_FILE), (libc::SYS_recvfrom, BY_FILE), (libc::SYS_recvmsg, BY_FILE),
+    (libc::SYS_recvmmsg, BY_FILE), (libc::SYS_sendto, BY_FILE), (libc::SYS_sendmsg, BY_FILE),
+    (libc::SYS_sendmmsg, BY_FILE), (libc::SYS_splice, BY_FILE), (libc::SYS_sendfile, BY_FILE),
+    (libc::SYS_ioctl, BY_FILE), (libc::SYS_close, BY_FILE),
 ];
 
 /// The same, of calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
-    (libc::SYS_poll, 5), (libc::SYS_select, 5), (libc::SYS_epoll_wait, 5), (libc::SYS_pause, 5),
-    (libc::SYS_vfork, 8), (libc::SYS_fork, 8), (libc::SYS_open, 2), (libc::SYS_stat, 2), (libc::SYS_lstat, 2),
-    (libc::SYS_unlink, 2), (libc::SYS_rename, 2), (libc::SYS_mkdir, 2), (libc::SYS_rmdir, 2),
+    (libc::SYS_poll, POLL), (libc::SYS_select, POLL), (libc::SYS_epoll_wait, POLL), (libc::SYS_pause, POLL),
+    (libc::SYS_vfork, CHILD), (libc::SYS_fork, CHILD), (libc::SYS_open, DISK), (libc::SYS_stat, DISK), (libc::SYS_lstat, DISK),
+    (libc::SYS_unlink, DISK), (libc::SYS_rename, DISK), (libc::SYS_mkdir, DISK), (libc::SYS_rmdir, DISK),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[];

@@ -41,7 +41,7 @@ pub struct KernelPage {
 /// `PROF_NO_ROWS` in `prof.h`.
 pub(crate) const NO_ROWS: u32 = u32::MAX;
 /// Bits of an address inside a slice. `PROF_SLICE_SHIFT` in `prof.h`.
-const SLICE_SHIFT: u32 = 10;
+pub(crate) const SLICE_SHIFT: u32 = 10;
 /// Slices of a page. `PROF_PAGE_SLICES` in `prof.h`.
 pub(crate) const PAGE_SLICES: usize = 1 << (PAGE_SHIFT - SLICE_SHIFT);
 

@@ -446,8 +446,8 @@ struct StackPiece {
 }
 
 /// Steps of one walk to a stack at lower addresses. `PROF_MAX_JUMPS_DOWN` in `prof.h`.
-const MAX_JUMPS_DOWN: u32 = 64;
+pub(crate) const MAX_JUMPS_DOWN: u32 = 64;
 /// No piece of a stack is smaller. `PROF_STACK_PIECE_BYTES` in `prof.h`.
-const STACK_PIECE_BYTES: u64 = 4096;
+pub(crate) const STACK_PIECE_BYTES: u64 = 4096;
 /// Leaf functions may keep data this far below rsp, bytes (x86-64 psABI). `PROF_RED_ZONE_BYTES` in `prof.h`.
-const RED_ZONE_BYTES: u64 = 128;
+pub(crate) const RED_ZONE_BYTES: u64 = 128;

@@ -17,7 +17,7 @@ static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
 {
 	bool filled = waits_fill_up();
 
-	switch (cpu % SAMPLE_RINGS) {
+	switch (cpu % PROF_SAMPLE_RINGS) {
 	case 0:
 		return SEND_TO(ring0);
 	case 1:
