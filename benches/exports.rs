@@ -6,7 +6,7 @@ use prof::internals::profile::{Profile, Writer};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-#[path = "../tests/common/demo_profile.rs"]
+#[path = "../tests/support/demo_profile.rs"]
 mod demo_profile;
 
 const FORMATS: [&str; 8] =

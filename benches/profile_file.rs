@@ -4,7 +4,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use prof::internals::profile::{Writer, read};
 use std::hint::black_box;
 
-#[path = "../tests/common/demo_profile.rs"]
+#[path = "../tests/support/demo_profile.rs"]
 mod demo_profile;
 
 fn profile_file(criterion: &mut Criterion) {

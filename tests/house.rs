@@ -238,6 +238,23 @@ fn no_folder_has_too_many_files() {
     assert!(full.is_empty(), "more than {MOST_FILES} files: {full:?}");
 }
 
+/// Fixtures are programs of one file each; all that is in Rust elsewhere in tests and benches is counted as in `src`.
+#[test]
+fn no_folder_of_tests_has_too_many_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("tests"), root.join("benches")];
+    let mut full = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = entries().filter(|path| path.extension() == Some(OsStr::new("rs"))).count();
+        if files > MOST_FILES {
+            full.push((folder.clone(), files));
+        }
+        folders.extend(entries().filter(|path| path.is_dir()));
+    }
+    assert!(full.is_empty(), "more than {MOST_FILES} files: {full:?}");
+}
+
 /// The lines of every file of sources, C and tests included, by its path relative to `src`.
 fn lines_of_files() -> BTreeMap<String, usize> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -11,11 +11,11 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-#[path = "common/browser.rs"]
+#[path = "support/browser.rs"]
 mod browser;
-#[path = "common/chromium.rs"]
+#[path = "support/chromium.rs"]
 mod chromium;
-#[path = "common/demo_profile.rs"]
+#[path = "support/demo_profile.rs"]
 mod demo_profile;
 mod support;
 

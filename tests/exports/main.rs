@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
 
 mod benchstat;
-#[path = "../common/demo_profile.rs"]
+#[path = "../support/demo_profile.rs"]
 mod demo_profile;
 mod firefox;
 mod go;

@@ -5,47 +5,13 @@
 //! the machine is: that some stack contains `main` → `a` → `b`, a share within three times the printed margin,
 //! an exit status, never a time.
 
-mod accounts;
-mod annotate;
-#[path = "../common/chromium.rs"]
+#[path = "../support/chromium.rs"]
 mod chromium;
-mod commands;
-mod compared;
-mod containers;
-mod counters;
-mod debug_information;
-mod descriptors;
-mod fixture;
-mod fixtures_recorded;
-mod generated_code;
-mod held_up;
-mod languages;
-mod layouts;
-mod machine;
-mod mappings;
-mod oracle;
-mod pane;
-mod places;
-mod postgres;
-mod profiler;
-mod real_programs;
-mod refusals;
-mod rights;
-mod running;
-mod screens;
-mod stack_shapes;
+mod harness;
+mod output;
+mod stacks;
 #[path = "../support/mod.rs"]
 mod support;
-mod svg;
 mod targets;
 mod terminal;
-mod terminal_given_back;
-mod terminal_live;
-mod unrecorded;
 mod waits;
-mod waits_in_rust;
-mod waits_recorded;
-mod waits_refused;
-mod waits_targets;
-mod waits_under_load;
-mod watched;

@@ -1,6 +1,6 @@
 //! What is written is read, in whatever steps; what is damaged is noticed.
 
-#[path = "../../../../tests/common/demo_profile.rs"]
+#[path = "../../../../tests/support/demo_profile.rs"]
 mod demo_profile;
 mod hostile;
 mod steps;

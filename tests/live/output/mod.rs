@@ -1,0 +1,5 @@
+//! What is made of a recording: annotated functions, pictures, comparisons.
+
+mod annotate;
+mod compared;
+mod svg;

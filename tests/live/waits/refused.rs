@@ -1,0 +1,116 @@
+//! Kernels that cannot record waits: this one, with other type information put in place of its own for the recorder.
+
+use crate::harness::machine::{skip, turn};
+use crate::harness::profiler::{HANGS_AFTER, binary, messages};
+use crate::harness::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::{EventKind, read_path};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Whether a file can be put in another's place for one program.
+fn can_mount() -> bool {
+    let made = Command::new("unshare").args(["--mount", "true"]).output();
+    made.is_ok_and(|output| output.status.success())
+        || skip::<()>("a mount namespace cannot be made here (unshare --mount)").is_some()
+}
+
+/// A copy of the kernel's types in which the name `old` is missing.
+fn types_without(old: &str, folder: &Path) -> std::path::PathBuf {
+    let mut types = std::fs::read(KERNEL_TYPES).expect("the kernel's types can be read");
+    let name = [b"\0", old.as_bytes(), b"\0"].concat();
+    let found: Vec<usize> =
+        types.windows(name.len()).enumerate().filter(|(_, bytes)| *bytes == name).map(|(at, _)| at).collect();
+    let [at] = found[..] else { panic!("{old} occurs {} times", found.len()) };
+    types[at + 1] = b'?';
+    let path = folder.join(old);
+    std::fs::write(&path, types).expect("a temporary file can be written");
+    path
+}
+
+/// Runs `prof` where the kernel's types are those in `types`.
+fn prof_with(types: &Path, arguments: &[&str]) -> Output {
+    let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", HANGS_AFTER, "unshare", "--mount", "sh", "-ec", script, "sh"]);
+    command.arg(types).arg(KERNEL_TYPES).arg(binary()).args(arguments);
+    command.output().expect("`timeout` can be run")
+}
+
+/// One that has no such event, and one that does not take the programs.
+const LACKS: [(&str, &str); 2] = [
+    (
+        "btf_trace_sched_switch",
+        "off-CPU time is not recorded: it needs Linux 5.18 or later (btf_trace_sched_switch is missing here)",
+    ),
+    ("in_iowait", "off-CPU time is not recorded: cannot load the samplers"),
+];
+
+#[test]
+fn running_time_is_recorded_where_waits_cannot_be_and_the_reason_is_said() {
+    let Some(_turn) = turn() else { return };
+    if !can_mount() {
+        return;
+    }
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let pid = program.pid().to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (lack, why) in LACKS {
+        let types = types_without(lack, folder.path());
+        let file = folder.path().join(format!("{lack}.data"));
+        let path = file.to_str().expect("a temporary path is text");
+        let output = prof_with(&types, &["record", "-p", &pid, "-d", "1s", "-o", path]);
+        let said = messages(&output);
+        assert_eq!(output.status.code(), Some(0), "{lack}: {said}");
+        assert!(said.contains(&format!("note: {why}")), "{lack}: {said}");
+        let (profile, _) = read_path(&file).expect("prof wrote a file that can be read");
+        assert!(profile.event_of(&EventKind::OFF_CPU).is_none(), "{lack}: there is a table of waits");
+        let samples =
+            profile.event_of(&EventKind::ON_CPU).expect("running time is recorded").samples().count();
+        assert!(samples > 20, "{lack}: {samples} samples");
+
+        let report = Command::new(binary()).args(["report", path, "--off-cpu"]).output();
+        let report = report.expect("prof can be run");
+        assert_eq!(report.status.code(), Some(3), "{lack}: {}", messages(&report));
+        assert!(messages(&report).contains("the recording has no waits"), "{lack}: {}", messages(&report));
+    }
+}
+
+#[test]
+fn where_waits_alone_are_asked_for_and_cannot_be_recorded_nothing_is() {
+    let Some(_turn) = turn() else { return };
+    if !can_mount() {
+        return;
+    }
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let pid = program.pid().to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (lack, _) in LACKS {
+        let types = types_without(lack, folder.path());
+        let file = folder.path().join("prof.data");
+        let path = file.to_str().expect("a temporary path is text");
+        let output = prof_with(&types, &["record", "-e", "off", "-p", &pid, "-d", "1s", "-o", path]);
+        let said = messages(&output);
+        assert_eq!(output.status.code(), Some(1), "{lack}: {said}");
+        assert!(said.starts_with("prof: ") && said.contains("\n  "), "what failed, and what to do: {said}");
+        assert!(!said.contains("sched_switch is missing") || lack.contains("sched_switch"), "{said}");
+        assert!(!file.exists(), "{lack}: a file was made");
+    }
+}
+
+#[test]
+fn the_doctor_tells_that_waits_cannot_be_recorded() {
+    let Some(_turn) = turn() else { return };
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (lack, _) in LACKS {
+        let output = prof_with(&types_without(lack, folder.path()), &["doctor"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{lack}: {said}{}", messages(&output));
+        let waits = said.lines().find(|line| line.contains("  waits  ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(waits.starts_with("warn"), "{lack}: {waits}");
+    }
+}
