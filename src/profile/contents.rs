@@ -226,6 +226,54 @@ impl End {
     pub(crate) const IN_DELAY: &str = "ended during the delay, before sampling began";
     /// The reason of a picture of a recording that goes on.
     pub(crate) const STILL_RECORDING: &str = "still recording";
+    /// The reason where the launched command has ended, or the one that times the recording.
+    pub(crate) const COMMAND_ENDED: &str = "command ended";
+    /// The reason where all that was to be recorded has ended.
+    pub(crate) const TARGET_ENDED: &str = "target ended";
+    /// The same before the first sample could be taken.
+    pub(crate) const TARGET_GONE: &str = "target ended before the first sample";
+    /// The reason where the duration that was asked for has passed.
+    pub(crate) const DURATION_REACHED: &str = "duration reached";
+    /// The reason after Ctrl-C.
+    pub(crate) const INTERRUPTED: &str = "interrupted";
+    /// The reason where the user of a live view ended it.
+    pub(crate) const STOPPED: &str = "stopped";
+
+    /// Whether it ended during the delay, before sampling began.
+    pub(crate) fn is_in_delay(&self) -> bool {
+        self.reason == Self::IN_DELAY
+    }
+
+    /// Whether the recording goes on, and this is of a picture of it.
+    pub(crate) fn is_of_picture(&self) -> bool {
+        self.reason == Self::STILL_RECORDING
+    }
+
+    /// Whether the file could not be written on.
+    pub(crate) fn is_of_failed_write(&self) -> bool {
+        self.reason.starts_with(Self::WRITING_FAILED)
+    }
+
+    /// Whether the command's end was the recording's.
+    pub(crate) fn is_of_command(&self) -> bool {
+        self.reason == Self::COMMAND_ENDED
+    }
+
+    /// Whether it ended with what was recorded, not before.
+    pub(crate) fn is_of_whole_run(&self) -> bool {
+        self.is_of_command() || self.reason == Self::TARGET_ENDED
+    }
+
+    /// Whether the target was gone before the first sample.
+    pub(crate) fn is_before_first_sample(&self) -> bool {
+        self.reason == Self::TARGET_GONE
+    }
+
+    /// Whether it ended as the user had asked for.
+    pub(crate) fn is_as_asked(&self) -> bool {
+        let asked = [Self::COMMAND_ENDED, Self::DURATION_REACHED, Self::INTERRUPTED, Self::STOPPED];
+        asked.contains(&self.reason.as_str())
+    }
 
     /// What `prof` used while it recorded; `None` where that is not known.
     pub(crate) fn while_recording(&self) -> Option<CpuShares> {

@@ -337,7 +337,7 @@ fn event(selection: &Selection<'_>) -> RunEvent {
 fn facts(recording: &Analysis, file: String, common: &CommonOptions) -> RunFacts {
     let profile = &recording.profile;
     let end = profile.end.as_ref();
-    let ended = |end: &&End| end.command_signal.is_none() && ENDED.contains(&end.reason.as_str());
+    let ended = |end: &&End| end.command_signal.is_none() && end.is_of_whole_run();
     let status = end.filter(ended).and_then(|end| end.command_status).filter(|_| profile.meta.is_command);
     let whole_ns = profile.duration_ns();
     RunFacts {
@@ -351,6 +351,3 @@ fn facts(recording: &Analysis, file: String, common: &CommonOptions) -> RunFacts
         is_whole_file: recording.integrity.is_complete,
     }
 }
-
-/// End reasons of a command's recording that was not stopped early.
-const ENDED: [&str; 2] = ["command ended", "target ended"];

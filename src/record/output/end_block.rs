@@ -6,7 +6,6 @@ use crate::profile::{
 };
 use crate::record::collect::totals::CollectedTotals;
 use crate::record::names::naming::CutShort;
-use crate::record::session::stop_reason::StopReason;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -116,14 +115,12 @@ fn cost_line(end: &End) -> String {
 
 /// How it ended, where that is not what was asked for.
 fn ending_line(end: &End) -> Option<String> {
-    let is_asked_for =
-        ["command ended", "duration reached", "interrupted", "stopped"].contains(&&*end.reason);
     let command = match (end.command_signal, end.command_status) {
         (Some(signal), _) => Some(format!("the command was killed by {}", units::signal(signal))),
         (None, Some(status)) if status != 0 => Some(format!("the command exited with {status}")),
         _ => None,
     };
-    let reason = (!is_asked_for).then(|| end.reason.replace("target ended", "the target ended"));
+    let reason = (!end.is_as_asked()).then(|| end.reason.replace(End::TARGET_ENDED, "the target ended"));
     let parts: Vec<String> = reason.into_iter().chain(command).collect();
     (!parts.is_empty()).then(|| format!("  end      {}", parts.join(", ")))
 }
@@ -141,9 +138,9 @@ fn no_sample_line(profile: &Profile) -> String {
     let period_ns = 1_000_000_000 / u64::from(profile.meta.effective_hz.max(1));
     let ran_ns = profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
     let accounted = profile.thread_times.iter().any(|time| !time.is_unknown());
-    let why = if end.reason == End::IN_DELAY {
+    let why = if end.is_in_delay() {
         "sampling had not begun".to_owned()
-    } else if end.reason == StopReason::TargetGone.text() {
+    } else if end.is_before_first_sample() {
         "there was nothing left to record".to_owned()
     } else if accounted && ran_ns > 0 {
         let period = units::duration(period_ns);

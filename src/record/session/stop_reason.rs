@@ -1,6 +1,7 @@
 //! Why a recording ends.
 
 use crate::base::units;
+use crate::profile::End;
 use std::borrow::Cow;
 
 /// Why a recording ends.
@@ -26,15 +27,15 @@ impl StopReason {
     /// For the end record, and for people.
     pub(crate) fn text(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            StopReason::CommandEnded => "command ended",
-            StopReason::TargetEnded => "target ended",
-            StopReason::TargetGone => "target ended before the first sample",
-            StopReason::DurationReached => "duration reached",
-            StopReason::Interrupted => "interrupted",
+            StopReason::CommandEnded => End::COMMAND_ENDED,
+            StopReason::TargetEnded => End::TARGET_ENDED,
+            StopReason::TargetGone => End::TARGET_GONE,
+            StopReason::DurationReached => End::DURATION_REACHED,
+            StopReason::Interrupted => End::INTERRUPTED,
             StopReason::Signal(signal) => {
                 return Cow::Owned(format!("prof was ended by {}", units::signal(signal)));
             }
-            StopReason::Stopped => "stopped",
+            StopReason::Stopped => End::STOPPED,
         })
     }
 }

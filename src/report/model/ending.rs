@@ -14,7 +14,7 @@ pub(crate) fn words(profile: &Profile) -> Option<String> {
     };
     // Also says what else ended the recording first, if anything did.
     match command {
-        Some(command) if end.reason == "command ended" => Some(command),
+        Some(command) if end.is_of_command() => Some(command),
         Some(command) => Some(format!("{}, {command}", end.reason)),
         None => Some(end.reason.clone()),
     }

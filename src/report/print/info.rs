@@ -379,7 +379,7 @@ fn notes(recording: &Analysis) -> Vec<String> {
 fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     let file = file_fields(recording);
     let end = recording.profile.end.as_ref();
-    let has_failed = end.is_some_and(|end| end.reason.starts_with(End::WRITING_FAILED));
+    let has_failed = end.is_some_and(End::is_of_failed_write);
     let state = match (&file.problem, file.is_complete) {
         (Some(problem), _) => problem.clone(),
         (None, true) if has_failed => "complete up to where writing it failed".to_owned(),

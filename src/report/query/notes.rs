@@ -2,7 +2,7 @@
 
 use super::selection::Selection;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
+use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
 use crate::report::model::quality::{Quality, WorstModule};
 use crate::report::naming::debug_package;
 use crate::report::naming::name::module_file;
@@ -62,7 +62,7 @@ pub(crate) fn report_notes(
 /// That there are threads of whose time nothing is known.
 pub(crate) fn unaccounted_note(profile: &Profile) -> Option<String> {
     // Of a thread that goes on waiting the time is known later.
-    profile.end.as_ref().filter(|end| end.reason != End::STILL_RECORDING)?;
+    profile.end.as_ref().filter(|end| !end.is_of_picture())?;
     let unknown: Vec<&ThreadTime> = profile.thread_times.iter().filter(|time| time.is_unknown()).collect();
     let lives = unknown.iter().map(|time| time.to_ns.saturating_sub(time.from_ns));
     let time = duration(lives.fold(0, u64::saturating_add));

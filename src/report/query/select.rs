@@ -69,7 +69,7 @@ impl Recording {
         if let Some(problem) = notes::missing_part(&self.profile, &self.integrity) {
             return nothing_read(&format!("{noun}s"), &problem, self.integrity.is_being_written);
         }
-        if self.profile.end.as_ref().is_some_and(|end| end.reason == End::IN_DELAY) {
+        if self.profile.end.as_ref().is_some_and(End::is_in_delay) {
             let message = format!("the recording has no {noun}s: it {}", End::IN_DELAY);
             return Failure::new(status::NO_MATCH, message).hint("record with a shorter delay:  -D");
         }
@@ -107,7 +107,7 @@ impl Recording {
 
     /// That a recording which goes on has nothing to show so far, and has lost nothing.
     fn nothing_yet(&self, selection: &Selection<'_>) -> Option<Failure> {
-        let is_going_on = self.profile.end.as_ref().is_some_and(|end| end.reason == End::STILL_RECORDING);
+        let is_going_on = self.profile.end.as_ref().is_some_and(End::is_of_picture);
         let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
         (is_going_on && lost == 0 && notes::unrecorded(&self.profile).is_none()).then(|| {
             let noun = &selection.shown.noun;
