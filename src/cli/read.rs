@@ -8,7 +8,7 @@ use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
     Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
+    RowLimits, SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -257,14 +257,14 @@ pub(super) struct ReportArgs {
 }
 
 fn rows_help() -> String {
-    let default = ReportOptions::DEFAULT_ROWS;
+    let default = RowLimits::DEFAULT_ROWS;
     format!(
         "Maximum number of rows, 0 for all [default: {default} for functions and for waits as text, else all]"
     )
 }
 
 fn min_help() -> String {
-    let default = ReportOptions::DEFAULT_TREE_MIN_PERCENT;
+    let default = RowLimits::DEFAULT_TREE_MIN_PERCENT;
     format!(
         "Leave out rows and branches below this share of the total [default: {default} for trees, else 0]"
     )

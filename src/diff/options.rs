@@ -2,7 +2,7 @@
 
 use super::gate::rule::GateRule;
 use super::per::Per;
-use crate::report::{ColorWhen, CommonOptions, ReportDestination};
+use crate::report::{ColorWhen, CommonOptions, ReportDestination, RowLimits};
 use std::path::PathBuf;
 
 /// The recordings of both sides.
@@ -118,11 +118,6 @@ pub(crate) struct DiffOptions {
 }
 
 impl DiffOptions {
-    /// Default number of rows in text.
-    pub(crate) const DEFAULT_ROWS: usize = 20;
-    /// Default of the smallest branch in a tree, percent of the larger side.
-    pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
-
     /// The defaults of `prof diff`, with these samples and frames, for recordings in memory.
     pub(crate) fn plain(common: CommonOptions) -> Self {
         DiffOptions {
@@ -149,6 +144,6 @@ impl DiffOptions {
 
     /// Limit on the number of rows, for formats that show all rows by default.
     pub(super) fn most_rows(&self) -> usize {
-        self.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX)
+        RowLimits::for_programs(self.rows, None).most
     }
 }

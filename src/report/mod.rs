@@ -43,7 +43,7 @@ pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
     ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
-    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
+    ReportDestination, RowLimits, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};

@@ -397,6 +397,22 @@ pub(crate) struct RowLimits {
 }
 
 impl RowLimits {
+    /// Rows of a table for people, where nothing else is asked for.
+    pub(crate) const DEFAULT_ROWS: usize = 20;
+    /// Smallest branch of a tree, where nothing else is asked for, percent of all.
+    pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
+
+    /// The limits of a table for people, by what they ask for; 0 rows: all.
+    pub(crate) fn for_people(rows: Option<usize>, min_percent: Option<f64>) -> Self {
+        Self::for_programs(rows.or(Some(Self::DEFAULT_ROWS)), min_percent)
+    }
+
+    /// The limits of what has all rows unless fewer are asked for.
+    pub(crate) fn for_programs(rows: Option<usize>, min_percent: Option<f64>) -> Self {
+        let most = rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
+        RowLimits { most, least_percent: min_percent.unwrap_or(0.0) }
+    }
+
     /// The rows that are shown of `rows`, which are sorted by their `share`, percent, largest first.
     pub(super) fn of<R>(self, rows: &[R], share: impl Fn(&R) -> f64) -> &[R] {
         let heavy = rows.partition_point(|row| share(row) >= self.least_percent);
@@ -405,30 +421,24 @@ impl RowLimits {
 }
 
 impl ReportOptions {
-    /// Default number of rows of a flat report.
-    pub(crate) const DEFAULT_ROWS: usize = 20;
-    /// Smallest branch of a tree when nothing else is asked for, percent of all.
-    pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
-
     /// Most rows, where all are shown unless fewer are asked for.
     pub(super) fn most_rows(&self) -> usize {
-        self.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX)
+        self.limits_for_programs().most
     }
 
     /// The rows of a table for people.
     pub(super) fn limits_for_people(&self) -> RowLimits {
-        let most = if self.rows.is_none() { Self::DEFAULT_ROWS } else { self.most_rows() };
-        RowLimits { most, least_percent: self.least_percent() }
+        RowLimits::for_people(self.rows, self.min_percent)
     }
 
     /// The rows of a table for programs, which get all unless they ask for less.
     pub(super) fn limits_for_programs(&self) -> RowLimits {
-        RowLimits { most: self.most_rows(), least_percent: self.least_percent() }
+        RowLimits::for_programs(self.rows, self.min_percent)
     }
 
     /// Rows of at least this share are shown, percent, where all are shown unless fewer are asked for.
     pub(super) fn least_percent(&self) -> f64 {
-        self.min_percent.unwrap_or(0.0)
+        self.limits_for_programs().least_percent
     }
 }
 

@@ -13,7 +13,7 @@ use crate::diff::difference::DiffOutcome;
 use crate::diff::gate::judge::GateVerdict;
 use crate::diff::options::{DiffOptions, DiffView};
 use crate::diff::side::RowValue;
-use crate::report::{FAINT, HEADING, Page, module_stem, padded, push_line};
+use crate::report::{FAINT, HEADING, Page, RowLimits, module_stem, padded, push_line};
 use anstyle::{AnsiColor, Style};
 
 /// Least width with room for the confidence interval and the probability; also shown where names are not cut.
@@ -52,7 +52,7 @@ pub(super) fn text(
 
 fn table(out: &mut String, comparison: &Comparison, options: &DiffOptions, page: &Page) {
     let rows = ordered(comparison, options, false);
-    let most = if options.rows.is_none() { DiffOptions::DEFAULT_ROWS } else { options.most_rows() };
+    let most = RowLimits::for_people(options.rows, None).most;
     let table = DiffTable {
         comparison,
         style: ValueStyle::of(comparison),

@@ -9,7 +9,7 @@ use crate::diff::comparison::Comparison;
 use crate::diff::gate::judge::change;
 use crate::diff::options::DiffOptions;
 use crate::diff::tree::DiffNode;
-use crate::report::{FAINT, HEADING, Page, push_line};
+use crate::report::{FAINT, HEADING, Page, RowLimits, push_line};
 
 /// Deepest indentation, columns; deeper branches are aligned.
 const MOST_INDENT: usize = 40;
@@ -19,7 +19,7 @@ const NUMBER_COLUMNS: usize = 39;
 
 pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOptions, page: &Page) {
     let Some(tree) = &comparison.tree else { return };
-    let least = options.min_percent.unwrap_or(DiffOptions::DEFAULT_TREE_MIN_PERCENT) / 100.0;
+    let least = options.min_percent.unwrap_or(RowLimits::DEFAULT_TREE_MIN_PERCENT) / 100.0;
     let whole = comparison.total.base.max(comparison.total.new);
     let is_shown = |node: &DiffNode| node.larger() >= least * whole;
     let order = tree.walk(is_shown);

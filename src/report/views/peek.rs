@@ -37,8 +37,7 @@ struct Neighbours {
 /// The functions that a report with these `options` shows.
 pub(crate) fn shown<'p>(found: &'p [Peek], selection: &Selection<'_>, options: &ReportOptions) -> &'p [Peek] {
     let share = |found: &Peek| percent(found.total.weight, selection.total.weight);
-    let heavy = found.partition_point(|found| share(found) >= options.least_percent());
-    &found[..heavy.min(options.most_rows())]
+    options.limits_for_programs().of(found, share)
 }
 
 /// The functions whose names match `pattern`, heaviest total first.

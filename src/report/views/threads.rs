@@ -168,9 +168,7 @@ pub(crate) fn shown<'r>(
         true => rows.iter().fold(0u64, |sum, row| sum.saturating_add(weight(row))),
         false => base.weight,
     };
-    // Rows are sorted by this share.
-    let heavy = rows.partition_point(|row| percent(weight(row), whole) >= options.least_percent());
-    (&rows[..heavy.min(options.most_rows())], whole)
+    (options.limits_for_programs().of(rows, |row| percent(weight(row), whole)), whole)
 }
 
 /// The threads of `totals`, with their shares of `selection`, busiest first.

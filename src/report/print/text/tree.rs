@@ -5,7 +5,7 @@
 
 use super::page::{FAINT, HEADING, Page, push_line};
 use crate::base::units::{counted, percent, percent_text, weight};
-use crate::report::options::ReportOptions;
+use crate::report::options::{ReportOptions, RowLimits};
 use crate::report::query::selection::Selection;
 use crate::report::views::call_tree::{CallTree, Direction, Node, NodeId};
 
@@ -22,7 +22,7 @@ pub(super) fn tree(
     page: &Page,
 ) {
     let tree = CallTree::new(selection, direction);
-    let min_percent = options.min_percent.unwrap_or(ReportOptions::DEFAULT_TREE_MIN_PERCENT);
+    let min_percent = options.min_percent.unwrap_or(RowLimits::DEFAULT_TREE_MIN_PERCENT);
     let whole = selection.base().weight;
     let is_shown = |node: &Node| percent(node.total.weight, whole) >= min_percent;
     let order = tree.walk(is_shown);
