@@ -26,13 +26,12 @@ pub(crate) struct Amount {
 impl Amount {
     /// One sample that was not chosen by its length.
     pub(crate) fn sample(weight: u64) -> Self {
-        let weight_us = weight / THOUSAND;
-        Amount {
-            weight,
-            samples: 1,
-            count_thousandths: THOUSAND,
-            variance_us2: weight_us.saturating_mul(weight_us),
-        }
+        Self::of_merged(weight, Merged::of_one(weight, None))
+    }
+
+    fn of_merged(weight: u64, merged: Merged) -> Self {
+        let Merged { samples, count_thousandths, variance_us2, .. } = merged;
+        Amount { weight, samples, count_thousandths, variance_us2 }
     }
 
     /// One wait of `duration_ns` that is weighted as `weight`, of which the part `overlap_ns` is of interest.
@@ -57,12 +56,7 @@ impl Amount {
     /// A sample, whole: one observation or several.
     pub(crate) fn of_sample(sample: &Sample) -> Self {
         let merged = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
-        Amount {
-            weight: sample.weight,
-            samples: merged.samples,
-            count_thousandths: merged.count_thousandths,
-            variance_us2: merged.variance_us2,
-        }
+        Self::of_merged(sample.weight, merged)
     }
 
     /// The part of it that lies in `overlap_ns` of the `span_ns` in which all of it lies, spread evenly.
