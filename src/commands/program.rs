@@ -1,18 +1,14 @@
 //! The program: parses the command line, runs the command, prints one error chain, and chooses the exit status.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::status;
 use crate::base::{failure, privilege, safe_text};
 use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
-use crate::commands::symbolize::{self, SymbolizeOptions};
-use crate::commands::{bench, doctor, import, live, start};
-use crate::debuginfod::settings::Settings;
+use crate::commands::{bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
-use crate::record::{self, RecordOptions, Target};
 use crate::{report, tui};
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -59,7 +55,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
     }
     match request {
         Request::Choose(choose) => return ask(choose),
-        Request::Record(options) => return record(options),
+        Request::Record(options) => return record::run(options, command_line()),
         Request::Report(options) => report::report(options)?,
         Request::Annotate(options) => report::annotate(options)?,
         Request::Tui(options) => return tui::run(options),
@@ -87,36 +83,6 @@ fn ask(choose: &Choose) -> anyhow::Result<u8> {
         Instead::Refuse(failure) => return Err(failure.clone().into()),
     }
     Ok(status::OK)
-}
-
-fn record(options: &RecordOptions) -> anyhow::Result<u8> {
-    // Checked before recording, because afterwards it would be too late to report.
-    let servers = if options.debuginfod { Settings::of_environment().map(|_| ()) } else { Ok(()) };
-    let launches = matches!(options.target, Target::Launch(_));
-    symbolize::check_folders(&options.debug_folders).and(servers).map_err(|failure| {
-        let status = if launches { status::NOT_STARTED } else { failure.status };
-        Failure { status, ..failure }
-    })?;
-    record::run(options, command_line(), &|path| add_from_servers(options, path))
-}
-
-/// Adds what debuginfod servers have to a complete recording, and prints the result.
-fn add_from_servers(options: &RecordOptions, path: &Path) {
-    if !options.debuginfod {
-        return;
-    }
-    let asked =
-        SymbolizeOptions { file: path.to_owned(), folders: options.debug_folders.clone(), debuginfod: true };
-    let (is_error, lines) = match symbolize::run(&asked) {
-        Ok(text) => (false, text.lines().map(str::to_owned).collect()),
-        // The recording exists, so it is no failure that it could be better.
-        Err(error) => (true, failure::explain(&error).1),
-    };
-    let mut stderr = io::stderr().lock();
-    for line in lines.iter().filter(|_| is_error || !options.quiet) {
-        // If standard error is closed, the line is lost.
-        let _ = writeln!(stderr, "{}", safe_text::for_locale(line, true));
-    }
 }
 
 /// The command line as typed.
