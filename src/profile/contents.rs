@@ -32,7 +32,7 @@ pub struct Profile {
     pub(crate) code: Vec<FunctionCode>,
     /// Lines of their sources, if they were asked for.
     pub(crate) sources: Vec<SourceText>,
-    /// What the names of modules were read from.
+    /// Sources of the names of modules: which files were read, and what was missing.
     pub(crate) module_notes: BTreeMap<ModuleId, ModuleNotes>,
     /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
     pub counters: BTreeMap<String, u64>,
@@ -46,7 +46,7 @@ pub(crate) const FRAMES_LEFT_OUT: &str = "[frames left out]";
 
 /// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
 pub const OUTSIDE: &str = "[outside this PID namespace]";
-/// What generated code is called that has no names: addresses in it mean nothing to anyone, and each is another one.
+/// Path of the module of generated code without names, whose addresses mean nothing to anyone.
 pub(crate) const UNNAMED_CODE: &str = "[jit] (no names)";
 
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
@@ -57,7 +57,7 @@ pub mod counter {
     pub(crate) const LOST_COUNTS: &str = "lost_counts";
     /// Waits that did not fit into their ring buffer.
     pub const LOST_WAITS: &str = "lost_waits";
-    /// What those stood for, ns.
+    /// Weight of the waits in `lost_waits`, ns.
     pub const LOST_WAIT_NS: &str = "lost_wait_ns";
     /// Waits dropped by sampling, to stay within the overhead budget; the kept ones are weighted up.
     pub const WAITS_THINNED: &str = "waits_thinned";
@@ -95,7 +95,7 @@ pub mod counter {
     pub(crate) const FRAMES_LEFT_OUT: &str = "frames_left_out";
     /// Old samples and waits that were dropped to keep memory bounded.
     pub(crate) const SAMPLES_DROPPED: &str = "samples_dropped";
-    /// What those stood for, ns.
+    /// Weight of the samples and waits in `samples_dropped`, ns.
     pub(crate) const DROPPED_NS: &str = "samples_dropped_ns";
     /// Executable mappings that did not fit into the kernel's per-process list.
     pub(crate) const MAPPINGS_CUT: &str = "mappings_cut";
@@ -132,7 +132,7 @@ pub struct Meta {
     pub start_unix_ns: u64,
     /// CLOCK_MONOTONIC of the initial time namespace at the start, ns. Sample times are relative to this.
     pub start_mono_ns: u64,
-    /// What was recorded, for people: `ingest (pid 4312)`, `-a`, `ls -l`.
+    /// Description of what was recorded, for people: `ingest (pid 4312)`, `-a`, `ls -l`.
     pub target: String,
     /// Short name for titles: the comm of the target, or `all`.
     pub target_name: String,
@@ -144,7 +144,7 @@ pub struct Meta {
     pub requested_hz: u32,
     /// Sampling rate in force, Hz (clamped to the kernel's limit).
     pub effective_hz: u32,
-    /// What drives the sampling, as perf calls it: `cpu-clock`.
+    /// Event that drives the sampling, as perf calls it: `cpu-clock`.
     pub clock: String,
     /// Whether kernel frames were left out.
     pub user_only: bool,
@@ -154,15 +154,15 @@ pub struct Meta {
     pub kernel_addresses: Option<AddressSettings>,
     /// Inode of the PID namespace whose numbers processes and threads have; 0 for the initial one.
     pub pid_namespace: u64,
-    /// What was recorded is a command that was started for it.
+    /// Whether the target is a command that was started for the recording.
     pub is_command: bool,
-    /// What was decided at the start that readers of the profile should know. Quotes foreign names.
+    /// Decisions made at the start that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
     /// The format that it was imported from, for people: `perf.data`; empty: `prof` recorded it.
     pub imported_from: String,
     /// The file that it was imported from, as the user named it; empty for standard input.
     pub source_file: String,
-    /// What recorded it, as far as the file says: `perf 6.1.187`.
+    /// Tool that recorded the imported file, as far as the file says: `perf 6.1.187`.
     pub source_tool: String,
     /// The imported file says how many samples were lost.
     pub losses_known: bool,
@@ -191,21 +191,21 @@ pub struct End {
     pub command_status: Option<i32>,
     /// The signal that killed a launched command.
     pub command_signal: Option<i32>,
-    /// What was found at the end that readers of the profile should know. Quotes foreign names.
+    /// Findings made at the end that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
 }
 
-/// What `prof` itself used in a time, as shares of one CPU, percent.
+/// Shares of one CPU that `prof` itself used over a time, percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuShares {
-    /// Its own threads.
+    /// Share of the threads of `prof`.
     pub(crate) cpu_percent: f64,
     /// The BPF programs, which run on the CPUs of what is recorded.
     pub(crate) bpf_percent: f64,
 }
 
 impl CpuShares {
-    /// Those of so much CPU time in `length_ns`; `None` of no time at all.
+    /// Returns the shares for so much CPU time in `length_ns`; `None` for a length of 0.
     pub(crate) fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
         let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
         (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
@@ -275,7 +275,7 @@ impl End {
         asked.contains(&self.reason.as_str())
     }
 
-    /// What `prof` used while it recorded; `None` where that is not known.
+    /// Shares that `prof` used while it recorded; `None` where that is not known.
     pub(crate) fn while_recording(&self) -> Option<CpuShares> {
         CpuShares::of(self.recording_cpu_ns?, self.bpf_ns, self.duration_ns)
     }
@@ -350,7 +350,7 @@ impl Profile {
         self.counter(full).saturating_add(self.counter(counter::LOST_BAD_RECORD))
     }
 
-    /// What was decided or found that readers of the profile should know. Quotes foreign names.
+    /// Decisions and findings that readers of the profile should know. Quotes foreign names.
     pub(crate) fn notices(&self) -> impl Iterator<Item = &String> {
         self.meta.notices.iter().chain(self.end.iter().flat_map(|end| &end.notices))
     }

@@ -12,10 +12,10 @@ const BLOCK_ROWS: usize = 1 << 12;
 
 id!(/** An [`Event`] of the profile. */ EventId);
 
-/// What an event is and how it was sampled.
+/// Kind of an event, and how it was sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventInfo {
-    /// What is observed.
+    /// Kind of what is observed.
     pub kind: EventKind,
     /// The rule by which samples were taken, for people: `cpu-clock every 1001 us`.
     pub sampling: String,
@@ -39,7 +39,7 @@ pub struct Sample {
     pub task: TaskId,
     /// The stack; `None` when nothing at all is known of it.
     pub stack: Option<StackId>,
-    /// Its weight, in the event's unit.
+    /// Weight, in the event's unit.
     pub weight: u64,
     /// The CPU it was taken on.
     pub cpu: u16,
@@ -132,7 +132,7 @@ impl Event {
         Event { info, ..Event::default() }
     }
 
-    /// What the event is.
+    /// Kind of the event, and how it was sampled.
     pub(crate) fn info(&self) -> &EventInfo {
         &self.info
     }
@@ -177,7 +177,7 @@ impl Event {
         self.len
     }
 
-    /// What its samples are observations of.
+    /// Kind of what the samples observe.
     pub(crate) fn kind(&self) -> &EventKind {
         &self.info.kind
     }

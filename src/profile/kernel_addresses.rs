@@ -40,7 +40,7 @@ impl AddressSettings {
         )
     }
 
-    /// What to do about it.
+    /// Advice on how to make hidden addresses visible.
     pub(crate) fn fix(self) -> &'static str {
         match (self.kptr_restrict, self.perf_event_paranoid) {
             (0 | 1, _) if self.has_syslog => {

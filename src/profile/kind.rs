@@ -39,18 +39,18 @@ impl Unit {
     }
 }
 
-/// What an event is.
+/// Kind of event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventKind {
     /// Stable name, by which command lines, files and other programs know it: `on-cpu`, `page-faults`.
     pub(crate) name: Cow<'static, str>,
-    /// What its weights are, for titles: `on-CPU`, `page faults`.
+    /// Name of the weights in titles: `on-CPU`, `page faults`.
     pub(crate) title: Cow<'static, str>,
     /// The word for one observation: `sample`, `wait`.
     pub(crate) noun: Cow<'static, str>,
     /// Unit of the weights.
     pub(crate) unit: Unit,
-    /// Its observations are intervals, each of which has an end, a reason and perhaps a waker ([`super::Wait`]).
+    /// Whether observations are intervals, each of which has an end, a reason and perhaps a waker ([`super::Wait`]).
     pub(crate) has_duration: bool,
 }
 
@@ -83,7 +83,7 @@ impl EventKind {
         [Self::ON_CPU, Self::OFF_CPU].into_iter().find(|kind| kind.name == name)
     }
 
-    /// What `-e` of `prof record` calls it.
+    /// Name in `-e` of `prof record`.
     pub(crate) fn option(&self) -> &str {
         match &*self.name {
             "on-cpu" => "cpu",

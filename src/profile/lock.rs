@@ -108,7 +108,7 @@ pub(crate) fn another_name(path: &Path, attempt: u32) -> PathBuf {
     with_ending(path, &own_mark(attempt))
 }
 
-/// This process, as a part of file names.
+/// Mark of this process, as a part of file names.
 fn own_mark(attempt: u32) -> String {
     let pid = std::process::id();
     if attempt == 0 { pid.to_string() } else { format!("{pid}-{attempt}") }

@@ -5,7 +5,7 @@ use super::wait::Wait;
 /// Thousandths in a whole.
 const THOUSAND: u64 = 1000;
 
-/// What several observations that became one sample come to, besides their weight.
+/// Statistics of observations merged into one sample, besides their weight.
 ///
 /// Sums over any set of samples are the same before and after: the number of samples, their weight, and the
 /// variance of their weight. Of waits `Wait::duration_ns` is the mean length then.
@@ -18,12 +18,12 @@ pub struct Merged {
     pub count_thousandths: u64,
     /// Variance of the weight by the rule that chose them, in square microseconds.
     pub variance_us2: u64,
-    /// They lie within a bucket of time that begins at `Sample::time_ns` and is so long, ns. Where in it is not known.
+    /// Length of the bucket of time, from `Sample::time_ns` on, in which the observations lie, ns. Where in it is not known.
     pub span_ns: u64,
 }
 
 impl Merged {
-    /// What one observation of `weight` comes to. One that is no wait was not chosen by its length.
+    /// Statistics of one observation of `weight`. One that is no wait was not chosen by its length.
     pub(crate) fn of_one(weight: u64, wait: Option<&Wait>) -> Self {
         let weight_us = weight / THOUSAND;
         let one = Merged { samples: 1, count_thousandths: THOUSAND, ..Merged::default() };

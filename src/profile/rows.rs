@@ -26,7 +26,7 @@ id!(/** A [`Task`]. */ TaskId);
 id!(/** A [`Frame`]. */ FrameId);
 id!(/** A [`Stack`]. */ StackId);
 
-/// What kind of object a module is. Numbers are stored: append only.
+/// Kind of object that a module is. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum ModuleKind {
     /// Address outside any known mapping.
@@ -84,7 +84,7 @@ pub struct Module {
     pub path: StringId,
     /// GNU build ID, empty when there is none.
     pub build_id: Vec<u8>,
-    /// What kind of object it is.
+    /// Kind of object that the module is.
     pub kind: ModuleKind,
     /// Tells modules apart that agree in everything else: the process of code generated at run time, a number for
     /// files without a build ID, else 0.
@@ -120,7 +120,7 @@ pub enum FrameSpace {
 /// How a frame was found. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum FoundBy {
-    /// It is where the CPU was.
+    /// The frame is where the CPU was.
     #[default]
     Leaf,
     /// By an unwind row (`.eh_frame`).
@@ -195,7 +195,7 @@ pub struct Frame {
     /// `_stext` (so that files do not reveal where the kernel was loaded); for code without a
     /// file the process address.
     pub address: u64,
-    /// What is known about the address.
+    /// Known facts about the address.
     pub flags: FrameFlags,
 }
 
@@ -221,7 +221,7 @@ pub(crate) enum SymbolsFrom {
     /// Not known.
     #[default]
     Unknown,
-    /// It had none.
+    /// The module had no symbols.
     None,
     /// `.dynsym`: functions that are exported.
     Dynsym,
@@ -251,13 +251,13 @@ impl SymbolsFrom {
     }
 }
 
-/// What the names of a module were read from, and what was missing there. Known only where the files are; texts are foreign.
+/// Sources of the names of a module, and what was missing. Known only where the files are; texts are foreign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModuleNotes {
     pub(crate) symbols: SymbolsFrom,
     /// There was DWARF of it: inlined functions and lines.
     pub(crate) has_debug_info: bool,
-    /// Its separate debug file; empty: there was none.
+    /// Separate debug file of the module; empty: there was none.
     pub(crate) debug_file: String,
     /// The file that it shares with other modules (dwz); empty: there was none.
     pub(crate) shared_file: String,
@@ -266,7 +266,7 @@ pub(crate) struct ModuleNotes {
     /// Units of split DWARF that were read, and those that were not to be had.
     pub(crate) split_found: u64,
     pub(crate) split_missing: u64,
-    /// What was not used, and why.
+    /// Files or parts that were not used, and why.
     pub(crate) problems: Vec<String>,
     /// The package of the distribution that the module is from; empty: not known.
     pub(crate) package: String,

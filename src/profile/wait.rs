@@ -149,22 +149,22 @@ impl WakerKind {
 /// Who ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Waker {
-    /// What it was.
+    /// Kind of waker.
     pub kind: WakerKind,
     /// The thread, or the one that was interrupted.
     pub task: Option<TaskId>,
-    /// What the thread did then. Only some wakers' stacks are taken.
+    /// Stack of the thread when it ended the wait. Only some wakers' stacks are taken.
     pub stack: Option<StackId>,
 }
 
-/// What is known of one wait besides its stack and its weight.
+/// Known facts of one wait besides its stack and its weight.
 ///
 /// The weight of a wait's sample is its length, or more when only some waits of that length
 /// were kept. A wait of `duration_ns` d and weight w was kept with the probability d / w, independently of all others,
 /// so that sums of weights are right on average, and the variance of such a sum is near the sum of w (w - d).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Wait {
-    /// Its length, ns.
+    /// Length of the wait, ns.
     pub duration_ns: u64,
     /// Why the thread waited.
     pub reason: Reason,
@@ -201,7 +201,7 @@ pub struct ThreadTime {
     pub blocked_ns: u64,
     /// How often it left a CPU.
     pub switches: u64,
-    /// It has ended before the recording.
+    /// Whether the thread ended before the recording did.
     pub has_ended: bool,
     /// Of its waits those that are no samples, each reason once.
     pub short_waits: Vec<ShortWaits>,

@@ -45,7 +45,7 @@ pub(crate) struct CodeRun {
 /// A call that the compiler replaced by the code of what is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct InlinedCall {
-    /// What is called.
+    /// Function that is called.
     pub(crate) function: FunctionId,
     /// 0: by the function that owns the code; else by the inlined call of this number plus 1.
     pub(crate) parent: u32,
@@ -58,7 +58,7 @@ pub(crate) struct InlinedCall {
 /// A function that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CallTarget {
-    /// Its address in the module.
+    /// Address of the function in its module.
     pub(crate) address: u64,
     /// The function.
     pub(crate) function: FunctionId,

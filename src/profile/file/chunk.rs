@@ -10,7 +10,7 @@
 
 use std::io::{self, Read};
 
-/// What a chunk holds. Numbers are stored: append only.
+/// Content of a chunk. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkKind {
     Meta = 1,
@@ -56,7 +56,7 @@ impl ChunkKind {
         ChunkKind::ALL.into_iter().find(|&kind| kind as u8 == code)
     }
 
-    /// Its name in messages.
+    /// Name of the kind in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             ChunkKind::Meta => "meta",
@@ -97,7 +97,7 @@ impl Packer {
         Packer::from_number(0)
     }
 
-    /// Its first chunk has this number.
+    /// Creates a packer whose first chunk has this number.
     pub(super) fn from_number(number: u16) -> io::Result<Self> {
         Ok(Packer { compressor: zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?, number })
     }
@@ -138,7 +138,7 @@ pub(super) struct Unpacker<R> {
     raw: Vec<u8>,
 }
 
-/// What the next bytes of the input are.
+/// Outcome of reading the next bytes of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'a> {
     /// A chunk of a known kind, unpacked, that took `size` bytes of the file.

@@ -5,11 +5,11 @@
 pub struct Integrity {
     /// The end record was found, and nothing that could not be read follows: nothing is missing.
     pub is_complete: bool,
-    /// What is missing or wrong, in words, when anything is.
+    /// Description of what is missing or wrong, when anything is.
     pub problem: Option<String>,
-    /// It ends inside its last chunk: nothing whole follows what was read.
+    /// Whether the file ends inside its last chunk: nothing whole follows what was read.
     pub(crate) is_cut: bool,
-    /// Its recorder still runs: that it has no end is no damage.
+    /// Whether the recorder of the file still runs: a missing end is no damage then.
     pub(crate) is_being_written: bool,
     /// Bytes of the file that were understood.
     pub bytes_read: u64,
@@ -49,7 +49,7 @@ pub enum ReadError {
     /// The first bytes are not those of a profile.
     #[error("not a prof file: it looks like {looks_like}")]
     NotAProfile {
-        /// What the file seems to be, e.g. `a perf.data file of Linux perf`.
+        /// Kind of file that it seems to be, e.g. `a perf.data file of Linux perf`.
         looks_like: &'static str,
     },
     /// The file ends inside its header.
@@ -75,7 +75,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What the user can do about it, when anything.
+    /// Advice on what the user can do about the error, when anything.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             ReadError::Io(error) => match error.kind() {
@@ -119,9 +119,9 @@ pub enum WriteError {
     /// The profile holds something that the format cannot.
     #[error("{what} of {found} exceeds the format's limit of {limit}")]
     Limit {
-        /// What is too large, with its unit.
+        /// Name of what is too large, with its unit.
         what: &'static str,
-        /// Its size.
+        /// Size that was found.
         found: u64,
         /// The largest size that can be stored.
         limit: u64,

@@ -13,7 +13,7 @@ pub(crate) fn recorder_words(pid: u32) -> String {
     if pid == 0 { "prof".to_owned() } else { format!("prof (pid {pid})") }
 }
 
-/// What the first chunks of a file tell.
+/// Facts that the first chunks of a file tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Glance {
     /// Process id of its recorder, 0 where that is not known.

@@ -35,7 +35,7 @@ pub(super) fn encode(start_unix_ns: u64) -> [u8; LENGTH] {
     header
 }
 
-/// What a reader needs of the header.
+/// Fields of the header that a reader needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader {
     /// Bytes it takes in the file.
@@ -90,7 +90,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// What a file that is not ours seems to be, from its first bytes, in words that follow "looks like".
+/// Kind of a file that is not ours, guessed from its first bytes, in words that follow "looks like".
 fn looks_like(bytes: &[u8]) -> &'static str {
     const KNOWN: [(&[u8], &str); 13] = [
         (b"PERFILE2", "a perf.data file of Linux perf"),

@@ -25,14 +25,14 @@ pub(crate) fn read_stream(input: impl Read) -> Result<(Profile, Integrity), Read
     read_with(input, Rest::Unknown)
 }
 
-/// What is known of an input after damage.
+/// Length of the input as far as known, to count the bytes after damage.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rest {
     /// The input has this many bytes.
     Known(u64),
-    /// It is read to be counted.
+    /// Unknown length: the input is read on and counted.
     Counted,
-    /// It may never end.
+    /// Unknown length: the input may never end.
     Unknown,
 }
 

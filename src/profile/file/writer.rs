@@ -27,8 +27,8 @@ const TEXT_PER_CHUNK: usize = 1 << 20;
 
 /// Appends a growing [`Profile`] to a file.
 ///
-/// It remembers, for each table, how many rows the file has ("written"), and what the coders of the
-/// columns know from them; the profile itself is not kept.
+/// The writer remembers, for each table, how many rows the file has ("written"), and what the coders of the columns know
+/// from them; the profile itself is not kept.
 pub struct Writer<W: Write> {
     out: WriterSink<W>,
     meta: Meta,
@@ -60,7 +60,7 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
     }
 }
 
-/// What the file has of an event.
+/// State of an event in the file: what was written of it so far.
 #[derive(Debug, Default)]
 struct WrittenEvent {
     /// Samples of the profile's columns that are in the file.
@@ -105,9 +105,9 @@ impl<W: Write> Writer<W> {
     /// flushes `out`. With `forget_samples` the samples are removed from `profile` once written, so that a
     /// recorder's memory does not grow with time.
     ///
-    /// It must be the same profile each time, and always the whole of it: rows and samples are
-    /// counted, not compared. Times are stored in whole microseconds, strings up to 1 MiB, 1,024 locations per
-    /// frame. After an error the file holds what was written before, and every further flush fails.
+    /// `profile` must be the same each time, and always the whole of it: rows and samples are counted, not compared.
+    /// Times are stored in whole microseconds, strings up to 1 MiB, 1,024 locations per frame. After an error the file
+    /// holds what was written before, and every further flush fails.
     pub fn flush(&mut self, profile: &mut Profile, forget_samples: bool) -> Result<(), WriteError> {
         let result = self.write_new(profile, forget_samples);
         self.out.is_broken |= result.is_err(); // the coders may be ahead of the file

@@ -10,9 +10,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// What any file may take, bytes.
+    /// Memory that any file may take, bytes.
     const FLOOR: u64 = 128 << 20;
-    /// What a file may take for each of its bytes, bytes. The synthetic recordings of the tests take about 10.
+    /// Memory that a file may take for each of its bytes, bytes. The synthetic recordings of the tests take about 10.
     const PER_BYTE: u64 = 256;
 
     pub(super) fn set_bytes_read(&mut self, bytes: u64) {

@@ -50,7 +50,7 @@ pub(in crate::profile::file) struct Decoder {
     pub(in crate::profile::file) unknown_fields: u64,
 }
 
-/// What is known of an event besides its samples.
+/// Decoding state of an event, besides its samples.
 #[derive(Debug, Default, Clone)]
 struct EventState {
     stacks: NoveltyCoder,

@@ -36,7 +36,7 @@ pub(super) fn waits(
     (0..rows).map(wait).collect()
 }
 
-/// What rows that are several observations come to.
+/// Statistics of rows that are several observations in one.
 pub(super) fn merged(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>, Damage> {
     let samples = column(&chunk.merged_samples, rows, 0, "number of samples")?;
     let counts = column(&chunk.merged_count_thousandths, rows, 0, "count")?;

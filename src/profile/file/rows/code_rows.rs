@@ -60,7 +60,7 @@ pub(in crate::profile::file) struct RowCounts {
     pub(in crate::profile::file) functions: usize,
 }
 
-/// What `row` says; why it cannot be used, else. `string` finds a string by its number in the file.
+/// Decodes `row`, or returns why it cannot be used. `string` finds a string by its number in the file.
 pub(in crate::profile::file) fn decode<E: From<String>>(
     row: CodeRow,
     counts: RowCounts,

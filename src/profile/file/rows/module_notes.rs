@@ -34,7 +34,7 @@ pub(in crate::profile::file) fn row(module: ModuleId, notes: &ModuleNotes) -> sc
     }
 }
 
-/// What a row says.
+/// Decodes a row.
 pub(in crate::profile::file) fn notes(row: schema::ModuleNotesRow) -> ModuleNotes {
     let mut problems = row.problems;
     problems.truncate(MAX_PROBLEMS);

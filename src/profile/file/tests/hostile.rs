@@ -314,7 +314,7 @@ fn a_payload_that_is_no_message_is_refused() {
     assert!(problem.contains("UTF-8"), "{problem}");
 }
 
-/// What else is written of waits relies on their rows having a length.
+/// Code that handles waits relies on their rows having a length.
 #[test]
 fn a_known_kind_is_what_it_is_whatever_a_file_says() {
     let row = |name: &str, has_duration| schema::EventRow {
