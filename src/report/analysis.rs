@@ -23,7 +23,7 @@ pub struct Analysis {
     last_passing: Arc<Mutex<Option<FilteredGroups>>>,
 }
 
-/// What passes a filter on samples.
+/// Groups that pass a filter on samples.
 #[derive(Debug)]
 struct FilteredGroups {
     filter: SampleFilter,

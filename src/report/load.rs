@@ -59,7 +59,7 @@ impl Recording {
         }
     }
 
-    /// That the file it was read from is not whole. Quotes the file's name.
+    /// Warning that the file of the recording is not whole. Quotes the file's name.
     pub(crate) fn warning(&self, input: &Input) -> Option<String> {
         let problem = notes::missing_part(&self.profile, &self.integrity)?;
         Some(match input {

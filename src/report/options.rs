@@ -15,7 +15,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// What messages call it. Foreign text.
+    /// Name in messages. Foreign text.
     pub(crate) fn words(&self) -> String {
         match self {
             Input::File(path) => path.display().to_string(),
@@ -33,7 +33,7 @@ impl Default for Input {
 /// The file that `record` writes and every reader opens when none is named.
 pub(crate) const DEFAULT_FILE: &str = "prof.data";
 
-/// What one row, box or tree node is.
+/// Kind of thing that one row, box or tree node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grouping {
     /// A function of a module.
@@ -80,11 +80,11 @@ impl Grouping {
 pub(crate) enum ThreadSplit {
     /// Merge threads whose names differ in digits only: `worker-#`.
     Class,
-    /// Those of one name.
+    /// Merge threads of one name.
     Name,
     /// None: each is for itself.
     Each,
-    /// All of a process.
+    /// Merge all threads of a process.
     None,
 }
 
@@ -163,7 +163,7 @@ pub struct FilterOptions {
     pub(crate) space: Space,
     /// Keep idle waits (see [`super::waits::idle::IdleWaits`]).
     pub(crate) idle: bool,
-    /// What is done to the stacks after all that, one after the other.
+    /// Steps that are applied to the stacks after all that, one after the other.
     pub(crate) stacks: Vec<StackFilter>,
     /// Percentages of a report are of what all these keep, and not of everything in the recording.
     pub(crate) relative: bool,
@@ -211,22 +211,22 @@ pub(crate) struct ThreadKey {
 /// Which threads are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ThreadFilter {
-    /// Those of processes with one of these ids.
+    /// Threads of processes with one of these ids.
     OfProcesses(Vec<u32>),
-    /// Those with one of these ids.
+    /// Threads with one of these ids.
     Ids(Vec<u32>),
-    /// Those of one row of a table.
+    /// Threads of one row of a table.
     Row(ThreadKey),
-    /// Those of classes with these names.
+    /// Threads of classes with these names.
     Classes(Vec<String>),
-    /// Those whose name matches.
+    /// Threads whose name matches.
     Matching(NamePattern),
-    /// Those of processes whose name or title matches this regular expression.
+    /// Threads of processes whose name or title matches this regular expression.
     OfProcessesMatching(String),
 }
 
 impl ThreadFilter {
-    /// Those whose name, without their id, matches.
+    /// Returns a filter for the threads whose name, without their id, matches `pattern`.
     pub(crate) fn named(pattern: impl Into<String>) -> Self {
         ThreadFilter::Matching(NamePattern { text: pattern.into(), threads: ThreadSplit::Name })
     }
@@ -237,7 +237,7 @@ impl ThreadFilter {
 pub(crate) struct NamePattern {
     /// The expression.
     pub(crate) text: String,
-    /// What threads are called where it is used: as they are shown when they are divided in this way.
+    /// Division of threads that decides which names the pattern is matched against: those that are shown under it.
     pub(crate) threads: ThreadSplit,
 }
 
@@ -250,7 +250,7 @@ pub(crate) enum StackFilter {
     Drop(LabelKey),
     /// Keep samples with a frame, or of a thread, whose name matches.
     Matching(NamePattern),
-    /// What this function calls counts for itself.
+    /// Count what this function calls as its own.
     CollapseFunction(LabelKey),
     /// Neighbouring frames of the module of this path are one.
     CollapseModule(String),
@@ -265,13 +265,13 @@ pub(crate) enum StackFilter {
 /// One step of a path through a call tree, by names: the same in another tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PathStep {
-    /// What is called.
+    /// Label of what is called.
     pub(crate) label: LabelKey,
-    /// It was inlined.
+    /// Whether the call was inlined.
     pub(crate) is_inlined: bool,
 }
 
-/// What `report` and `export` have in common.
+/// Options that `report` and `export` have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommonOptions {
     /// The profile.
@@ -280,7 +280,7 @@ pub struct CommonOptions {
     pub metric: Option<Metric>,
     /// Which samples and frames.
     pub filter: FilterOptions,
-    /// What one row is.
+    /// Kind of thing that one row is.
     pub grouping: Grouping,
     /// Whether functions that were inlined into others are frames of their own.
     pub inline: bool,
@@ -314,7 +314,7 @@ impl Default for CommonOptions {
 /// The shape of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ReportView {
-    /// What answers the first question: [`ReportView::Waits`] for waiting time, else [`ReportView::Flat`].
+    /// View that answers the first question: [`ReportView::Waits`] for waiting time, else [`ReportView::Flat`].
     #[default]
     Overview,
     /// One row for each function.
@@ -475,7 +475,7 @@ pub(crate) enum ReportDestination {
     Stdout,
     /// A file; an existing regular one is replaced only with `force`.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// Replace an existing regular file.
         force: bool,

@@ -6,13 +6,13 @@ use crate::profile::{CpuShares, FrameId, Integrity, Profile};
 /// A profile, and what is known of it that is not in its file.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// What was recorded.
+    /// Profile that was recorded.
     pub profile: Profile,
     /// How much of the file could be read.
     pub(crate) integrity: Integrity,
     /// Frames whose names are still being read.
     pub(crate) names_to_come: Vec<FrameId>,
-    /// What it cost in the last seconds, of a recording that goes on.
+    /// Shares of one CPU that `prof` used in the last seconds, of a recording that goes on.
     pub(crate) late_cost: Option<CpuShares>,
 }
 

@@ -4,7 +4,7 @@ use super::disassembly::AsmSyntax;
 use crate::report::options::{ColorWhen, CommonOptions, Format};
 use std::path::PathBuf;
 
-/// What of a function is shown.
+/// Parts of a function that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum AnnotationView {
     /// Source lines, with the instructions under each.
@@ -25,7 +25,7 @@ pub(crate) struct AnnotateOptions {
     pub(crate) function: String,
     /// Folders in which sources are looked for.
     pub(crate) source_dirs: Vec<PathBuf>,
-    /// What of it is shown.
+    /// Parts of the function that are shown.
     pub(crate) view: AnnotationView,
     /// How instructions are written.
     pub(crate) syntax: AsmSyntax,

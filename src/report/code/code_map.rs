@@ -26,7 +26,7 @@ struct MappedPart {
 }
 
 impl CodeMap {
-    /// That of `profile`.
+    /// Builds the map of the code of `profile`.
     pub(crate) fn of(profile: &Profile) -> Self {
         let is_x86 = is_x86(profile);
         let part = |code: &FunctionCode| MappedPart {

@@ -27,7 +27,7 @@ pub(crate) struct AsmLine {
     pub(crate) address: u64,
     /// Length, bytes.
     pub(crate) size: u32,
-    /// What it says. Has names from outside in it.
+    /// Text of the instruction. Has names from outside in it.
     pub(crate) text: String,
 }
 

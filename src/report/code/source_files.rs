@@ -18,7 +18,7 @@ const MOST_FILES: usize = 256;
 pub(crate) struct SourceLines {
     /// Lines by their numbers. Foreign text.
     lines: FxHashMap<u32, String>,
-    /// What is to be said of it: that it is not there, or was written after the recording.
+    /// Remark on the file: that it is not there, or was written after the recording.
     pub(crate) remark: Option<String>,
     /// The file on this machine, if there is one.
     pub(crate) path: Option<PathBuf>,

@@ -92,7 +92,7 @@ fn of_address<'r>(
     rows.iter().filter(is_it).copied().collect()
 }
 
-/// That several functions match, and which.
+/// Error that several functions match, with the largest of them.
 fn several(selection: &Selection<'_>, mut found: Vec<&FunctionRow>, wanted: &str) -> Failure {
     found.sort_by_key(|row| Reverse((row.own.weight, row.total.weight)));
     let message = format!("`{wanted}` matches {} functions", found.len());
@@ -130,7 +130,7 @@ fn address_of(profile: &Profile, label: &Label) -> Option<String> {
     Some(address_text(&label.module, profile.tables.frames()[at].lookup_address()))
 }
 
-/// That no function matches, and which have names like that.
+/// Error that no function matches, with the names most like `wanted`.
 fn nothing(selection: &Selection<'_>, rows: &[&FunctionRow], wanted: &str) -> Failure {
     let failure = Failure::new(status::NO_MATCH, format!("no function in a sample matches `{wanted}`"));
     let names = rows.iter().map(|row| selection.labels.get(row.label).name_in(NameStyle::Short));

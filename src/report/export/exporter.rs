@@ -52,7 +52,7 @@ pub(crate) trait Rendered {
     /// Returns the errors of `out`.
     fn write(&self, out: &mut dyn Write) -> io::Result<()>;
 
-    /// What the recording has and the file lacks, for people. Quotes foreign names.
+    /// Notes on what the recording has and the file lacks, for people. Quotes foreign names.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

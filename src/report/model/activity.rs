@@ -2,14 +2,14 @@
 
 use crate::profile::Reason;
 
-/// What the thread did when a sample was taken.
+/// Activity of a thread when a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Activity {
-    /// It ran (or did whatever else the event is about).
+    /// The thread ran (or did whatever else the event is about).
     Running,
-    /// It waited.
+    /// The thread waited.
     Waiting(Reason),
-    /// It waited, each time too shortly for a sample of its own.
+    /// The thread waited, each time too shortly for a sample of its own.
     WaitingShortly(Reason),
 }
 

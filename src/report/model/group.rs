@@ -25,7 +25,7 @@ pub(crate) struct Group {
     pub(crate) stack: Option<StackId>,
     /// How the walk of the user stack ended.
     pub(crate) outcome: Outcome,
-    /// What the thread did.
+    /// Activity of the thread.
     pub(crate) activity: Activity,
     /// The sum of the samples.
     pub(crate) amount: Amount,
@@ -54,7 +54,7 @@ impl Amount {
     }
 }
 
-/// What makes samples equal.
+/// Key that equal samples share.
 pub(crate) type Key = (TaskId, Option<StackId>, Outcome, Activity);
 
 /// All running and waiting time of `profile`, whose waits have these reasons.

@@ -5,10 +5,10 @@ use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 use std::borrow::Cow;
 
-/// What a label is known by outside of its [`Labels`](super::label::Labels): the same in every selection of every snapshot.
+/// Key of a label outside of its [`Labels`](super::label::Labels): the same in every selection of every snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum LabelKey {
-    /// What has a name.
+    /// Code or a place with a name.
     Named {
         /// Name in full. Foreign text.
         name: String,
@@ -34,7 +34,7 @@ impl LabelKey {
         LabelKey::Named { name: name.to_owned(), module: module.to_owned(), line: None }
     }
 
-    /// Its name, or module and address. Foreign text.
+    /// Name, or module and address. Foreign text.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match self {
             LabelKey::Named { name, .. } => Cow::Borrowed(name),
@@ -43,7 +43,7 @@ impl LabelKey {
     }
 }
 
-/// What code without a name is called: `libc.so.6+0x29d90`. Foreign text.
+/// Text in place of a name for code that has none: `libc.so.6+0x29d90`. Foreign text.
 pub(crate) fn address_text(module: &str, address: u64) -> String {
     format!("{}+{address:#x}", name::module_file(module))
 }
@@ -62,7 +62,7 @@ pub(crate) struct CodePlace {
 }
 
 impl CodePlace {
-    /// What is after the name of the function: `+0x12`, or ` at 0x401012` where it has no start of its own.
+    /// Text after the name of the function: `+0x12`, or ` at 0x401012` where the function has no start of its own.
     pub(crate) fn text(self) -> String {
         match self.start.filter(|_| !self.is_inlined) {
             Some(start) => format!("+{:#x}", self.address.wrapping_sub(start)),

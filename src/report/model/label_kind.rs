@@ -2,7 +2,7 @@
 
 use crate::profile::Reason;
 
-/// What kind of thing a label names.
+/// Kind of thing that a label names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum LabelKind {
     /// Code of a program.

@@ -47,7 +47,7 @@ impl Metric {
         }
     }
 
-    /// Those of which a profile has the events, those of time first.
+    /// Returns the metrics of which a profile has the events, those of time first.
     pub(crate) fn all_of(profile: &Profile) -> Vec<Self> {
         let has = |metric: &Metric| Shown::of(profile, Some(*metric)).is_ok();
         let others = profile.events.iter().map(|event| Metric::of_kind(event.kind()));
@@ -69,7 +69,7 @@ impl Metric {
 pub(crate) struct Shown<'p> {
     /// Stable name: that of the kind, or `wall` for running and waiting time.
     pub(crate) name: &'p str,
-    /// What the weights are, for titles. Safe to print.
+    /// Name of the weights in titles. Safe to print.
     pub(crate) title: Cow<'p, str>,
     /// The word for one sample. Safe to print.
     pub(crate) noun: Cow<'p, str>,

@@ -51,11 +51,11 @@ pub(crate) struct Quality {
 /// The module that does most harm of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorstModule {
-    /// Its row.
+    /// Id of the module.
     pub(crate) id: ModuleId,
     /// Path. Foreign text.
     pub(crate) module: String,
-    /// Its kind.
+    /// Kind of the module.
     pub(crate) kind: ModuleKind,
     /// The commonest reason there; unset for unnamed frames.
     pub(crate) outcome: Outcome,

@@ -22,9 +22,9 @@ pub(crate) struct RollupTime {
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RollupPart {
-    /// Its start, ns.
+    /// Start of the part, ns.
     pub(crate) from_ns: u64,
-    /// Its end, ns.
+    /// End of the part, ns.
     pub(crate) to_ns: u64,
     /// Length of a bucket, ns.
     pub(crate) bucket_ns: u64,
@@ -93,13 +93,13 @@ impl RollupTime {
         Some(format!("{} to {}", bucket_text(least), bucket_text(most)))
     }
 
-    /// What is rolled up, for a line of a screen.
+    /// Description of what is rolled up, for a line of a screen.
     pub(crate) fn words(&self) -> Option<String> {
         let until = bucket_text(self.until_ns()?);
         Some(format!("before {until}: in buckets of {}", self.bucket_words()?))
     }
 
-    /// What is rolled up and what that means, for the notes on a recording of `duration_ns`.
+    /// Note on what is rolled up and what that means, for a recording of `duration_ns`.
     pub(crate) fn note(&self, duration_ns: u64) -> Option<String> {
         let until_ns = self.until_ns()?;
         let age = duration(duration_ns.saturating_sub(until_ns));

@@ -7,11 +7,11 @@ pub(crate) struct Spread {
     bucket_ns: u64,
     /// Where the first bucket begins, ns.
     origin_ns: u64,
-    /// What is before is left out, ns.
+    /// Time before which everything is left out, ns.
     from_ns: u64,
-    /// What the first and the last bucket of intervals have.
+    /// Weights of the first and the last bucket of intervals.
     parts: Vec<u64>,
-    /// What every bucket has from here on, as the change to the one before: the inner buckets of intervals.
+    /// Change of the weight of every bucket from here on, relative to the one before: the inner buckets of intervals.
     changes: Vec<i128>,
 }
 

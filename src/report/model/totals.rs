@@ -47,7 +47,7 @@ impl Times {
         [self.no_cpu_ns, self.all_blocked_ns].into_iter().fold(self.on_cpu_ns, u64::saturating_add)
     }
 
-    /// What the kinds miss of the lifetime; negative when they are more; 0 when the lifetime is not known.
+    /// Lifetime minus the sum of the kinds of time, ns: negative when they are more; 0 when the lifetime is not known.
     pub(crate) fn unaccounted_ns(&self) -> i64 {
         if self.lifetime_ns == 0 {
             return 0;
@@ -80,18 +80,18 @@ pub(crate) struct ThreadTimes {
     pub(crate) generation: u32,
     /// Process id.
     pub(crate) pid: u32,
-    /// Its last name.
+    /// Last name of the thread.
     pub(crate) comm: StringId,
-    /// That of its process.
+    /// Name of the process.
     pub(crate) process: StringId,
-    /// Its times.
+    /// Times of the thread.
     pub(crate) times: Times,
     /// The times are the scheduler's; else sums of samples and waits. There is no such account of kernel threads.
     pub(crate) is_by_scheduler: bool,
 }
 
 impl ThreadTimes {
-    /// It was seen running, and the scheduler's account of it never began: waits are of that.
+    /// Whether the thread was seen running although the scheduler's account of it, which would have waits, never began.
     fn is_only_sampled(&self) -> bool {
         !self.is_by_scheduler && self.times.no_cpu_ns == 0 && self.times.all_blocked_ns == 0
     }

@@ -113,15 +113,15 @@ const RUNTIME_CRATES: [(&str, &str); 8] = [
 /// A function at one place of the source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'c> {
-    /// What its module is.
+    /// Kind of the module's code.
     pub(crate) kind: LabelKind,
     /// Path of the module.
     pub(crate) module: &'c str,
-    /// Its name; empty when not known.
+    /// Name of the function; empty when not known.
     pub(crate) name: &'c str,
-    /// Its source file; empty when not known.
+    /// Source file; empty when not known.
     pub(crate) file: &'c str,
-    /// It has no frame of its own.
+    /// Whether the function has no frame of its own.
     pub(crate) is_inlined: bool,
 }
 

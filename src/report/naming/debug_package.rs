@@ -7,7 +7,7 @@ pub(crate) fn lacks_debug_info(notes: &ModuleNotes) -> bool {
     !notes.has_debug_info || notes.split_missing > 0
 }
 
-/// What is missing of a module, in words; `None`: nothing is.
+/// Description of the names and lines that a module lacks; `None`: none.
 pub(crate) fn missing_words(notes: &ModuleNotes) -> Option<&'static str> {
     if notes.has_debug_info {
         return (notes.split_missing > 0).then_some("inlined functions and lines of some units");

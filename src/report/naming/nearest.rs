@@ -12,7 +12,7 @@ const MOST_NEAR: usize = 5;
 /// Likeness from which on a name is near; 1000 is the same.
 const LEAST_LIKENESS: u32 = 750;
 
-/// What to do where no function matches: which of `names` are most like `wanted`, a name or a regular expression, else how to
+/// Hint for when no function matches: which of `names` are most like `wanted`, a name or a regular expression, else how to
 /// see them all. Foreign text.
 pub(crate) fn nearest_hint<'n>(names: impl Iterator<Item = &'n str>, wanted: &str) -> String {
     match nearest(names, wanted)[..] {

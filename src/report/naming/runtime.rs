@@ -55,7 +55,7 @@ impl Runtime {
         })
     }
 
-    /// What makes it write names for its code; `None` if nothing does.
+    /// Way to make the runtime write names for its code; `None` if there is none.
     pub(crate) fn cure_for_names(self) -> Option<&'static str> {
         match self {
             Runtime::Java => Some(
@@ -74,7 +74,7 @@ impl Runtime {
         }
     }
 
-    /// What makes its code keep frame pointers, by which stacks are walked through it; `None` if nothing does.
+    /// Way to make the runtime's code keep frame pointers, by which stacks are walked through it; `None` if there is none.
     pub(crate) fn cure_for_stacks(self) -> Option<&'static str> {
         match self {
             Runtime::Java => Some("java: start it with -XX:+PreserveFramePointer"),
@@ -91,14 +91,14 @@ impl Runtime {
 /// The runtimes of generated code that harms a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Runtimes {
-    /// That of most frames without a name.
+    /// Runtime of most frames without a name.
     pub(crate) unnamed: Option<Runtime>,
-    /// That of most stacks that end in generated code.
+    /// Runtime of most stacks that end in generated code.
     pub(crate) cut: Option<Runtime>,
 }
 
 impl Runtimes {
-    /// Those of `groups`.
+    /// Finds the runtimes of `groups`.
     pub(crate) fn of(profile: &Profile, groups: &[Group]) -> Self {
         let mut unnamed: FxHashMap<u32, u64> = FxHashMap::default();
         let mut cut: FxHashMap<u32, u64> = FxHashMap::default();

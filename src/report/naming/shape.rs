@@ -6,15 +6,15 @@
 /// Deepest nesting of `<Type as Trait>` and of thunks that is looked into.
 const MOST_NESTED: usize = 3;
 
-/// What a short form is made of, so that names whose short forms are equal can be distinguished.
+/// Parts of a short form, kept so that names whose short forms are equal can be distinguished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Its text, and between its pieces the lists of types, without their brackets.
+    /// Pieces of the text, between which the lists of types stand, and these lists without their brackets.
     pieces: Vec<String>,
     generics: Vec<String>,
     /// The call's arguments with their brackets, and what stands after them: ` const`.
     arguments: String,
-    /// What the compiler split off (`.isra.0`), and that it is a thunk.
+    /// Mark of what the compiler split off (`.isra.0`) or that the function is a thunk.
     suffix: String,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct FullName<'n> {
     pub(crate) kind: LabelKind,
     /// The name. Foreign text.
     pub(crate) name: &'n str,
-    /// It stays as it is, since it is an address.
+    /// Whether the name is an address, which stays as it is.
     pub(crate) is_address: bool,
 }
 

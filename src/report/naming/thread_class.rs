@@ -62,7 +62,7 @@ pub(crate) struct ThreadClasses {
 }
 
 impl ThreadClasses {
-    /// Those of `tables`. A class of which all threads have one name is called by that.
+    /// Divides the threads of `tables`. A class of which all threads have one name is called by that name.
     pub(crate) fn of(tables: &Tables, split: ThreadSplit) -> Self {
         let mut comms: Vec<StringId> = tables.tasks().iter().map(|task| task.comm).collect();
         comms.sort_unstable();
@@ -116,7 +116,7 @@ impl ThreadClasses {
         self.split == ThreadSplit::None
     }
 
-    /// What makes a thread one with others.
+    /// Key of a thread, equal for all threads that are shown as one.
     pub(crate) fn key(&self, tid: u32, pid: u32, comm: StringId) -> ThreadClassKey {
         let name = self.of_comm.get(&comm).copied().unwrap_or(u32::MAX);
         match self.split {
@@ -150,7 +150,7 @@ impl ThreadClasses {
         thread_name(self.name(key), key.id)
     }
 
-    /// What threads with this key are called in a box in front of stacks: with the thread's id, or the number of threads whose
+    /// Title of threads with this key in a box in front of stacks: with the thread's id, or the number of threads whose
     /// names are folded.
     pub(crate) fn title(&self, key: ThreadClassKey) -> String {
         let name = self.plain_title(key);

@@ -23,7 +23,7 @@ struct AnnotationJson<'a> {
     /// Samples that end in the function, and what they are weighted as.
     #[serde(flatten)]
     cost: CostJson,
-    /// Those of the whole selection.
+    /// Weight of the whole selection.
     recorded_total: u64,
     /// Parts of its code that are in the recording.
     code: Vec<CodeJson>,

@@ -72,7 +72,7 @@ struct Info {
     modules: Vec<ModuleFields>,
 }
 
-/// What it was imported from.
+/// Origin of an imported profile.
 #[derive(Debug, Serialize)]
 struct ImportedFields {
     format: String,
@@ -117,7 +117,7 @@ struct EventFields {
     waits: Option<WaitFacts>,
 }
 
-/// What is special about an event of waits.
+/// Facts that only an event of waits has.
 #[derive(Debug, Serialize)]
 struct WaitFacts {
     /// Waits that the samples are weighted as, without short ones.
@@ -292,7 +292,7 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     facts.out
 }
 
-/// What was recorded, where, by what and how.
+/// Adds what was recorded, where, by what and how.
 fn add_origin(facts: &mut InfoFacts, recording: &Recording) {
     let profile = &recording.profile;
     let meta = &profile.meta;
@@ -365,7 +365,7 @@ fn add_modules(facts: &mut InfoFacts, recording: &Analysis) {
     }
 }
 
-/// What is to be known of any of the events.
+/// Notes on the events, each once.
 fn notes(recording: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     for selection in recording.profile.events.iter().filter_map(|event| unfiltered(recording, event)) {

@@ -43,7 +43,7 @@ struct Report {
     /// The filters in the words of the command line, if there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
-    /// What all percentages are of, in `unit`: `recorded_total`, or `total` with --relative.
+    /// Weight that all percentages are of, in `unit`: `recorded_total`, or `total` with --relative.
     percent_of: u64,
     is_complete_file: bool,
     /// Why the recording ended, and how its command did.
@@ -69,7 +69,7 @@ struct Report {
     thread_rows: Option<Vec<ThreadFields>>,
 }
 
-/// What `rows` holds: waits by their sites in the overview of waiting time, else functions.
+/// Rows of the report: waits by their sites in the overview of waiting time, else functions.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum JsonRows {
@@ -109,7 +109,7 @@ impl QualityFields {
     }
 }
 
-/// What the recording cost; `null` in a file without an end record.
+/// Cost of the recording; `null` in a file without an end record.
 #[derive(Debug, Serialize)]
 pub(crate) struct Cost {
     /// `null` in files of versions that did not tell it apart.
@@ -175,7 +175,7 @@ struct FunctionJson {
     own: u64,
     total: u64,
     samples: u64,
-    /// What the samples are weighted as: waits are thinned, and short ones only counted.
+    /// Number that the samples are weighted as: waits are thinned, and short ones only counted.
     count: u64,
     self_pct: f64,
     self_error_pct: f64,

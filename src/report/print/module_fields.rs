@@ -21,12 +21,12 @@ pub(super) struct ModuleFields {
     /// Frames of all samples that are in it, and those that have a name.
     pub(super) sampled_frames: u64,
     pub(super) named_sampled_frames: u64,
-    /// What its names are from; missing where that is not known.
+    /// Sources of the names; missing where not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) names: Option<NamesFields>,
 }
 
-/// What the names of a module are from.
+/// Sources of the names of a module.
 #[derive(Debug, Serialize)]
 pub(super) struct NamesFields {
     pub(super) symbols: &'static str,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Names that are tried for the file next to the destination.
 const MOST_ATTEMPTS: u32 = 100;
 
-/// What is written at a time.
+/// Number of bytes that are written at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Whether `destination` could be written, as far as that is known without touching it: asked first, so
@@ -46,7 +46,7 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
     }
 }
 
-/// That `destination` is not the file that is read, under whatever name: not even `-f` is meant to lose a recording.
+/// Checks that `destination` is not the file that is read, under whatever name: not even `-f` is meant to lose a recording.
 ///
 /// # Errors
 ///

@@ -32,7 +32,7 @@ const SHORT_WAITS_PER_SECOND: u64 = 1_000;
 /// ... and this share of all waits, percent, they are worth a note.
 const SHORT_WAITS_PERCENT: f64 = 50.0;
 
-/// What the threads of a view of running time waited for longest. Quotes foreign names.
+/// Note on what the threads of a view of running time waited for longest. Quotes foreign names.
 pub(super) fn longest_wait(selection: &Selection<'_>) -> Option<String> {
     let is_running = selection.shown.metric() == Metric::OnCpu;
     let waits = selection.waits().filter(|_| is_running)?;
@@ -138,7 +138,7 @@ fn chosen(profile: &Profile, tid: u32, name: &str) -> String {
     }
 }
 
-/// That threads were ready to run for long without a CPU.
+/// Advice on threads that were ready to run for long without a CPU.
 fn no_cpu(recording: &Analysis, options: &CommonOptions) -> Option<Advice> {
     let times = Totals::of(recording, options).ok()??.times;
     let share = percent(times.no_cpu_ns, times.no_cpu_ns.saturating_add(times.on_cpu_ns));
@@ -152,7 +152,7 @@ fn no_cpu(recording: &Analysis, options: &CommonOptions) -> Option<Advice> {
     })
 }
 
-/// That most of the waits are too short to be kept, and there are many.
+/// Advice on waits that are many and mostly too short to be kept.
 fn short_waits(recording: &Analysis, waits: &Selection<'_>) -> Option<Advice> {
     let number = waits.short.count();
     let share = percent(number, waits.total.count());

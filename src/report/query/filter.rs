@@ -151,11 +151,11 @@ impl SampleFilter {
     }
 }
 
-/// What the name filters say of one label.
+/// Verdict of the name filters on one label.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Verdict {
     pub(super) is_focus: bool,
-    /// It is of a module that is asked for.
+    /// Whether the label is of a module that is asked for.
     pub(super) is_of_module: bool,
     pub(crate) is_ignored: bool,
     pub(crate) is_hidden: bool,

@@ -27,7 +27,7 @@ pub(crate) enum FilterPart {
     Time,
     /// `--user`, `--kernel`.
     Space,
-    /// What is done to the stacks, by its number.
+    /// A step that is applied to the stacks, by its number.
     Stack(usize),
 }
 

@@ -70,7 +70,7 @@ impl<'k> NamedSince<'k> {
         NamedSince { steps: steps.collect() }
     }
 
-    /// What is where `key` was, root first: the function whose code it is, and those inlined in it.
+    /// Steps of the code where `key` was, root first: the function whose code it is, and those inlined in it.
     pub(crate) fn steps(&self, key: &LabelKey) -> Option<&[Step]> {
         self.steps.get(key)?.first().map(Vec::as_slice)
     }

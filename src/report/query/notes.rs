@@ -13,7 +13,7 @@ use crate::report::recording::Recording;
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;
 
-/// What the file lacks, when it is incomplete.
+/// Description of what the file lacks, when it is incomplete.
 pub(crate) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<String> {
     if let Some(problem) = &integrity.problem {
         return Some(problem.clone());
@@ -59,7 +59,7 @@ pub(crate) fn report_notes(
     notes
 }
 
-/// That there are threads of whose time nothing is known.
+/// Note on threads of whose time nothing is known.
 pub(crate) fn unaccounted_note(profile: &Profile) -> Option<String> {
     // Of a thread that goes on waiting the time is known later.
     profile.end.as_ref().filter(|end| !end.is_of_picture())?;
@@ -95,7 +95,7 @@ fn notes_while_naming(
     notes
 }
 
-/// What was lost of samples, waits and accounts.
+/// Notes on lost samples, waits and accounts.
 fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     let mut notes = Vec::new();
     let lost_samples = quality.lost.saturating_sub(quality.lost_waits);
@@ -133,7 +133,7 @@ fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     notes
 }
 
-/// What stacks lack.
+/// Notes on what stacks lack.
 fn cut_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     let mut notes = Vec::new();
     let rootless = quality.rootless_percent();
@@ -154,7 +154,7 @@ fn cut_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     notes
 }
 
-/// What has no name, while the names of `to_name` of the frames are still being read.
+/// Notes on frames without a name, while the names of `to_name` of the frames are still being read.
 fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to_name: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
@@ -240,7 +240,7 @@ fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
     has(FoundBy::FramePointer) && !has(FoundBy::Cfi)
 }
 
-/// What brings the names of a module that is a file.
+/// Advice that brings the names of a module that is a file.
 fn names_cure(profile: &Profile, worst: &WorstModule) -> String {
     let module = profile.tables.module(worst.id);
     if module.build_id.is_empty() && profile.meta.is_imported() {

@@ -13,8 +13,8 @@ use crate::report::options::{CommonOptions, FilterOptions, ReportView};
 use crate::report::recording::Recording;
 
 impl Recording {
-    /// What is wrong with the recording, how much it matters and what would fix it, most important first; and what a view
-    /// of running time does not show: that threads waited, too. Quotes foreign names.
+    /// Notes on what is wrong with the recording, how much it matters and what would fix it, most important first; and on
+    /// what a view of running time does not show: that threads waited, too. Quotes foreign names.
     pub(crate) fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
         let mut all = notes::report_notes(self, selection, options);
         all.extend(advice::longest_wait(selection));
@@ -105,7 +105,7 @@ impl Recording {
         self.hardly_ran(selection.shown.sampled.map_or(0, |event| event.info().period))
     }
 
-    /// That a recording which goes on has nothing to show so far, and has lost nothing.
+    /// Error for a recording that goes on, has nothing to show so far and has lost nothing.
     fn nothing_yet(&self, selection: &Selection<'_>) -> Option<Failure> {
         let is_going_on = self.profile.end.as_ref().is_some_and(End::is_of_picture);
         let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
@@ -115,7 +115,7 @@ impl Recording {
         })
     }
 
-    /// That what was sampled every `period_ns` of running did not run for long, if at all; 0 if that is not known.
+    /// Error that what was sampled every `period_ns` of running (0: not known) did not run for long, if at all.
     fn hardly_ran(&self, period_ns: u64) -> Failure {
         let ran_ns = self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
         let is_accounted = self.profile.thread_times.iter().any(|time| !time.is_unknown());
@@ -134,7 +134,7 @@ impl Recording {
 }
 
 impl Analysis {
-    /// What [`Recording::notes`] says for a report in this view, with all that is worth a look next.
+    /// Notes for a report in this view: those of [`Recording::notes`], with all that is worth a look next.
     pub(crate) fn notes_for(
         &self,
         selection: &Selection<'_>,

@@ -191,8 +191,8 @@ impl<'p> Selection<'p> {
         self.options.threads
     }
 
-    /// What the percentages of a report are of: everything in the events, whatever the filters, unless those that are left
-    /// are asked for.
+    /// Amount that percentages of a report are of: everything in the events, whatever the filters, unless percentages of
+    /// what is left are asked for.
     pub(crate) fn base(&self) -> Amount {
         if self.options.filter.relative { self.total } else { self.whole }
     }

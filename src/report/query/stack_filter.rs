@@ -15,7 +15,7 @@ pub(crate) struct StackFilters {
     filters: Vec<Ready>,
 }
 
-/// What one filter does, with the labels that it means.
+/// One filter, with the labels that it means.
 #[derive(Debug)]
 enum Ready {
     Keep { is_meant: Vec<bool> },

@@ -17,9 +17,9 @@ const NOTABLE_PERCENT: f64 = 10.0;
 pub(super) struct Advice {
     /// In percent of the running time, or of what the note says.
     pub(super) size_percent: f64,
-    /// It quotes foreign names.
+    /// Text of the note. Quotes foreign names.
     pub(super) text: String,
-    /// It says that CPUs were short.
+    /// Whether the note says that CPUs were short.
     pub(super) is_of_cpus: bool,
 }
 

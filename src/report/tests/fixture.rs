@@ -18,7 +18,7 @@ pub(crate) struct Build {
     profile: Profile,
     event: Event,
     waits: Event,
-    /// Those that count something.
+    /// Events that count something.
     counters: Vec<Event>,
     now_ns: u64,
     /// How the frames that are added from now on were found.

@@ -109,7 +109,7 @@ fn modules_stay_in_their_column_when_they_are_piped() {
     assert!(rows.iter().all(|row| row.get(at..).is_some_and(|rest| rest.starts_with("abcdefgh_"))), "{text}");
 }
 
-/// What a terminal gets that has only ASCII.
+/// Text for a terminal that has only ASCII.
 fn written(recording: &Analysis, options: &ReportOptions, page: &Page) -> String {
     let page = Page { is_ascii: true, ..*page };
     in_ascii(&render(recording, options, &page).unwrap())

@@ -186,7 +186,7 @@ pub(crate) struct InnermostCalls<'s, 'p> {
 /// One of them.
 #[derive(Debug, Clone, Copy)]
 struct InnermostCall {
-    /// Its step on the path.
+    /// Index of the call's step on the path.
     at: usize,
     /// Number of calls inlined there, whose steps follow.
     inlined: usize,
@@ -195,7 +195,7 @@ struct InnermostCall {
 }
 
 impl<'s, 'p> InnermostCalls<'s, 'p> {
-    /// Those of the function `name` in the module with path `module`.
+    /// Finder of the innermost calls of the function `name` in the module with path `module`.
     pub(crate) fn new(selection: &'s Selection<'p>, name: &str, module: &str) -> Self {
         let is_target =
             selection.labels.iter().map(|label| label.name == name && label.module == module).collect();

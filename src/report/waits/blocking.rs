@@ -132,7 +132,7 @@ const EVALUATORS: [&str; 6] = [
     "rb_vm_exec",
 ];
 
-/// What one frame's functions say.
+/// Facts that the functions of one frame tell.
 #[derive(Debug, Clone, Copy, Default)]
 struct FrameFacts {
     is_kernel: bool,
@@ -161,7 +161,7 @@ impl FrameFacts {
     }
 }
 
-/// What a stack says of the wait at its end.
+/// Facts that a stack tells of the wait at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Blocking {
     /// The stack without its kernel frames; `None` when there are no others.
@@ -176,9 +176,9 @@ pub(crate) struct Blocking {
     pub(super) in_loop: bool,
     /// A kernel thread whose main function waits.
     pub(super) is_kernel_loop: bool,
-    /// What the call that blocks is.
+    /// Kind of the call that blocks.
     waiting: WaitingCall,
-    /// It is inside of a lock of the kernel.
+    /// Whether the wait is inside of a lock of the kernel.
     is_kernel_lock: bool,
     accepts: bool,
     awaits_signal: bool,
@@ -186,8 +186,8 @@ pub(crate) struct Blocking {
 }
 
 impl Blocking {
-    /// What a wait for `reason` is judged as: one that is over because no one has brought work in time is not another one
-    /// than those that another thread ended.
+    /// Returns the reason that a wait for `reason` is judged by: a wait for work that timed out is like one that another
+    /// thread ended.
     pub(super) fn judged_as(&self, reason: Reason) -> Reason {
         match reason {
             Reason::Sleep if self.waiting.parks => Reason::Condvar,
@@ -215,7 +215,7 @@ impl Blocking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CallSite {
     pub(crate) stack: StackId,
-    /// What the program that an interpreter runs calls.
+    /// Function that the program which an interpreter runs calls.
     pub(super) builtin: Option<FunctionKey>,
 }
 
@@ -256,7 +256,7 @@ impl<'p> BlockingCalls<'p> {
         BlockingCalls { profile, of_frame, of_stack: FxHashMap::default() }
     }
 
-    /// What tells functions apart, for the one that `frame` is in.
+    /// Returns the key of the function that `frame` is in.
     pub(crate) fn function(&self, frame: FrameId) -> FunctionKey {
         let row = self.profile.tables.frame(frame);
         let owner = self.profile.symbols.locations(frame).last();
@@ -264,7 +264,7 @@ impl<'p> BlockingCalls<'p> {
         FunctionKey { module: row.module, name, address: if name == StringId(0) { row.address } else { 0 } }
     }
 
-    /// What `stack` says of the wait at its end.
+    /// Returns the facts that `stack` tells of the wait at its end.
     pub(crate) fn of(&mut self, stack: StackId) -> Blocking {
         if let Some(known) = self.of_stack.get(&stack) {
             return *known;
@@ -274,8 +274,9 @@ impl<'p> BlockingCalls<'p> {
         blocking
     }
 
-    /// What a wait is that was recorded as one for a lock: a futex has many uses, and who calls it says which. A condition
-    /// variable that takes its lock again waits for a lock, and so does a lock that is made of a condition variable.
+    /// Returns the reason of a wait that was recorded as one for a lock: a futex has many uses, and who calls it says
+    /// which. A condition variable that takes its lock again waits for a lock, and so does a lock that is made of a
+    /// condition variable.
     pub(super) fn of_lock(&mut self, stack: StackId) -> Reason {
         let blocking = self.of(stack);
         match blocking.waiting {

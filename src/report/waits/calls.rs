@@ -98,23 +98,23 @@ const KERNEL_LOCKS: [&str; 9] = [
     "futex_lock_pi",
 ];
 
-/// What the name of a function says of the wait inside of it.
+/// Facts that the name of a function tells of the wait inside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WaitingCall {
-    /// Programs wait for work with it.
+    /// Programs wait for work with the function.
     pub(super) parks: bool,
-    /// That is for a condition.
+    /// The function waits for a condition.
     pub(super) is_condition: bool,
-    /// For one certain lock.
+    /// The function waits for one certain lock.
     pub(crate) locks: bool,
-    /// That is waited for until it is there, though a timer may wake the thread in between.
+    /// The function waits until the lock is there, though a timer may wake the thread in between.
     pub(super) is_rechecked: bool,
-    /// May be a wait for a condition or for the end of a thread.
+    /// The wait may be for a condition or for the end of a thread.
     pub(super) may_be_other: bool,
 }
 
 impl WaitingCall {
-    /// What the function called `name`, of the source file `file` if that is known, is; nothing for most.
+    /// Finds the facts of the function called `name`, of the source file `file` if that is known; none for most.
     pub(crate) fn of(name: &str, file: &str) -> Self {
         let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
         let file = rust_library_file(file);

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 pub(crate) struct IdlePlace {
     /// The function that waits. Foreign text.
     pub(crate) function: String,
-    /// Its short name. Foreign text.
+    /// Short name of the function. Foreign text.
     pub(crate) short: String,
     /// Why.
     pub(crate) reason: Reason,
@@ -34,7 +34,7 @@ pub(crate) struct HiddenIdle {
 }
 
 impl HiddenIdle {
-    /// What `selection`, which was made with `options`, hides; `None` when that is nothing.
+    /// Finds the idle waits that `selection`, which was made with `options`, hides; `None` when there are none.
     pub(crate) fn of(
         recording: &Analysis,
         selection: &Selection<'_>,

@@ -100,7 +100,7 @@ struct Candidate {
     task: TaskId,
     stack: StackId,
     reason: Reason,
-    /// What the rules take it for.
+    /// Reason that the rules judge the wait by.
     judged_as: Reason,
     user: StackId,
     /// Frames of the program's own code.
@@ -108,7 +108,7 @@ struct Candidate {
     /// Where it waits: what it is judged by, with all that wait there.
     place: Place,
     amount: Amount,
-    /// It is in the top loop whatever the thread's work is.
+    /// Whether the wait is in the top loop whatever the thread's work is.
     is_known: bool,
 }
 
@@ -117,7 +117,7 @@ struct Candidate {
 /// one thread and something else in the next.
 type Place = (StringId, CallSite);
 
-/// What threads that do the same have in common: names of the thread and its process, and its main function.
+/// Role of threads that do the same: names of the thread and its process, and its main function.
 type Role = (StringId, StringId, FunctionKey);
 
 #[derive(Debug, Default)]
@@ -129,7 +129,7 @@ struct Thread {
     candidates: Vec<Candidate>,
     /// Samples of any kind.
     samples: Tally,
-    /// Its waits that turn away from the work, by how many frames are above that step.
+    /// Waits of the thread that turn away from the work, by how many frames are above that step.
     divergences: BTreeMap<usize, Amount>,
 }
 

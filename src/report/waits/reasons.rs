@@ -18,7 +18,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// Those of the waits of `profile`.
+    /// Finds the reasons of the waits of `profile`.
     pub(crate) fn of(profile: &Profile) -> Self {
         let mut calls = BlockingCalls::new(profile);
         let mut reasons = Reasons::default();
@@ -51,7 +51,7 @@ impl Reasons {
         }
     }
 
-    /// What the thread of a sample did.
+    /// Activity of the thread of a sample.
     pub(crate) fn activity(&self, sample: &Sample) -> Activity {
         sample.wait.map_or(Activity::Running, |wait| Activity::Waiting(self.reason(&wait, sample.stack)))
     }

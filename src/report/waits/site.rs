@@ -14,7 +14,7 @@ pub(crate) enum WaitSite {
     Call {
         /// The function; `None` for a page fault, which is no call.
         blocked_in: Option<LabelId>,
-        /// Its caller.
+        /// Caller of `blocked_in`, or the function in which the page fault happened.
         called_by: Option<LabelId>,
     },
     /// Nowhere: ready to run, on any stack.

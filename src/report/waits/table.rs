@@ -26,7 +26,7 @@ pub(crate) struct WaitRow {
     pub(crate) call: Option<LabelId>,
     /// How many and how long.
     pub(crate) amount: Amount,
-    /// Those of them that are idle, where such are shown.
+    /// Part of `amount` that is idle, where idle waits are shown.
     pub(crate) idle: Amount,
     /// Mean length, ns.
     pub(crate) mean_ns: u64,
@@ -47,7 +47,7 @@ pub(crate) struct WaitTable {
     pub(crate) rows: Vec<WaitRow>,
 }
 
-/// What is collected for a row.
+/// Sums collected for a row.
 #[derive(Debug, Default)]
 struct WaitSums {
     amount: Amount,
@@ -59,7 +59,7 @@ struct WaitSums {
     wakers: FxHashMap<Waker, u64>,
 }
 
-/// What tells samples of different rows apart.
+/// Key of samples: equal ones are in the same row.
 type SampleKey = (TaskId, Option<StackId>, Outcome, Activity);
 
 impl WaitTable {

@@ -13,14 +13,14 @@ use std::cmp::Reverse;
 /// One that ended some of the waits of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WokenBy {
-    /// What it was.
+    /// Kind of waker.
     pub(crate) kind: WakerKind,
     /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name: in brackets for a kernel thread, with
     /// `(exit)` for one whose end it was, with `(outside)` for one that the recorder's PID namespace does not have, with the process for one of whose code nothing is known. Foreign text.
     pub(crate) name: String,
     /// Name of the thread; empty for interrupts, and where threads of several names were in the function. Foreign text.
     pub(crate) thread: String,
-    /// Its function, where its stack is known. Foreign text.
+    /// Function of the thread, where its stack is known. Foreign text.
     pub(crate) function: Option<String>,
     /// Share of the waits whose end is known, percent.
     pub(crate) share_percent: f64,
@@ -61,8 +61,8 @@ type WakingThread<'p> = (WakingName<'p>, bool);
 /// How often one thread's wake-ups were made in each function; `None` for those of which no stack is known.
 type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
 
-/// Those that ended the waits of one row, with thousandths of how many; commonest first. Only some threads' stacks are
-/// taken when they wake others: these are taken for all that the thread woke.
+/// Finds who ended the waits of one row, commonest first; `wakers` come with thousandths of how many. Only some threads'
+/// stacks are taken when they wake others: these are taken for all that the thread woke.
 pub(crate) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)]) -> Vec<WokenBy> {
     let mut interrupts: FxHashMap<(WakerKind, &str), u64> = FxHashMap::default();
     let mut threads: FxHashMap<WakingThread<'_>, WakeUps> = FxHashMap::default();

@@ -130,7 +130,7 @@ impl PageData {
         })
     }
 
-    /// What the page leaves out so that it opens quickly, in sentences.
+    /// Notes on what the page leaves out so that it opens quickly, in sentences.
     pub(super) fn left_out(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for event in &self.events {

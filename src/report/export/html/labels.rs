@@ -16,7 +16,7 @@ const MOST_TEXT_BYTES: usize = 16 << 20;
 /// Length of a cut name, characters.
 const CUT_CHARS: usize = 64;
 
-/// What the colour of a box depends on.
+/// Kind of a box, on which its colour depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum BoxKind {
     /// Code of the program.

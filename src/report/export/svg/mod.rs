@@ -135,7 +135,7 @@ fn drawn(drawing: &mut Options<'_>, lines: &[String]) -> anyhow::Result<String> 
     String::from_utf8(drawn).context("cannot draw the flame graph")
 }
 
-/// What is left out to keep the picture small enough for a browser.
+/// Limits beyond which parts are left out, to keep the picture small enough for a browser.
 #[derive(Debug, Default)]
 struct Cut {
     /// Boxes below this share of the width are not drawn, percent.

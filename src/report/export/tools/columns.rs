@@ -10,7 +10,7 @@ use crate::report::query::selection::Selection;
 
 use super::stacks::is_wall;
 
-/// What a column counts of a group.
+/// Quantity that a column counts of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnMeasure {
     Samples,
@@ -25,7 +25,7 @@ enum ColumnMeasure {
 pub(super) struct ValueColumn {
     /// Name of the column, safe to print.
     pub(super) name: String,
-    /// Its unit.
+    /// Unit of the values.
     pub(super) unit: Unit,
     measure: ColumnMeasure,
     /// Running sum in thousandths: values are differences of rounded sums, so that they add up to the rounded total.

@@ -100,7 +100,7 @@ impl TimedSample {
         selection.groups()[self.group as usize].task
     }
 
-    /// What the thread did.
+    /// Activity of the thread.
     pub(super) fn activity(&self, selection: &Selection<'_>) -> Activity {
         selection.groups()[self.group as usize].activity
     }

@@ -34,14 +34,15 @@ pub(crate) struct Label {
     pub(crate) address: Option<u64>,
     /// Where in code it is, for labels of addresses.
     pub(crate) at: Option<CodePlace>,
-    /// What is named.
+    /// Kind of what is named.
     pub(crate) kind: LabelKind,
-    /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`](super::Labels::settle_names).
+    /// Short name, as long as no other label has the same; empty before
+    /// [`Labels::settle_names`](super::Labels::settle_names).
     pub(super) short: String,
 }
 
 impl Label {
-    /// What it is known by in other selections.
+    /// Returns the key of the label, by which other selections know it.
     pub(crate) fn key(&self) -> LabelKey {
         let module = self.module.clone();
         match self.address {
@@ -126,7 +127,7 @@ impl Label {
 /// One element of a shown stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// What it is called.
+    /// Label of the element.
     pub(crate) label: LabelId,
     /// The function has no frame of its own: it was inlined into the step before.
     pub(crate) is_inlined: bool,

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 /// From this many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
 const MOST_TEXT_BYTES: usize = 512 << 20;
 
-/// What makes two steps have the same label.
+/// Key that steps with the same label share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Function { name: StringId, module: StringId },
@@ -75,7 +75,7 @@ impl Labels {
         }
     }
 
-    /// What one label is of.
+    /// Kind of thing that one label is.
     pub(crate) fn grouping(&self) -> Grouping {
         self.grouping
     }

@@ -21,7 +21,7 @@ use crate::report::views::annotation::{AnnotatedInstruction, AnnotatedLine, Anno
 use anstyle::{AnsiColor, Style};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is shown of one function.
+/// Data from which the page of one function is printed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnnotationSheet<'a> {
     pub(crate) recording: &'a Analysis,
@@ -361,7 +361,7 @@ impl SheetPrinter<'_, '_> {
     }
 }
 
-/// What a reader of the costs should know. Quotes foreign names.
+/// Notes that a reader of the costs should know. Quotes foreign names.
 pub(crate) fn notes(sheet: &AnnotationSheet<'_>) -> Vec<String> {
     let AnnotationSheet { selection, annotation, sources, options, .. } = *sheet;
     let profile = selection.profile;

@@ -5,7 +5,7 @@ use crate::base::safe_text;
 
 /// A column: its heading, and one cell for each row.
 pub(super) struct Column {
-    /// What stands above it.
+    /// Text above the cells.
     pub(super) heading: &'static str,
     /// Columns of the page that it takes.
     pub(super) width: usize,

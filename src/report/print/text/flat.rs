@@ -121,7 +121,7 @@ fn names(selection: &Selection<'_>, shown: &[FunctionRow], columns: FlatColumns,
     if page.cut_names { fit_apart(&texts, columns.name, fit_name) } else { texts }
 }
 
-/// What the column after the name holds.
+/// Heading of the column after the name.
 fn second_heading(noun: &str) -> &'static str {
     if noun == "thread" { "PROCESS" } else { "MODULE" }
 }

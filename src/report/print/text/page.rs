@@ -26,7 +26,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// What a file or another program gets.
+    /// Page for a file or another program.
     pub const PLAIN: Page =
         Page { width: 80, cut_names: false, color: false, names: NameStyle::Full, is_ascii: false };
 

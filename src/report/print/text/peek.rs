@@ -70,7 +70,7 @@ pub(super) fn peek(
     Ok(())
 }
 
-/// What to say when no function of `selection` matches `--peek`.
+/// Error for when no function of `selection` matches `--peek`.
 pub(in crate::report) fn no_match(selection: &Selection<'_>, pattern: &str) -> Failure {
     Failure::new(status::NO_MATCH, format!("no function in a sample matches `--peek {pattern}`"))
         .hint(nearest_hint(selection.labels.names_of_code(), pattern))

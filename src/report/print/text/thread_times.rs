@@ -86,7 +86,7 @@ fn has_gap(times: Option<&Times>) -> bool {
     times.is_some_and(|times| times.unaccounted_ns().unsigned_abs() > times.lifetime_ns / 1000)
 }
 
-/// What the kinds of time miss of the whole, where that is more than a thousandth.
+/// Text of the time that the kinds of time miss of the whole; `-` up to a thousandth.
 fn gap(times: Option<&Times>) -> String {
     let Some(times) = times.filter(|times| has_gap(Some(times))) else { return "-".to_owned() };
     let missed_ns = times.unaccounted_ns();

@@ -36,7 +36,7 @@ pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> Stri
     format!("{}{id}", page.fit(&shown_name(row.title(), page), room))
 }
 
-/// What a row is.
+/// Noun for a row.
 pub(super) fn noun(rows: &[ThreadRow]) -> &'static str {
     match rows.first() {
         Some(ThreadRow { pid: Some(_), .. }) => "process",

@@ -3,7 +3,7 @@
 use crate::base::units::{count, duration};
 use crate::report::model::totals::Totals;
 
-/// What the kinds of time miss of the whole is said from this share of it on, in thousandths.
+/// Share of the whole, in thousandths, above which the part that the kinds of time miss is printed.
 const NOTABLE_THOUSANDTHS: u64 = 1;
 
 /// A unit in which all parts of a sum are written, so that they can be added up at a glance.

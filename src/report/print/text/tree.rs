@@ -77,7 +77,7 @@ impl Branches {
 /// A function keeps at least this many columns.
 const MIN_NAME_COLUMNS: usize = 12;
 
-/// What follows a name, as far as `room` columns hold it and a name.
+/// Texts that follow a name, as far as `room` columns hold them and a name.
 fn with_room(inlined: &'static str, module: String, room: usize, page: &Page) -> [String; 2] {
     let has_room = |columns: usize| !page.cut_names || columns + MIN_NAME_COLUMNS <= room;
     let inlined = if has_room(inlined.len()) { inlined } else { "" };

@@ -141,8 +141,8 @@ impl Timeline {
         sum
     }
 
-    /// What the threads of a row did in a part of the recording, ns: running, without a CPU, and what they waited for, those of
-    /// one colour side by side.
+    /// Time that the threads of a row spent in each state in a part of the recording, ns: running, without a CPU, and by
+    /// what they waited for, reasons of one colour side by side.
     pub(crate) fn states_in(&self, row: &TimelineRow, from_ns: u64, to_ns: u64) -> Vec<(TimelineState, u64)> {
         let busy = self.busy_in(&row.buckets, from_ns, to_ns);
         let mut states =

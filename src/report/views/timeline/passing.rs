@@ -61,7 +61,7 @@ impl<'r> Passing<'r> {
         Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, start_ns, keys })
     }
 
-    /// What the thread of a sample did; `None` if the sample does not pass.
+    /// State of the thread of a sample; `None` if the sample does not pass.
     pub(super) fn state_of(&self, sample: &Sample) -> Option<TimelineState> {
         if !self.filter.keeps_task(sample.task) || (self.cpus && self.filter.amount(sample).is_none()) {
             return None;

@@ -2,15 +2,15 @@
 
 use crate::profile::Reason;
 
-/// What a thread does at a moment.
+/// State of a thread at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TimelineState {
-    /// It is on a CPU.
+    /// The thread is on a CPU.
     Running,
-    /// It is ready to run, without a CPU.
+    /// The thread is ready to run, without a CPU.
     NoCpu,
-    /// It waits for this.
+    /// The thread waits for this.
     Blocked(Reason),
-    /// It waits for work.
+    /// The thread waits for work.
     Idle,
 }

@@ -51,7 +51,7 @@ pub(super) struct PerfettoTrace<'r> {
     pub(super) notes: Vec<String>,
 }
 
-/// What packets refer to by index. Ids in the file are these indices plus one.
+/// Tables to whose rows packets refer by index. Ids in the file are these indices plus one.
 struct TraceTables {
     frames: Numbered<FrameKey>,
     lists: StackLists,
