@@ -43,7 +43,7 @@ impl DiffRow {
 /// A comparison of two sides.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// What values are, and what they are divided by.
+    /// Event and divisor of the values.
     pub(crate) measure: Measure,
     /// The base, then the new side.
     pub(crate) sides: [DiffSide; 2],

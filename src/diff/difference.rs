@@ -10,15 +10,15 @@ pub(crate) const ALPHA: f64 = 0.05;
 /// Outcome of a comparison of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum DiffOutcome {
-    /// It grew or shrank, and not by chance.
+    /// The value grew or shrank, and not by chance.
     Changed,
-    /// It was absent in the base.
+    /// The value was absent in the base.
     New,
-    /// It is absent in the new side.
+    /// The value is absent in the new side.
     Gone,
     /// Chance explains the difference.
     Noise,
-    /// It was too small to be tested, or its spread is unknown.
+    /// The value was too small to be tested, or its spread is unknown.
     Untested,
 }
 

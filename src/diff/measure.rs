@@ -6,10 +6,10 @@ use super::sums::run::{RunEvent, RunSums};
 /// Recordings whose lengths differ by less than this part of the longest count as equally long.
 const EQUAL_LENGTH: f64 = 0.02;
 
-/// What is compared.
+/// Quantity that is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measure {
-    /// What values are divided by.
+    /// Divisor of the weights.
     pub(crate) per: Per,
     /// Event of the weights.
     pub(crate) event: RunEvent,

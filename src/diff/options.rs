@@ -74,7 +74,7 @@ pub(crate) enum DiffSort {
 /// When the exit status reports a regression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GateOptions {
-    /// What must not grow.
+    /// Rules on what must not grow.
     pub(crate) rules: Vec<GateRule>,
     /// Growth that counts where a rule gives no limit, as a part of the base: 0.05.
     pub(crate) least: f64,
@@ -94,7 +94,7 @@ pub(crate) struct DiffOptions {
     pub(crate) sides: Sides,
     /// Which samples and frames, on both sides.
     pub(crate) common: CommonOptions,
-    /// What values are divided by; `None` lets the recordings decide.
+    /// Divisor of the values; `None` lets the recordings decide.
     pub(crate) per: Option<Per>,
     /// View for text.
     pub(crate) view: DiffView,

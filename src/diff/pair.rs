@@ -10,7 +10,7 @@ use crate::base::failure::Failure;
 use crate::report::{Analysis, CommonOptions, Group, Selection, Step, ThreadSplit};
 use rustc_hash::FxHashMap;
 
-/// What is compared: a recording, or the part of it that passes filters.
+/// One side of a comparison: a recording, or the part of it that passes filters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PairSide<'r> {
     /// The recording.
@@ -30,8 +30,8 @@ pub(crate) fn compare(sides: [PairSide<'_>; 2], threads: Option<ThreadSplit>) ->
     compared(sides, threads, false)
 }
 
-/// What `prof diff` writes into a file with these options: of the functions and paths of both sides, or with `threads` of their
-/// threads, merged so.
+/// Renders what `prof diff` writes into a file with these options: of the functions and paths of both sides, or with
+/// `threads` of their threads, merged so.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(crate) fn render(
     output::render(&comparison, &[], options, &page_of_file(options))
 }
 
-/// What each part of a side costs.
+/// Cost of each part of a side.
 pub(crate) struct PartSums(RunSums);
 
 impl PartSums {

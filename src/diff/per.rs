@@ -1,6 +1,6 @@
 //! What the values of a comparison are divided by.
 
-/// What the values are divided by.
+/// Divisor of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Per {
     /// Per run, undivided: each run did the same work.

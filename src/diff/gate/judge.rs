@@ -44,7 +44,7 @@ pub(crate) struct GateVerdict {
     pub(crate) least: f64,
     /// Why, in words. Quotes foreign names.
     pub(crate) why: String,
-    /// What to do if the data are insufficient. Quotes nothing.
+    /// Advice on what to do if the data are insufficient. Quotes nothing.
     pub(crate) needed: Option<String>,
     /// Indices in [`Comparison::rows`] of the rows that grew.
     pub(crate) rows: Vec<usize>,

@@ -3,7 +3,7 @@
 use crate::diff::side::RowValue;
 use std::fmt;
 
-/// What must not grow.
+/// Subject of a rule: what must not grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuleSubject {
     /// Everything that passes the filters.
@@ -17,11 +17,11 @@ pub(crate) enum RuleSubject {
     },
 }
 
-/// What must not grow, and by how much.
+/// Rule on what must not grow, and by how much.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GateRule {
     text: String,
-    /// What must not grow.
+    /// Subject that must not grow.
     pub(crate) subject: RuleSubject,
     /// Growth that counts, as a part of the base; `None` for the value of `--min`.
     pub(crate) least: Option<f64>,

@@ -21,7 +21,7 @@ struct DiffJson {
     event: String,
     /// Unit of all values: `ns`, `count`, `bytes`, or `share` (a part of 1).
     unit: &'static str,
-    /// What values are divided by: `run`, `second`, `share`, `work`.
+    /// Divisor of the values: `run`, `second`, `share`, `work`.
     per: &'static str,
     /// Work of a run of the base and of the new side, for `work`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub(crate) fn page_of_file(options: &DiffOptions) -> Page {
 pub(crate) struct PrintedDiff {
     /// The whole file.
     pub(crate) bytes: Vec<u8>,
-    /// What the comparison has and the file lacks, for people.
+    /// Notes on what the comparison has and the file lacks, for people.
     pub(crate) notes: Vec<String>,
 }
 

@@ -36,7 +36,7 @@ const MOST_DEPTH: u32 = 1_000;
 pub(super) struct DiffGraph {
     /// The SVG.
     pub(super) bytes: Vec<u8>,
-    /// What the comparison has and the graph has not, for people.
+    /// Notes on what the comparison has and the graph has not, for people.
     pub(super) notes: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
 #[derive(Debug, Clone, Copy, Default)]
 struct Undrawn {
     boxes: u64,
-    /// What they hold, each sample once.
+    /// Weights of the boxes on the base and on the new side, each sample once.
     weights: [f64; 2],
 }
 

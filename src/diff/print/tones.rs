@@ -9,21 +9,21 @@ use std::fmt::Write;
 /// How much a box has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// It shrank to half or less.
+    /// The box shrank to half or less.
     MuchLess,
-    /// It shrank by a fifth or more.
+    /// The box shrank by a fifth or more.
     Less,
-    /// It shrank by less than that.
+    /// The box shrank by less than a fifth.
     LittleLess,
     /// The change may be chance, or was not tested.
     Noise,
-    /// It grew by less than a quarter.
+    /// The box grew by less than a quarter.
     LittleMore,
-    /// It grew by a quarter or more.
+    /// The box grew by a quarter or more.
     More,
-    /// It at least doubled.
+    /// The box at least doubled.
     MuchMore,
-    /// It is new.
+    /// The box is new.
     New,
 }
 

@@ -82,7 +82,7 @@ pub(super) fn unit_word(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// What values are divided by, in documents.
+/// Word for the divisor of the values, in documents.
 pub(super) fn per_word(per: Per) -> &'static str {
     match per {
         Per::Run => "run",

@@ -14,7 +14,7 @@ use crate::report::{
 };
 use rustc_hash::FxHashMap;
 
-/// What to compute from a recording.
+/// Request for what to compute from a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct RunWishes<'o> {
     /// Samples and frames to include.

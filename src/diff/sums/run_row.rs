@@ -56,7 +56,7 @@ pub(crate) struct RunPath {
 pub(crate) struct RunFacts {
     /// Path of the file. Foreign text.
     pub(crate) file: String,
-    /// What was recorded. Foreign text.
+    /// Description of what was recorded. Foreign text.
     pub(crate) target: String,
     /// Length of the recording, or of the selected time range, ns.
     pub(crate) duration_ns: u64,

@@ -36,7 +36,7 @@ struct Program {
 const STEADY: Program = Program { concentration: 0.0, run_noise: 0.0 };
 const BURSTY: Program = Program { concentration: 250.0, run_noise: 0.0 };
 
-/// What to measure.
+/// Plan of what to measure.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     runs: usize,
