@@ -6,7 +6,7 @@ use perf_event_open_sys::bindings;
 /// A counter that is to be sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PerfCounter {
-    /// What its samples are; the name is as it was asked for.
+    /// Kind of the samples; the name is as it was asked for.
     pub(crate) kind: EventKind,
     /// `type` of perf_event_attr.
     pub(super) source: u32,
@@ -104,7 +104,7 @@ impl PerfCounter {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// Fails with what is wrong with `text`, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (name, modifiers) = text.split_once(':').unwrap_or((text, "uk"));
         if modifiers.is_empty() || !modifiers.chars().all(|modifier| matches!(modifier, 'u' | 'k')) {

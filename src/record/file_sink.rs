@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// The recorder forgets what is in the file when it has become so much.
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 16, tasks: 1 << 14 };
-/// What was taken reaches the file this often: the most that a killed recorder loses.
+/// Interval at which samples reach the file: the most that a killed recorder loses.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
 
-/// What a recording into a file is written with.
+/// Sink of a recording into a file.
 pub(super) struct FileSink<'a> {
     pub(super) signals: &'a mut SignalRelay,
     pub(super) console: &'a mut Console,

@@ -68,7 +68,7 @@ pub(crate) enum WaitStacks {
 pub(crate) struct WaitOptions {
     /// Shorter waits are summed up by thread and reason, without stacks.
     pub(crate) min_block: Duration,
-    /// What taking stacks of waits may cost, millionths of each CPU's time; 0: no limit.
+    /// Overhead budget for stacks of waits, millionths of each CPU's time; 0: no limit.
     pub(crate) max_overhead_ppm: u32,
     /// Where the stacks are taken.
     pub(crate) stacks: WaitStacks,
@@ -87,16 +87,16 @@ impl Default for WaitOptions {
 /// Which children of recorded processes are recorded, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Children {
-    /// Those that are started while the recording goes on.
+    /// Children that are started while the recording goes on.
     #[default]
     New,
-    /// Those, and the ones that are there already, with theirs.
+    /// All children: also the ones that are there already, with theirs.
     All,
     /// None.
     None,
 }
 
-/// What takes the samples of one kind of event.
+/// Source of the samples of one kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sampler {
     /// A clock: the time that threads run.
@@ -112,7 +112,7 @@ pub(crate) enum Sampler {
 pub enum Output {
     /// `prof.data` in the working directory; an older one becomes `prof.data.old`.
     Default,
-    /// This file; an existing one is an error unless `force` is set.
+    /// A file; an existing one is an error unless `force` is set.
     File {
         /// Path, after expansion of `%p`, `%c` and `%t` by the recorder.
         path: PathBuf,
@@ -133,7 +133,7 @@ pub(crate) struct RecordOptions {
     pub(crate) timer: Option<Vec<OsString>>,
     /// The user that a command runs as, by name or number; `None`: the one who called sudo, else the own one.
     pub(crate) run_as: Option<String>,
-    /// What is recorded of them; each sampler once.
+    /// Samplers of the events to record; each once.
     pub(crate) events: Vec<Sampler>,
     /// How often.
     pub(crate) rate: Rate,

@@ -25,7 +25,7 @@ pub(crate) struct CallPlace {
     pub(crate) address: u64,
 }
 
-/// What a call instruction leads to.
+/// Destination of a call instruction.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Direct(u64),

@@ -31,7 +31,7 @@ const REREAD_INTERVAL_NS: u64 = 100_000_000;
 /// Turns samples into rows of a profile.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// What is being filled.
+    /// Profile that is being filled.
     pub(crate) profile: Profile,
     /// The processes seen.
     pub(crate) processes: Processes,
@@ -47,7 +47,7 @@ pub(crate) struct Collector {
     on_cpu: Option<(EventId, u64)>,
     /// The events of counters.
     counters: Vec<EventId>,
-    /// What is known of waits, where they are recorded.
+    /// State of the waits, where they are recorded.
     pub(crate) waits: Option<Waits>,
     pub(crate) start_ns: u64,
     waiting: WaitingRescues,
@@ -265,7 +265,7 @@ impl Collector {
         self.with_waits(|waits, rows| waits.is_interrupted_waker(sample, rows.kernel))
     }
 
-    /// What is known of waits, and what rows are written with.
+    /// Returns the state of the waits, and the writer of rows.
     fn parts(&mut self) -> (Option<&mut Waits>, RowWriter<'_>) {
         let rows = RowWriter {
             profile: &mut self.profile,

@@ -25,7 +25,7 @@ enum KernelNameCache {
 struct LoadCost {
     /// The thread that reads them, while it does; else 0.
     tid: AtomicU64,
-    /// What it has used in all once it is done, ns.
+    /// CPU time that the thread has used in all once it is done, ns.
     used_ns: AtomicU64,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Rescued {
     pub(crate) left_out: usize,
     /// How the walk ended.
     pub(crate) outcome: Outcome,
-    /// It ended because a table is still being compiled: worth another try.
+    /// Whether the walk ended because a table is still being compiled: worth another try.
     pub(crate) missed_a_table: bool,
 }
 

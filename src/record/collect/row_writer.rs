@@ -9,7 +9,7 @@ use crate::record::process::table::Processes;
 
 /// The parts of a collector that rows need, borrowed together.
 pub(crate) struct RowWriter<'c> {
-    /// What is being filled.
+    /// Profile that is being filled.
     pub(crate) profile: &'c mut Profile,
     /// Sums so far.
     pub(crate) totals: &'c mut CollectedTotals,

@@ -76,7 +76,7 @@ impl StackCopies {
     ///
     /// # Errors
     ///
-    /// It cannot be created.
+    /// When the file cannot be created.
     #[cfg(feature = "testing")]
     pub(crate) fn create(path: &std::path::Path) -> anyhow::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;

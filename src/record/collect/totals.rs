@@ -51,7 +51,7 @@ impl CollectedTotals {
         totals.weight = totals.weight.saturating_add(weight);
     }
 
-    /// Those of the event with this number.
+    /// Totals of the event with this number.
     pub(crate) fn of_event(&self, number: usize) -> EventTotals {
         self.events.get(number).copied().unwrap_or_default()
     }

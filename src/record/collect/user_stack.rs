@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
 const LEAF: u64 = 1 << 61;
 
-/// What is left of the user part of a stack once its frames were looked at.
+/// Rest of the user part of a stack once its frames were looked at.
 #[derive(Debug)]
 pub(super) struct Trusted {
     /// How the walk ended, as far as it can be believed.
@@ -190,7 +190,7 @@ fn unmapped_frame(
     tables.intern_frame(Frame { module, address, flags })
 }
 
-/// What there is to know of a process that runs generated code, the first time that it does.
+/// Notes what there is to know of a process that runs generated code, the first time that it does.
 fn note_generated_code(process: &mut Process, pid: u32, files: &mut ModuleFiles) {
     if process.perf_map.is_none() {
         process.perf_map = PerfMapSource::of(pid).ok().map(Arc::new);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Descriptors that are left for other things than files of code: some 60 of BPF maps, programs and rings; files of /proc,
 /// and debug files while they are read.
 const SPARE: usize = 128;
-/// What a CPU takes besides: the link of its sampler.
+/// Descriptors that a CPU takes besides: the link of its sampler.
 const SPARE_PER_CPU: usize = 1;
 
 /// The limit before it was raised; `u64::MAX` while it was not. Limits are a process's, so this is one, too.

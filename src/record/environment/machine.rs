@@ -61,7 +61,7 @@ pub(crate) fn signature_mask() -> u64 {
     signature_mask_of(std::ptr::from_ref(&on_the_stack).addr() as u64)
 }
 
-/// What a profile says of the machine, and of who recorded on it.
+/// Facts of the machine, and of who recorded on it, for a profile.
 pub(crate) fn system_meta() -> Meta {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();

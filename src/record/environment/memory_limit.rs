@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What a recording of a small program takes at first, bytes: BPF maps and rings count, too.
+/// Memory that a recording of a small program takes at first, bytes: BPF maps and rings count, too.
 const USUAL_BYTES: u64 = 80 << 20;
 
 /// Where control groups of version 2 are, and those of version 1 that limit memory; each with the names of the files for the
@@ -12,7 +12,7 @@ const PLACES: [(&str, [&str; 2]); 2] = [
     ("/sys/fs/cgroup/memory", ["memory.limit_in_bytes", "memory.usage_in_bytes"]),
 ];
 
-/// What is to be said where there is too little room for a recording.
+/// Warning for when there is too little room for a recording.
 pub(crate) fn notice() -> Option<String> {
     text(room_of_groups()?)
 }
@@ -24,7 +24,7 @@ pub(crate) fn free_bytes() -> Option<u64> {
     Some(room_of_groups().map_or(available, |room| room.min(available)))
 }
 
-/// What /proc/meminfo says can be used without swapping.
+/// Memory that can be used without swapping by the text of /proc/meminfo, bytes.
 fn available_in(facts: &str) -> Option<u64> {
     let value = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1 << 10)
@@ -65,7 +65,7 @@ fn paths(groups: &str) -> Vec<(usize, PathBuf)> {
     groups.lines().filter_map(of_line).collect()
 }
 
-/// What the limits of a group and of those around it leave; `None` without a limit.
+/// Memory that the limits of a group and of those around it leave, bytes; `None` without a limit.
 fn room_in(root: &Path, path: &Path, [limit, used]: [&str; 2]) -> Option<u64> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let rooms = path.ancestors().filter_map(|group| {

@@ -17,7 +17,7 @@ use std::{fs, io};
 pub(crate) enum NamespaceKind {
     /// Numbers of processes.
     Pid,
-    /// What is mounted.
+    /// Mounted file systems.
     Mount,
     /// Users and capabilities.
     User,
@@ -76,7 +76,7 @@ pub(crate) enum NamespacePlace {
     Initial,
     /// Another one, by its inode.
     Other(u64),
-    /// It is not known.
+    /// The namespace is not known.
     Unknown,
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn pid_namespace() -> u64 {
     }
 }
 
-/// What of the kernel side's data is not as user space has it.
+/// Kinds of data that the kernel side has otherwise than user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// Numbers of processes.
@@ -238,11 +238,11 @@ fn is_another(own: io::Result<u64>, of_children: io::Result<u64>) -> bool {
 /// Whose numbers `/proc` has.
 #[derive(Debug, PartialEq, Eq)]
 enum ProcView {
-    /// Those of this process's PID namespace.
+    /// Numbers of this process's PID namespace.
     Own,
-    /// Those of one that this process's is in: it has the first number there, the second in its own.
+    /// Numbers of a namespace around that: this process has the first number there, the second in its own namespace.
     Outer(u32, u32),
-    /// Those of one that this process is not in.
+    /// Numbers of a namespace that this process is not in.
     Foreign,
     /// Nothing is there.
     None,
@@ -289,7 +289,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     (now_ns - clock_offset_ns().unwrap_or(0)) as u64
 }
 
-/// What CLOCK_MONOTONIC of this process is ahead of the kernel's, ns; `None` if that is not known.
+/// Time by which CLOCK_MONOTONIC of this process is ahead of the kernel's, ns; `None` if that is not known.
 pub(crate) fn clock_offset_ns() -> Option<i64> {
     static OFFSET_NS: OnceLock<Option<i64>> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 const LISTS: &str = "/var/lib/dpkg/info";
-/// What is read of the lists at most: all of them and each, bytes. A full desktop has 100 MB of 3,000 packages.
+/// Limits on what is read of the lists: all of them and each, bytes. A full desktop has 100 MB of 3,000 packages.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
 const MAX_LIST_BYTES: u64 = 16 << 20;
 const MAX_LISTS: usize = 50_000;
@@ -80,8 +80,9 @@ pub(crate) fn owner_of(path: &Path) -> String {
     known(&INDEX, || PackageIndex::read(Path::new(LISTS))).owner(path).unwrap_or_default().to_owned()
 }
 
-/// What is in `cell`, read first if it is empty. No one waits for another thread that reads it already: that may be one in the
-/// background, which on a busy machine does not run for seconds, and names are waited for. The first to have it keeps it.
+/// Returns the value of `cell`, read first if it is empty. No one waits for another thread that reads it already: that
+/// may be one in the background, which on a busy machine does not run for seconds, and names are waited for. The first to
+/// have it keeps it.
 fn known<T>(cell: &OnceLock<T>, read: impl FnOnce() -> T) -> &T {
     cell.get().unwrap_or_else(|| {
         let read = read();

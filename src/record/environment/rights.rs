@@ -9,7 +9,7 @@ use crate::base::failure::{Failure, status};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::path::Path;
 
-/// What the container has to be started with, for the container engines that there are.
+/// Options with which a container has to be started, for the container engines that there are.
 pub(crate) const CONTAINER_OPTIONS: &str =
     "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE --cap-add SYSLOG";
 
@@ -20,16 +20,16 @@ pub struct Capability {
     pub name: &'static str,
     /// The one bit.
     pub(crate) set: CapabilitySet,
-    /// What a recording does with it.
+    /// Use of the capability in a recording.
     pub buys: &'static str,
-    /// What is lost without it.
+    /// Loss without the capability.
     pub without: &'static str,
 }
 
 /// How many of [`CAPABILITIES`] no recording can do without; they come first.
 const NEEDED: usize = 2;
 
-/// What a recording uses; root has all of them.
+/// Capabilities that a recording uses; root has all of them.
 pub const CAPABILITIES: [Capability; 6] = [
     Capability {
         name: "CAP_BPF",
@@ -74,7 +74,7 @@ fn permitted() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted)
 }
 
-/// Those of [`CAPABILITIES`] that `held` lacks.
+/// Returns the capabilities among [`CAPABILITIES`] that `held` lacks.
 fn missing(held: CapabilitySet) -> impl Iterator<Item = &'static Capability> {
     // Before Linux 5.8 CAP_SYS_ADMIN included some of them, and still does.
     let by_admin = match held.contains(CapabilitySet::SYS_ADMIN) {
@@ -91,7 +91,7 @@ fn missing_needed(held: CapabilitySet) -> Vec<&'static str> {
     missing(held).filter(needed).map(|capability| capability.name).collect()
 }
 
-/// What of a recording's rights this process has, in words.
+/// Share of a recording's rights that this process has, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rights {
     /// All.
@@ -164,7 +164,7 @@ pub(crate) fn is_in_container() -> bool {
 pub(crate) enum Refusal {
     /// Capabilities count in the initial user namespace only.
     UserNamespace,
-    /// These are missing.
+    /// Some capabilities are missing.
     Capabilities(Vec<&'static str>),
     /// A filter refuses these system calls.
     Seccomp(Vec<&'static str>),
@@ -212,7 +212,7 @@ impl Refusal {
         }
     }
 
-    /// What to do, most useful first; each where or how, and what.
+    /// Advice on what to do, most useful first; each where or how, and what.
     pub(crate) fn cures(&self) -> Vec<(&'static str, String)> {
         let is_root = rustix::process::geteuid().is_root();
         match self {

@@ -23,7 +23,7 @@ pub(crate) fn filtered_calls() -> Vec<&'static str> {
         .collect()
 }
 
-/// What the filters of Docker, Podman and systemd answer.
+/// Whether `error` is one that the filters of Docker, Podman and systemd answer.
 fn is_filtered(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS))
 }

@@ -24,7 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the kernel side has to know before it is loaded.
+/// Facts that the kernel side has to know before it is loaded.
 #[derive(Debug, Clone)]
 pub(crate) struct KernelConfig {
     /// Whose samples are kept.
@@ -37,13 +37,13 @@ pub(crate) struct KernelConfig {
     pub(crate) row_capacity: u32,
     /// Pages (of 64 KiB of code) to make room for; a power of two.
     pub(crate) page_capacity: u32,
-    /// What rows and pages may take in the end, bytes.
+    /// Memory that rows and pages may take in the end, bytes.
     pub(crate) table_budget_bytes: u64,
     /// Whether running threads are sampled.
     pub(crate) on_cpu: bool,
     /// How many counters are sampled.
     pub(crate) counters: usize,
-    /// What has to be translated.
+    /// Kinds of data that have to be translated.
     pub(crate) translation: Translation,
     /// How waits are recorded, if they are.
     pub(crate) waits: Option<WaitConfig>,

@@ -27,7 +27,7 @@ const FIRST_SECONDS: Duration = Duration::from_secs(3);
 const LEAST_INTERVAL: Duration = Duration::from_millis(4);
 /// The side-band is not looked at more often than this, however much comes.
 const SIDEBAND_INTERVAL: Duration = Duration::from_millis(1);
-/// What may be on its way to the recording thread, bytes as they lay in the rings.
+/// Limit of what may be on its way to the recording thread, bytes as they lay in the rings.
 const MOST_BYTES: usize = 48 << 20;
 /// Bytes that a side-band record takes.
 const SIDEBAND_BYTES: usize = 160;
@@ -46,7 +46,7 @@ pub(crate) struct Rings {
     pub(crate) sidebands: Vec<SidebandRing>,
 }
 
-/// What was in the rings.
+/// Records that were in the rings.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The side-band, by time.
@@ -63,7 +63,7 @@ pub(crate) struct Batch {
     pub(crate) copies: Vec<StackCopyEvent>,
     /// Records that were none.
     pub(crate) bad_records: u64,
-    /// What it takes, about, bytes.
+    /// Size of the records, about, bytes.
     bytes: usize,
 }
 
@@ -82,7 +82,7 @@ impl Batch {
     }
 }
 
-/// What both threads see.
+/// State that both threads see.
 #[derive(Debug)]
 struct Shared {
     /// To end, after a last look into the rings.
@@ -238,7 +238,7 @@ impl Drop for Drain {
     }
 }
 
-/// What wakes the thread.
+/// Poll on everything that wakes the thread.
 #[derive(Debug)]
 struct Poll {
     epoll: OwnedFd,

@@ -2,7 +2,7 @@
 
 use crate::base::failure::{Failure, status};
 
-/// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
+/// Error for a failure of the loader, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
 pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
@@ -35,7 +35,7 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .into()
 }
 
-/// What is to be said where the kernel is too old; `None` where it is not, or its version is not known.
+/// Message that the kernel is too old; `None` where it is not, or its version is not known.
 pub(crate) fn too_old(release: &str) -> Option<String> {
     let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
     let (first_major, first_minor) = FIRST_KERNEL;

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by which
-/// running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that: the
-/// kernel shortens the period of a counter that is to come this many times a second while the CPU is idle, so that a thread
-/// which runs a quarter of the time has several times as many samples as it should.
+/// Event that drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by
+/// which running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that:
+/// the kernel shortens the period of a counter that is to come this many times a second while the CPU is idle, so that a
+/// thread which runs a quarter of the time has several times as many samples as it should.
 pub(crate) const SAMPLE_CLOCK: &str = "cpu-clock";
 
 fn new_attr() -> perf_event_attr {
@@ -40,7 +40,7 @@ fn open(attr: &mut perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
 
 /// Opens the sampling event of one CPU, not counting yet.
 ///
-/// It covers every process: an event per task is reprogrammed at each context switch, which costs the
+/// The event covers every process: an event per task is reprogrammed at each context switch, which costs the
 /// target 2.8 µs; the BPF program filters instead.
 pub(crate) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<OwnedFd> {
     let mut attr = new_attr();

@@ -19,7 +19,7 @@ pub(crate) struct CodeMapping {
     pub(crate) path: String,
 }
 
-/// What the kernel tells about processes besides the samples.
+/// Event of a process that the kernel reports besides the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sideband {
     /// A process mapped code.
@@ -60,7 +60,7 @@ pub(crate) enum Sideband {
 
 /// Set in `misc` of a COMM record when it comes from exec (PERF_RECORD_MISC_COMM_EXEC).
 const MISC_COMM_EXEC: u16 = 1 << 13;
-/// What `sample_id_all` appends with TID and TIME: pid, tid, time.
+/// Bytes that `sample_id_all` appends with TID and TIME: pid, tid, time.
 const SAMPLE_ID_BYTES: usize = 16;
 const PROT_EXEC: u32 = 4;
 

@@ -21,7 +21,7 @@ pub(crate) enum TypesLack {
 }
 
 impl TypesLack {
-    /// What the types of this kernel lack, if they cannot be used.
+    /// Finds what the types of this kernel lack, if they cannot be used.
     pub(crate) fn of_this_kernel() -> Option<Self> {
         let file = Path::new(KERNEL_TYPES);
         if std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0) {
@@ -50,7 +50,7 @@ impl TypesLack {
         }
     }
 
-    /// What to do.
+    /// Advice on what to do.
     pub(crate) fn cure(self) -> &'static str {
         match self {
             TypesLack::NotBuilt => {

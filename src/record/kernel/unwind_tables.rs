@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub(crate) enum PlaceError {
     /// No gap is large enough; dropping other tables helps.
     Full,
-    /// It is larger than all the space there is.
+    /// The table is larger than all the space there is.
     TooLarge,
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct TableMaps<'a> {
     pub(crate) row_capacity: u32,
     /// Pages that fit.
     pub(crate) page_capacity: u32,
-    /// What rows and pages may take, with those of rooms that are made later, bytes.
+    /// Memory that rows and pages may take, with those of rooms that are made later, bytes.
     pub(crate) budget_bytes: u64,
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct TableMaps<'a> {
 pub(crate) struct KernelTables {
     rooms: Vec<Room>,
     make_room: MakeRoom,
-    /// What another room could not be made for.
+    /// Whether another room could not be made: no further one is tried.
     has_all_rooms: bool,
     budget_bytes: u64,
     rules: MappedArray<Rule>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) struct WaitConfig {
     /// Shorter waits have no stacks.
     pub(crate) min_block: Duration,
-    /// What stacks may cost, millionths of each CPU's time; 0: no limit.
+    /// Overhead budget for stacks, millionths of each CPU's time; 0: no limit.
     pub(crate) max_overhead_ppm: u32,
     /// Waits that are not over are sent while the recording goes on.
     pub(crate) is_watched: bool,
@@ -53,8 +53,8 @@ impl WaitConfig {
     }
 }
 
-/// What the programs need of the kernel, by the names of its types. The last came with 5.18, as did the state of the
-/// thread that leaves as an argument of sched_switch.
+/// Types of the kernel that the programs need, by name. The last came with 5.18, as did the state of the thread that
+/// leaves as an argument of sched_switch.
 pub(crate) const NEEDED: [&str; 5] = [
     "btf_trace_sched_switch",
     "btf_trace_sched_waking",

@@ -39,7 +39,7 @@ impl Mail for LiveEvent {
 pub struct Snapshot {
     /// Number of the snapshot, counted from 1.
     pub number: u64,
-    /// What was recorded, with an end record as if it ended now.
+    /// Profile so far, with an end record as if the recording ended now.
     pub profile: Profile,
     /// Always complete, because nothing was read from a file.
     pub(crate) integrity: Integrity,

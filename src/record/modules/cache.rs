@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 const SWITCH: &str = "PROF_NO_CACHE";
 /// All tables together, in bytes. The least recently used go first.
 const MAX_BYTES: u64 = 256 << 20;
-/// What is left of them then, in bytes.
+/// Size of all tables after that, in bytes.
 const TRIMMED_BYTES: u64 = MAX_BYTES / 4 * 3;
 /// A larger file is none of ours, in bytes.
 const MAX_FILE_BYTES: u64 = 128 << 20;
@@ -43,7 +43,7 @@ const UNFINISHED_SUFFIX: &str = ".new";
 /// Magic, key, length and checksum of what follows.
 const HEADER_BYTES: usize = 8 + 32 + 8 + 4;
 
-/// What a table was made from.
+/// Identity of what a table was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CacheKey([u8; 32]);
 
@@ -202,7 +202,7 @@ impl TableCache {
         Some(table)
     }
 
-    /// What keeps a table, for [`TableCache::add`]; nothing for one that is not worth it.
+    /// Bytes that keep a table, for [`TableCache::add`]; `None` for a table that is not worth it.
     pub(super) fn packed(&self, key: &CacheKey, table: &Table) -> Option<Vec<u8>> {
         let is_worth_it = table.rows.len() >= MIN_ROWS && !self.is_full.load(Ordering::Relaxed);
         is_worth_it.then(|| packed(key, table))
@@ -279,7 +279,7 @@ impl TableCache {
         Ok(())
     }
 
-    /// What there is to say about it, for `-v`.
+    /// Summary of the cache's use, for `-v`.
     pub(super) fn describe(&self) -> String {
         let (found, added) = (self.found.load(Ordering::Relaxed), self.added.load(Ordering::Relaxed));
         let problem = self.problem.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

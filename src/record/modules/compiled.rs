@@ -3,16 +3,16 @@
 use crate::record::modules::file::FileId;
 use crate::unwind::{FirstTable, TableError};
 
-/// What tables are waited for.
+/// Extent of the tables that are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// What there is soon; code without entries may be left to user space.
+    /// The part that there is soon; code without entries may be left to user space.
     First,
-    /// All of it.
+    /// The whole table.
     Whole,
 }
 
-/// What came of a file.
+/// Outcome of compiling the table of a file.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) id: FileId,

@@ -45,7 +45,8 @@ impl TableState {
 /// One file that code runs from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ModuleFile {
-    /// Its number on the kernel side: that of [`GENERATED`](super::ModuleFiles::GENERATED) for generated code and what was closed.
+    /// Number on the kernel side: that of [`GENERATED`](super::ModuleFiles::GENERATED) for generated code and what was
+    /// closed.
     pub(crate) image: u32,
     /// Path as the first process that mapped it saw it.
     pub(crate) path: String,
@@ -55,26 +56,26 @@ pub(crate) struct ModuleFile {
     pub(crate) file: Option<Arc<File>>,
     /// The bytes of the vDSO.
     pub(crate) vdso: Option<Arc<Vec<u8>>>,
-    /// Its ELF headers; `None` when it is no usable ELF file.
+    /// ELF headers; `None` when the file is no usable ELF file.
     pub(crate) elf: Option<Arc<ElfImage>>,
     /// GNU build ID, or empty.
     pub(crate) build_id: Vec<u8>,
-    /// Its unwind table.
+    /// Unwind table.
     pub(crate) table: TableState,
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
     pub(crate) last_hit_ns: u64,
     /// When it was last known to be mapped, ns.
     pub(super) last_mapped_ns: u64,
     pub(super) kind: ModuleKind,
-    /// It is on a server, or made by a program: reading it may take for ever.
+    /// Whether the file is on a server, or made by a program: reading it may take for ever.
     pub(super) is_remote: bool,
-    /// It has hardly any unwind entries of its own: those of its separate debug file are looked for.
+    /// Whether the file has hardly any unwind entries of its own: those of its separate debug file are looked for.
     pub(super) needs_debug_file: bool,
     /// The state of `file` before anything was read from it.
     pub(super) state: Option<FileState>,
-    /// Its table is larger than the whole table space.
+    /// Whether the table is larger than the whole table space.
     pub(super) never_fits: bool,
-    /// It is not open for want of a descriptor.
+    /// Whether the file is not open for want of a descriptor.
     pub(super) lacks_descriptor: bool,
 }
 
@@ -100,7 +101,7 @@ impl ModuleFile {
         ModuleFile { file: Some(file), state, is_remote, ..module }
     }
 
-    /// What is needed to name its addresses, even after its table was evicted.
+    /// Returns the file without its table: enough to name its addresses, even after the table was evicted.
     pub(in crate::record) fn without_table(&self) -> ModuleFile {
         ModuleFile { table: TableState::Missing, ..self.clone() }
     }
@@ -111,7 +112,7 @@ impl ModuleFile {
         ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
     }
 
-    /// Its length, bytes: more than that is not believed of what its headers claim.
+    /// Length of the file, bytes: more than that is not believed of what its headers claim.
     fn length(&self) -> u64 {
         let of_file = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|facts| facts.len());
         of_file.or(self.vdso.as_ref().map(|bytes| bytes.len() as u64)).unwrap_or(0)
@@ -184,7 +185,7 @@ fn is_remote(file: &File) -> bool {
 /// Why the file of a mapping is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
-    /// It cannot be reached, or is no file.
+    /// The file cannot be reached, or is no file.
     NotThere,
     /// Too many files are open.
     NoDescriptor,

@@ -3,8 +3,8 @@
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
-/// What changes with the bytes of a file. The time of change of the inode (ctime) does not belong to it: deleting or
-/// renaming a file changes that.
+/// State of a file, which changes with its bytes. The time of change of the inode (ctime) does not belong to it: deleting
+/// or renaming a file changes that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileState {
     /// Length, bytes.

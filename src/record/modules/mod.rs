@@ -52,7 +52,7 @@ struct FileKey {
     path: String,
 }
 
-/// What was found for a key.
+/// Module that was found for a key.
 #[derive(Debug, Clone, Copy)]
 struct SeenModule {
     id: FileId,
@@ -181,7 +181,7 @@ impl ModuleFiles {
         self.cache = Some(Arc::new(cache));
     }
 
-    /// What came from the cache, for `-v`.
+    /// Summary of the cache's use, for `-v`.
     pub(super) fn describe_cache(&self) -> Option<String> {
         self.cache.as_ref().map(|cache| cache.describe())
     }
@@ -228,7 +228,7 @@ impl ModuleFiles {
         files.filter_map(|(index, file)| Some((FileId(index as u32), file.as_deref()?)))
     }
 
-    /// What code a process has mapped now.
+    /// Returns the code that a process has mapped now.
     pub(super) fn code_mappings(&mut self, pid: u32) -> Option<Vec<CodeMapping>> {
         // A process can hold those who ask for as long as it likes.
         self.patience.ask(move || proc_fs::code_mappings(pid).ok())?

@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 /// Most time that may be lost in one go to answers that do not come.
 const MOST_LOST: Duration = Duration::from_secs(1);
-/// What was lost is forgotten at this rate: a tenth of the time may be lost in the long run.
+/// Rate at which lost time is forgotten: a tenth of the time may be lost in the long run.
 const FORGIVENESS: u32 = 10;
 /// Threads that may be away at once.
 const MOST_THREADS: usize = 16;
@@ -62,7 +62,7 @@ impl Patience {
         None
     }
 
-    /// What was lost and is not forgotten.
+    /// Time that was lost and is not forgotten.
     fn lost_at(&self, now: Instant) -> Duration {
         let passed = self.last_loss.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         self.lost.saturating_sub(passed / FORGIVENESS)

@@ -209,7 +209,7 @@ impl FileNames {
         self.starts.get_or_insert_with(|| FunctionStarts::load(elf, deadline)).as_ref()?.range_around(address)
     }
 
-    /// What could not be read at the last lookup.
+    /// Messages about what could not be read at the last lookup.
     pub(crate) fn problems(&self) -> Vec<String> {
         let symbols = self.names.symbol_problem().map(|error| format!("symbol table not used: {error}"));
         symbols.into_iter().chain(self.names.problem().map(|problem| problem.to_string())).collect()

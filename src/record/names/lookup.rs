@@ -82,7 +82,7 @@ pub(crate) struct Answer {
     took: Duration,
     /// The file as it was opened for the lookup.
     kept: Option<Box<FileNames>>,
-    /// What could not be read.
+    /// Messages about what could not be read.
     problems: Vec<String>,
     /// Message about existing names that were not read.
     pub(crate) refused: Option<String>,
@@ -111,7 +111,7 @@ pub(crate) struct Names {
     /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
-    /// What could not be read, without duplicates.
+    /// Messages about what could not be read, without duplicates.
     problems: Vec<String>,
     /// Messages about maps of generated code that were not read, without duplicates.
     refused: Vec<String>,
@@ -178,7 +178,7 @@ impl Names {
         Arc::clone(&self.folders)
     }
 
-    /// What could not be read of files, each with its path.
+    /// Messages about what could not be read of files, each with its path.
     pub(crate) fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -424,7 +424,7 @@ struct Looked {
     named: Named,
     /// The opened file, to keep for the next lookup.
     kept: Option<Box<FileNames>>,
-    /// What could not be read.
+    /// Messages about what could not be read.
     problems: Vec<String>,
     /// Message about existing names that were not read.
     refused: Option<String>,

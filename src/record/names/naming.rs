@@ -61,7 +61,7 @@ impl Naming {
         self.cut_short
     }
 
-    /// What could not be read of files, for `-v`.
+    /// Messages about what could not be read of files, for `-v`.
     pub(crate) fn problems(&self) -> &[String] {
         self.names.problems()
     }

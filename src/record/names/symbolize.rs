@@ -85,12 +85,12 @@ pub(crate) struct LeftMaps {
 }
 
 impl LeftMaps {
-    /// Those of processes that were recorded in this mount namespace until `recorded_by`.
+    /// Maps of processes that were recorded in this mount namespace until `recorded_by`.
     pub(crate) fn of_here_until(recorded_by: SystemTime) -> Self {
         LeftMaps { recorded_by, used: Vec::new(), problems: Vec::new() }
     }
 
-    /// What was read and what was not, for readers.
+    /// Notes on what was read and what was not, for readers.
     pub(crate) fn notes(self) -> Vec<String> {
         let used = match self.used.as_slice() {
             [] => None,
@@ -130,7 +130,7 @@ impl LeftMaps {
     }
 }
 
-/// What of its file `map` lacks. The last line may be incomplete while the program runs.
+/// Part of its file that `map` lacks, in words. The last line may be incomplete while the program runs.
 fn unread_part(map: &PerfMap) -> Option<&'static str> {
     match (map.is_cut(), map.bad_lines(), map.is_empty()) {
         (true, ..) => Some("it was not read to its end"),

@@ -53,7 +53,7 @@ pub(crate) fn announce(
     }
 }
 
-/// What ends the recording, besides Ctrl-C; that where there is nothing else.
+/// Text on what ends the recording besides Ctrl-C, or on Ctrl-C where there is nothing else.
 fn how_it_stops(options: &RecordOptions) -> String {
     let duration = options.duration.map(|duration| {
         format!("after {}", units::duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))

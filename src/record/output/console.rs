@@ -90,7 +90,7 @@ impl Console {
     }
 }
 
-/// What was taken so far of each event that is recorded.
+/// Text on what was taken so far of each event that is recorded.
 pub(crate) fn taken(profile: &Profile, totals: &CollectedTotals) -> String {
     let taken = profile.events.iter().enumerate().map(|(number, event)| {
         let kind = event.kind();

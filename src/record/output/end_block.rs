@@ -26,7 +26,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) path: Option<&'a Path>,
     /// Where the profile before it was kept.
     pub(crate) kept_old: Option<&'a Path>,
-    /// Its size, bytes.
+    /// Size of the profile, bytes.
     pub(crate) bytes: u64,
 }
 
@@ -89,7 +89,7 @@ fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<St
     sampled.map(line).collect()
 }
 
-/// What names are missing; `file` is the recording's in a command line.
+/// Lines on missing names; `file` is the recording's in a command line.
 fn names_lines(summary: &Summary<'_>, file: &str) -> Vec<String> {
     let missing = match summary.cut_short {
         Some(CutShort::Asked) => Some("cut short by the signal"),
@@ -104,7 +104,7 @@ fn names_lines(summary: &Summary<'_>, file: &str) -> Vec<String> {
     missing.into_iter().chain(unread).collect()
 }
 
-/// What prof itself used: while it recorded, and apart from that.
+/// Line on what prof itself used: while it recorded, and apart from that.
 fn cost_line(end: &End) -> String {
     let shares = end.while_recording().map_or(String::new(), |shares| {
         format!("{}, ", units::cpu_shares(shares).trim_start_matches("prof "))
@@ -183,7 +183,7 @@ fn thinned_line(profile: &Profile) -> Option<String> {
     (thinned > 0).then(line)
 }
 
-/// What became of the time of all threads, when waits were recorded.
+/// Line on what became of the time of all threads, when waits were recorded.
 fn threads_line(profile: &Profile) -> Option<String> {
     profile.event_of(&EventKind::OFF_CPU)?;
     let (unknown, known): (Vec<&ThreadTime>, Vec<&ThreadTime>) =
@@ -362,7 +362,7 @@ fn leaf_name(profile: &Profile, frame: FrameId) -> String {
     }
 }
 
-/// What a frame without a name is called.
+/// Text in place of the name of a frame that has none.
 fn bare_name(profile: &Profile, frame: &Frame) -> String {
     let module = profile.tables.module(frame.module);
     if module.kind == ModuleKind::Jit {

@@ -35,7 +35,7 @@ pub(super) struct Destination {
     path: Option<PathBuf>,
     may_replace: bool,
     keeps_old: bool,
-    /// What the user should know.
+    /// Facts that the user should know.
     pub(super) notices: Vec<String>,
 }
 

@@ -80,7 +80,7 @@ fn names(folder: &Path) -> Vec<String> {
     contents(folder).into_iter().map(|(name, _)| name).collect()
 }
 
-/// What is in the folder after a recording to `x` that was begun and then `end`ed.
+/// Contents of the folder after a recording to `x` that was begun and then `end`ed.
 fn after(keeps_old: bool, end: impl FnOnce(&mut Placed)) -> Vec<(String, String)> {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("x");
@@ -278,7 +278,7 @@ impl Killed {
         self.0.path().join("x")
     }
 
-    /// What is said, and which files are there then.
+    /// Messages of the clean-up, and the files that are there then.
     fn cleaned_up(&self, keeps_old: bool) -> (Vec<String>, Vec<String>) {
         (leftovers::clean_up(&self.path(), keeps_old), names(self.0.path()))
     }

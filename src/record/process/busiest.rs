@@ -7,7 +7,7 @@ use std::time::Instant;
 /// A running process of user space.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BusyProcess {
-    /// Its number, in the PID namespace of `prof`.
+    /// Process id, in the PID namespace of `prof`.
     pub(crate) pid: u32,
     /// CPU time since the look before, as a share of one CPU in percent; `None` at the first look at it.
     pub(crate) cpu_percent: Option<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct BusyProcess {
     pub(crate) cpu_ns: u64,
     /// How many threads it has.
     pub(crate) threads: u64,
-    /// Its command line, or its name in brackets where there is none. Any characters.
+    /// Command line, or the process's name in brackets where there is none. Any characters.
     pub(crate) command: String,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Process {
     pub(crate) dump_sought_ns: Option<u64>,
     /// When it was forked, ns, if that was seen.
     pub(crate) forked_ns: Option<u64>,
-    /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
+    /// Whether the generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub(crate) lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
     pub(crate) exec_ns: u64,
@@ -78,11 +78,11 @@ pub(crate) struct Process {
     pub(crate) mismatch_ns: u64,
     /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
     pub(crate) is_inherited: bool,
-    /// It has ended.
+    /// Whether the process has ended.
     pub(crate) has_ended: bool,
     /// The kernel side needs to hear of its mappings.
     pub(crate) is_dirty: bool,
-    /// It is among those that are looked at before anything is published to the kernel side.
+    /// Whether the process is among those that are looked at before anything is published to the kernel side.
     pub(super) is_touched: bool,
     /// The kernel side had no room for it.
     pub(super) is_refused: bool,

@@ -153,7 +153,7 @@ impl CpuTime {
         }
     }
 
-    /// What was added since `before`.
+    /// Returns the time that was added since `before`.
     pub(crate) fn since(&self, before: &CpuTime) -> CpuTime {
         self.each(before, u64::saturating_sub)
     }
@@ -204,7 +204,7 @@ pub(crate) fn is_of_kernel(pid: u32) -> bool {
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
-/// What a list of processes shows of one.
+/// Facts that a list of processes shows of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessLoad {
     /// When it started, ticks since boot: with its number the process is meant, and no later one.

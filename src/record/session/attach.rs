@@ -156,7 +156,7 @@ fn kernel_config(
 /// The perf events of a recording, one of each on every CPU.
 struct AttachedEvents {
     samplers: Vec<OwnedFd>,
-    /// Those of each counter.
+    /// Events of each counter.
     counters: Vec<Vec<OwnedFd>>,
     sidebands: Vec<SidebandRing>,
 }
@@ -186,7 +186,7 @@ impl AttachedEvents {
     }
 }
 
-/// What the profile says from its start on.
+/// Facts that the profile has from its start on.
 fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus: usize, hz: u32) -> Meta {
     Meta {
         prof_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -19,7 +19,7 @@ pub(crate) fn own() -> (u64, u64) {
     (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
 }
 
-/// What was used up to a moment.
+/// CPU time and run time of the BPF programs up to a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Used {
     time_ns: u64,
@@ -27,10 +27,10 @@ struct Used {
     bpf_ns: u64,
 }
 
-/// What was used in a time.
+/// CPU time and run time of the BPF programs in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CostOf {
-    /// Its length, ns.
+    /// Length of the interval, ns.
     pub(crate) length_ns: u64,
     /// CPU time of `prof` in it, ns.
     pub(crate) cpu_ns: u64,
@@ -60,7 +60,7 @@ impl LateCost {
         }
     }
 
-    /// What was used in the last ten seconds, or since the start.
+    /// Cost in the last ten seconds, or since the start.
     pub(crate) fn of_late(&self) -> CostOf {
         let (Some(first), Some(last)) = (self.looks.front(), self.looks.back()) else {
             return CostOf::default();

@@ -64,7 +64,7 @@ pub(crate) struct Session<'obj> {
     waits: Option<WaitConfig>,
     /// Empties the rings.
     drain: Drain,
-    /// What was collected so far.
+    /// Collector of the samples so far.
     pub(crate) collector: Collector,
     /// Processes named by the target that still run.
     roots: FxHashSet<u32>,
@@ -81,7 +81,7 @@ pub(crate) struct Session<'obj> {
     books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
-    /// What was decided at the start that the user should know.
+    /// Decisions made at the start that the user should know.
     pub(crate) notices: Vec<String>,
     is_budget_reached: bool,
     /// When files that are mapped no more were looked for last, ns.
@@ -100,7 +100,7 @@ pub(crate) struct Session<'obj> {
 /// How a session is started.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
-    /// What to record.
+    /// Options of the recording.
     pub(crate) options: &'a RecordOptions,
     /// The target, found.
     pub(crate) found: &'a FoundTarget,
@@ -156,14 +156,14 @@ impl<'obj> Session<'obj> {
         self.notices.extend(children::unrecorded(&name, is_one, found.len(), children));
     }
 
-    /// What this process has used while it recorded, ns.
+    /// CPU time that this process has used while it recorded, ns.
     fn recording_cpu_ns(&self) -> u64 {
         let (begin_ns, end_ns) = self.used_ns;
         end_ns.unwrap_or_else(|| self.used_but_for_setup_ns()).saturating_sub(begin_ns)
     }
 
-    /// What this process has used so far, ns, without the reading of the kernel's names: that is part of setting up, although
-    /// it is done when sampling has begun.
+    /// CPU time that this process has used so far, ns, without the reading of the kernel's names: that reading is part of
+    /// setting up, although it is done when sampling has begun.
     fn used_but_for_setup_ns(&self) -> u64 {
         cost::own().0.saturating_sub(self.collector.kernel.load_cost_ns())
     }

@@ -16,7 +16,7 @@ pub(in crate::record) struct SignalRelay {
     passed_on: [usize; 2],
     /// When a Ctrl-C was seen that leaves the end to the command.
     interrupted: Option<Instant>,
-    /// That was said.
+    /// Whether the user was told that the command goes on.
     has_told: bool,
 }
 

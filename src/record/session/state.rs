@@ -4,7 +4,7 @@ use crate::profile::counter;
 use crate::record::process::mappings::Process;
 use crate::record::target::cpu_use::CpuUse;
 
-/// What the kernel side did not take.
+/// Numbers of what the kernel side did not take.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     pub(super) processes: u64,
@@ -30,7 +30,7 @@ impl Refusals {
     }
 }
 
-/// What is remembered of the books.
+/// Facts that are remembered of the books.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(super) cpu_use: CpuUse,

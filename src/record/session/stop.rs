@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Session<'_> {
-    /// What is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
+    /// Returns what is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
     pub(in crate::record) fn so_far(&self) -> anyhow::Result<(BTreeMap<String, u64>, End)> {
         let profile = &self.collector.profile;
         if let Some(end) = &profile.end {

@@ -11,7 +11,7 @@ pub(crate) enum StopReason {
     CommandEnded,
     /// All that was to be recorded has ended.
     TargetEnded,
-    /// It had ended before the first sample could be taken.
+    /// The target had ended before the first sample could be taken.
     TargetGone,
     /// The duration that was asked for has passed.
     DurationReached,

@@ -25,7 +25,7 @@ pub(in crate::record) trait Sink {
     fn take(&mut self, session: &mut Session<'_>) -> anyhow::Result<GoesOn>;
 }
 
-/// What is recorded, and what its end ends.
+/// A recording that goes on, and what ends it.
 pub(in crate::record) struct RecordingLoop<'r, 'obj> {
     pub(in crate::record) session: &'r mut Session<'obj>,
     /// The launched command, or the command that times the recording.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     children: FxHashMap<u32, Vec<u32>>,
-    /// This process, and those that it comes from: who records his own shell does not want these.
+    /// Recorder and the processes that it comes from: who records his own shell does not want these.
     own: FxHashSet<u32>,
 }
 
@@ -59,8 +59,8 @@ impl Family {
     }
 }
 
-/// That processes which come from `name`, a process or the first of several, are not recorded: this many, and this many of them
-/// its own children.
+/// Notice that `count` processes which come from `name`, a process or the first of several, are not recorded; `children`
+/// of them are its own children.
 pub(crate) fn unrecorded(name: &str, is_one: bool, count: usize, children: usize) -> Option<String> {
     let (verb, are) =
         (if is_one { "has" } else { "and the others have" }, if count == 1 { "is" } else { "are" });

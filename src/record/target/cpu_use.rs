@@ -10,15 +10,15 @@ use rustc_hash::FxHashMap;
 
 /// A target that ran for this many sampling periods has a sample.
 const LEAST_PERIODS: u64 = 10;
-/// What the books are too rollup for, ns.
+/// Time below which the books are too coarse, ns.
 const LEAST_NS: u64 = 30_000_000;
 
 /// Whose CPU time is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Whose {
-    /// That of all threads of a process.
+    /// CPU time of all threads of a process.
     Process(u32),
-    /// That of a thread.
+    /// CPU time of a thread.
     Thread(u32),
 }
 
@@ -34,7 +34,8 @@ impl CpuUse {
         CpuUse { before: targets.filter_map(|whose| Some((whose, read(whose)?))).collect() }
     }
 
-    /// What they have used since, as far as they are still there. `ended` is what the books had of a process at its end.
+    /// CPU time that the targets have used since, as far as they are still there. `ended` is what the books had of a
+    /// process at its end.
     pub(crate) fn since(&self, ended: Option<(u32, CpuTime)>) -> CpuTime {
         let now = |whose: Whose| match ended {
             Some((pid, time)) if whose == Whose::Process(pid) => Some(time),
@@ -52,7 +53,7 @@ fn read(whose: Whose) -> Option<CpuTime> {
     }
 }
 
-/// What was sampled, and how.
+/// Facts on what was sampled, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampled {
     /// Samples that were taken and those that were lost.

@@ -261,7 +261,7 @@ impl Drop for Child {
     }
 }
 
-/// What the forked child does: it waits for its gate, and becomes the program.
+/// Runs in the forked child: waits for the gate, and becomes the program.
 ///
 /// # Safety
 ///

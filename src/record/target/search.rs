@@ -20,7 +20,7 @@ pub(crate) struct FoundTarget {
     pub(crate) label: String,
     /// For titles: `ingest`.
     pub(crate) name: String,
-    /// What was found that the user should know.
+    /// Findings that the user should know.
     pub(crate) notices: Vec<String>,
 }
 

@@ -12,14 +12,14 @@ const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
 /// Stacks that are known by heart, at most: 1 MB.
 const MOST_KNOWN: usize = 4_096;
 
-/// What the functions of a kernel stack say.
+/// Facts that the functions of a kernel stack tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelFacts {
     /// Innermost frames that are the sampler's and the scheduler's, if the thread waits.
     pub(super) waiting_own: usize,
     /// Innermost frames that are the sampler's and the scheduler's, if the thread wakes another.
     pub(super) waking_own: usize,
-    /// What a thread that waits there waits for, if one of the functions says it.
+    /// Reason of a thread that waits there, if one of the functions tells it.
     pub(super) reason: Option<Reason>,
     /// Who wakes another there is an interrupt, not the thread.
     pub(super) interrupt: Option<WakerKind>,
@@ -47,7 +47,8 @@ pub(crate) struct KnownKernelStacks {
 }
 
 impl KnownKernelStacks {
-    /// What the stack of these return addresses says, leaf first, by the names of `symbols`, which are always the same.
+    /// Returns the facts that the stack of these return addresses tells, leaf first, by the names of `symbols`, which are
+    /// always the same.
     pub(super) fn facts(&mut self, addresses: &[u64], symbols: Option<&KernelSymbols>) -> KernelFacts {
         if let Some(facts) = self.facts.get(addresses) {
             return *facts;

@@ -6,11 +6,11 @@ use crate::profile::ThreadTime;
 /// The account of a thread that lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Living {
-    /// Its time so far.
+    /// Time of the thread so far.
     pub(crate) time: ThreadTime,
-    /// What it does at the end of that.
+    /// Activity of the thread at the end of that time.
     pub(crate) doing: Doing,
-    /// What it waits for, if that began so recently that it has no row yet.
+    /// Wait of the thread that began so recently that it has no row yet.
     pub(crate) new_wait: Option<NewWait>,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct NewWait {
     pub(crate) wake_ns: Option<u64>,
 }
 
-/// What is known of a thread since the end of a wait, which is known before the wait has its row: for that it may lack its stack
-/// or its waker.
+/// State of a thread at the end of a wait, which is known before the wait has its row: for that it may lack its stack or
+/// its waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitEnd {
     /// When it came on a CPU, since the recorder's start, ns.
     pub(crate) end_ns: u64,
-    /// Its account at that time.
+    /// Account of the thread at that time.
     pub(crate) account: Account,
 }

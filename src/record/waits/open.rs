@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Most waits that are kept; the kernel side sends the stack of one only once.
 const MOST: usize = 1 << 16;
 
-/// What the stack of a thread that waits says.
+/// Facts that the stack of a thread that waits tells.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStack {
     pub(crate) stack: Option<StackId>,
@@ -16,7 +16,7 @@ pub(crate) struct OpenStack {
     pub(crate) reason: Reason,
 }
 
-/// What is known of a wait from its first look on.
+/// Facts of a wait that are known from its first look on.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) what: OpenStack,
@@ -33,7 +33,7 @@ pub(super) struct Found {
     pub(super) looked_ns: u64,
     /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
     pub(super) until_ns: u64,
-    /// Its end is known, and is yet to be stored: it may wait for the record of its waker.
+    /// Whether the end is known and yet to be stored: the wait may lack the record of its waker.
     pub(super) is_over: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Found {
 pub(crate) struct OpenWaits {
     /// By thread and start. Those of the last look, and those whose record has come late.
     pub(super) known: FxHashMap<(u32, u64), Known>,
-    /// Those of the last look and those that were over before it, by thread and start.
+    /// Waits of the last look and those that were over before it, by thread and start.
     pub(super) found: BTreeMap<(u32, u64), Found>,
 }
 
@@ -84,8 +84,8 @@ impl OpenWaits {
         self.known.values_mut().map(|known| &mut known.what.stack)
     }
 
-    /// Those that the last look has found, and those whose end is about to be stored: for one more look, since it may be
-    /// lost on its way.
+    /// Takes the waits that the last look has found, and keeps those whose end is about to be stored: for one more look,
+    /// since the end may be lost on its way.
     pub(super) fn look(&mut self, found: BTreeMap<(u32, u64), Found>) {
         let before = std::mem::replace(&mut self.found, found);
         for (key, wait) in before {

@@ -3,7 +3,7 @@
 use crate::bpf::REASON_BY_FILE;
 use crate::profile::{Reason, WakerKind};
 
-/// What a file says: a pipe, a socket, a disk.
+/// Code for a reason that a file tells: a pipe, a socket, a disk.
 const BY_FILE: u8 = REASON_BY_FILE;
 const LOCK: u8 = Reason::Lock.code();
 const DISK: u8 = Reason::Disk.code();
@@ -124,7 +124,7 @@ const KERNEL_FUNCTIONS: &[(&str, Reason)] = &[
     ("handle_userfault", Reason::Fault),
 ];
 
-/// What a thread waits for by the kernel functions that it is in, leaf first, if one of them says it.
+/// Returns what a thread waits for by the kernel functions that it is in, leaf first, if one of them tells it.
 pub(super) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<Reason> {
     let of_function = |name: &str| {
         // `do_wait_intr` and others wait for anything.
@@ -151,8 +151,8 @@ pub(super) fn refine(found: Reason, in_kernel: Option<Reason>) -> Reason {
     }
 }
 
-/// What a wait was for by how it ended: one for another thread that an interrupt ended was for time to pass, since only a timer
-/// does that.
+/// Returns the reason of a wait by how it ended: a wait for another thread that an interrupt ended was for time to pass,
+/// since only a timer does that.
 pub(super) fn by_its_end(reason: Reason, waker: WakerKind, is_timer: Option<bool>) -> Reason {
     let is_interrupt = matches!(waker, WakerKind::Interrupt | WakerKind::SoftInterrupt);
     match reason {

@@ -153,7 +153,7 @@ mod tests {
         collector
     }
 
-    /// What is sent of one wait of a thread of this process, from 1000 to 3000 ns.
+    /// Record of one wait of a thread of this process, from 1000 to 3000 ns.
     fn record(kind: WaitKind, user: Vec<u64>) -> SampleEvent {
         let pid = std::process::id();
         let wait = WaitEvent {
@@ -255,7 +255,8 @@ mod tests {
         assert_eq!(lengths, [8_000, 8_000], "from 1,000 ns to the end of the look");
     }
 
-    /// Its row was longer than its account by the time between its end and the end of the look: 0.7 ms on a crowded machine.
+    /// The row of such a wait was longer than its account by the time between the wait's end and the end of the look: 0.7
+    /// ms on a crowded machine.
     #[test]
     fn a_wait_that_ends_during_the_look_is_no_longer_than_its_account() {
         let open = open(Reason::Lock, false);
@@ -278,7 +279,8 @@ mod tests {
         assert_eq!(lengths(&mut collector), [500], "until it was looked at");
     }
 
-    /// It may be left out when it ends, so that its length would count twice: its own, and that of others that stand for it.
+    /// A new wait may be left out when it ends, so that its length would count twice: its own, and that of others that
+    /// are weighted up for it.
     #[test]
     fn a_new_wait_has_no_row_and_its_thread_says_so() {
         let mut collector = collector();
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(new_waits, [Some(NewWait { start_ns: 1_000, wake_ns: None }), None]);
     }
 
-    /// It waits for the record of its waker: meanwhile it was in no row of the next picture.
+    /// A wait that is over waits for the record of its waker: meanwhile it was in no row of the next picture.
     #[test]
     fn a_wait_that_is_over_keeps_its_row_until_its_end_is_stored() {
         let open = open(Reason::Lock, false);
@@ -320,7 +322,7 @@ mod tests {
         }
     }
 
-    /// They wait for a table, or for a copy of the stack, by which they come after what needs them.
+    /// Late records wait for a table, or for a copy of the stack, by which they come after what needs them.
     #[test]
     fn the_end_of_a_wait_is_held_back_for_a_late_stack_or_waker() {
         for late in [WaitKind::Stack, WaitKind::Waker] {
@@ -340,7 +342,8 @@ mod tests {
         }
     }
 
-    /// Its own stack was tried only when its waker had come: up to 121 of 3,388 ms of a database's waits were in no row.
+    /// The wait's own stack was tried only when its waker had come: up to 121 of 3,388 ms of a database's waits were in
+    /// no row.
     #[test]
     fn the_end_of_a_wait_that_was_held_back_and_lacks_a_table_is_stored_at_the_end() {
         let mut collector = collector();

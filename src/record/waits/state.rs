@@ -11,13 +11,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Bytes of records that are held back for others which are late, at most.
 const MAX_HELD_BYTES: usize = 32 << 20;
 
-/// What is known of the waits so far.
+/// State of the waits so far.
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(super) event: EventId,
-    /// What the kernel's part of their stacks says.
+    /// Facts that the kernel's part of the stacks tells.
     pub(super) kernel_stacks: KnownKernelStacks,
-    /// What those did who ended a wait: by the thread that was woken, and when.
+    /// Stacks of those who ended a wait: by the thread that was woken, and when.
     pub(super) wakers: Pending<WakerStack>,
     /// Stacks of waits that are not over: by thread and start.
     pub(super) early: Pending<EarlyStack>,
@@ -34,7 +34,7 @@ pub(crate) struct Waits {
     pub(super) ends: FxHashMap<u32, WaitEnd>,
 }
 
-/// What is known of who ended a wait.
+/// Facts of the thread or interrupt that ended a wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WakerStack {
     pub(super) stack: Option<StackId>,
@@ -43,7 +43,7 @@ pub(super) struct WakerStack {
     pub(super) is_timer: Option<bool>,
 }
 
-/// What is known of a wait that is not over.
+/// Facts of a wait that is not over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EarlyStack {
     pub(super) stack: Option<StackId>,
