@@ -26,7 +26,7 @@ pub enum RuleKind {
     Plt = 3,
     /// All registers come from the ucontext at rsp.
     Signal = 4,
-    /// This frame is the root.
+    /// The frame is the root.
     Stop = 5,
     /// CFA = rbp + 16, return address at CFA - 8, caller's rbp at CFA - 16, each of them validated.
     FramePointer = 6,

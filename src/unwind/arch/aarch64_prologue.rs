@@ -24,7 +24,7 @@ enum Kept {
     Below(i32),
 }
 
-/// What is known before an instruction runs.
+/// State before an instruction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PrologueState {
     /// Bytes from the stack pointer up to the CFA.

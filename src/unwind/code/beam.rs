@@ -11,7 +11,7 @@ use crate::unwind::table::rows::{PAGE_SHIFT, Page, Row, Table};
 
 /// The variable of the runtime that says whether frames have frame pointers (`ErtsFrameLayout`).
 const LAYOUT: &[u8] = b"erts_frame_layout";
-/// They do (`ERTS_FRAME_LAYOUT_FP_RA`).
+/// Value of the variable if frames have frame pointers (`ERTS_FRAME_LAYOUT_FP_RA`).
 pub(crate) const LAYOUT_WITH_FRAME_POINTERS: u32 = 1;
 /// More symbols are not looked at.
 const MAX_SYMBOLS: u64 = 1 << 16;

@@ -106,7 +106,7 @@ pub(super) fn is_padding(bytes: &[u8]) -> bool {
         .all(|byte| matches!(byte, 0x90 | 0xcc | 0x66 | 0x2e | 0x0f | 0x1f | 0x84 | 0x80 | 0x44 | 0x40 | 0))
 }
 
-/// What lies between entries in ranges of code, if it is more than padding: ascending.
+/// Finds the gaps between entries in ranges of code that are more than padding: ascending.
 pub(crate) fn gaps(code: &[(u64, u64)], covered: &[Sequence]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut add = |start: u64, end: u64, is_whole: bool| {

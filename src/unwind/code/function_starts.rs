@@ -19,11 +19,11 @@ pub(crate) struct FunctionStart {
     pub(crate) address: u64,
     /// The address after the function, where a symbol says it.
     pub(crate) end: Option<u64>,
-    /// It is called, or a symbol says that it is a function. Otherwise some code takes its address.
+    /// Whether the function is called, or a symbol says that it is one. Otherwise some code takes its address.
     pub(crate) is_certain: bool,
 }
 
-/// What a code reference in a covered function leads to.
+/// Reference in a covered function to code in a gap.
 #[derive(Debug, Clone, Copy)]
 struct Reference {
     /// The instruction's displacement field.
@@ -60,7 +60,7 @@ pub(super) fn from_covered_code(
     found.concat()
 }
 
-/// What is looked for in the code of functions with entries.
+/// Search for function starts in the code of functions with entries.
 #[derive(Clone, Copy)]
 struct StartSearch<'a> {
     gaps: &'a [CodeBytes],

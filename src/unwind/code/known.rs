@@ -6,7 +6,7 @@ use crate::unwind::rule::Rule;
 use crate::unwind::table::sequence::Sequence;
 use crate::unwind::table::span::Span;
 
-/// What is known about a module's code.
+/// Facts known about a module's code.
 #[derive(Debug)]
 pub(crate) struct KnownCode {
     /// Rules that count more than the file's entries: ascending, without overlaps.

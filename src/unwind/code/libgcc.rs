@@ -27,7 +27,7 @@ use iced_x86::{
 
 /// DWARF number of rcx, which holds the new stack pointer.
 const RCX: u8 = 2;
-/// What the entries say of the first instruction of the end: the CFA is found by rcx.
+/// Rule that the entries have for the first instruction of the end: the CFA is found by rcx.
 pub(super) const LAST_ROW: Rule = Rule::reg(RCX, 8);
 /// `mov %rcx, %rsp; pop %rcx; jmp *%rcx`
 const END: [u8; 6] = [0x48, 0x89, 0xcc, 0x59, 0xff, 0xe1];
@@ -70,7 +70,7 @@ fn find(function: &CodeBytes, rows: &[(u64, Rule)]) -> Option<Vec<Span>> {
     Some(spans)
 }
 
-/// What the instructions up to the end say.
+/// Facts that the instructions up to the end tell.
 struct Way {
     /// Distance from rsp to the CFA once the frame is complete, if it has one size.
     frame_bytes: Option<i32>,
@@ -136,7 +136,7 @@ fn is_size_of_frame(instruction: &Instruction) -> bool {
         && matches!(instruction.code(), Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32)
 }
 
-/// What was loaded since the last call for the next one, by its place from rbp, bytes.
+/// Places of what was loaded since the last call for the next one, from rbp, bytes.
 #[derive(Debug, Default)]
 struct Loads {
     landing_pad: Option<i32>,

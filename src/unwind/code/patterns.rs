@@ -33,7 +33,7 @@ const THREAD_START: [u8; 6] = [0x31, 0xed, 0x5f, 0x41, 0xff, 0xd1];
 const THREAD_END: [u8; 8] = [0x89, 0xc7, 0x31, 0xc0, 0xb0, 0x3c, 0x0f, 0x05];
 /// `syscall; test %rax, %rax`: what glibc's functions that start threads do in both.
 const NEW_THREAD: [u8; 5] = [0x0f, 0x05, 0x48, 0x85, 0xc0];
-/// That with what comes next, at most, bytes.
+/// Size of [`NEW_THREAD`] with what comes next, at most, bytes.
 const MAX_NEW_THREAD_BYTES: u64 = 14;
 /// `syscall; test %eax, %eax; jne …`, and [`THREAD_START`]: musl does the same.
 const MUSL_NEW_THREAD: [u8; 5] = [0x0f, 0x05, 0x85, 0xc0, 0x75];
@@ -48,9 +48,9 @@ const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
 /// glibc's `__start_context`, to which functions return that makecontext started, up to its first call: `mov %rbx, %rsp;
 /// mov (%rsp), %rdi; test %rdi, %rdi; je; call setcontext` (sysdeps/unix/sysv/linux/x86_64/__start_context.S).
 const CONTEXT_START: [u8; 11] = [0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff, 0x74];
-/// Its second half, without the distance of the call: `mov %rax, %rdi; call exit; hlt`.
+/// Second half of `__start_context`, without the distance of the call: `mov %rax, %rdi; call exit; hlt`.
 const CONTEXT_EXIT: [u8; 4] = [0x48, 0x89, 0xc7, 0xe8];
-/// All of it, bytes; before that there may be an `endbr64`.
+/// Size of `__start_context`, bytes; before it there may be an `endbr64`.
 const CONTEXT_START_BYTES: usize = 26;
 /// A module with more functions than this is not searched for it: the C library, and programs that hold it, have less.
 const MAX_CONTEXT_CANDIDATES: usize = 65_536;

@@ -10,7 +10,7 @@ use crate::unwind::table::span::Span;
 
 /// `pop %r12; syscall; push %r12`, in Go's `syscall.rawVforkSyscall` (`src/syscall/asm_linux_amd64.s`).
 const GO_CALL: [u8; 6] = [0x41, 0x5c, 0x0f, 0x05, 0x41, 0x54];
-/// Its `pop`, bytes.
+/// Size of the `pop` in [`GO_CALL`], bytes.
 const GO_POP_BYTES: usize = 2;
 /// `pop %rdx; mov $58, %eax; syscall; push %rdx`: musl's `vfork` (`src/process/x86_64/vfork.s`).
 const MUSL_VFORK: [u8; 9] = [0x5a, 0xb8, 0x3a, 0, 0, 0, 0x0f, 0x05, 0x52];

@@ -34,31 +34,31 @@ const GOROUTINE_STACK: [u8; 4] = [0x48, 0x8b, 0x60, 0x38];
 /// Functions of Go's runtime that do other things to stacks than call and return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoFunctionKind {
-    /// A stack begins in it.
+    /// A stack begins in the function.
     Root,
-    /// It runs another function on another stack; its frame pointer leads back.
+    /// The function runs another one on another stack; its frame pointer leads back.
     StackSwitch,
     /// The same; only the runtime's data lead back where it has no frame.
     SystemStack,
     /// The same for C; what it notes on its stack leads back where it has no frame.
     CallC,
-    /// It calls C on the thread's own stack, with a frame of its own (`nanotime1`, `sys_linux_amd64.s`).
+    /// The function calls C on the thread's own stack, with a frame of its own (`nanotime1`, `sys_linux_amd64.s`).
     CallOnSystemStack,
     /// The same without a frame (`race_amd64.s`).
     RaceCall,
-    /// It goes on with a goroutine that was put aside: nothing called what it jumps to.
+    /// The function goes on with a goroutine that was put aside: nothing called what it jumps to.
     Resume,
-    /// It puts the goroutine aside, and runs the scheduler on the thread's own stack, to which no one returns.
+    /// The function puts the goroutine aside, and runs the scheduler on the thread's own stack, to which no one returns.
     PutAside,
-    /// It has the goroutine's stack moved, which where it is now only the runtime's data tell.
+    /// The function has the goroutine's stack moved: only the runtime's data tell where that stack is now.
     MoveStack,
-    /// It does that, on the thread's own stack, or puts the goroutine aside.
+    /// The function moves the goroutine's stack, itself on the thread's own stack, or puts the goroutine aside.
     NewStack,
-    /// It puts the goroutine aside, and goes on to others.
+    /// The function puts the goroutine aside, and goes on to others.
     LeaveGoroutine,
-    /// Signal handlers return to it.
+    /// Signal handlers return to the function.
     SignalReturn,
-    /// It keeps its return address in a register while parent and child run on one stack.
+    /// The function keeps its return address in a register while parent and child run on one stack.
     Vfork,
 }
 
@@ -91,7 +91,8 @@ fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
 
 /// Calls by which `newstack` puts a goroutine aside: to wait for another thread, or to let others run.
 const LEAVING_CALLS: usize = 2;
-/// Its caller, `morestack`, begins the thread's own stack. Go's functions keep frame pointers.
+/// Rule at these calls: the caller of `newstack`, `morestack`, begins the thread's own stack. Go's functions keep frame
+/// pointers.
 const LAST_IN_NEWSTACK: Rule = Rule::reg(RBP, 16).with_rbp_at_rbp(0).with_last_caller();
 /// Functions that change stacks are shorter.
 const MAX_SWITCH_BYTES: u64 = 512;

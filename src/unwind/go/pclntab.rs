@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 /// After the first word: two zeros, instructions of one byte, pointers of eight.
 const LAYOUT: [u8; 4] = [0, 0, 1, 8];
-/// What looks like a header in other data is one, or next to never; a file full of them would take long.
+/// Most headers that are tried: other data hardly ever look like one, but a file full of them would take long.
 const MAX_HEADERS: usize = 8;
 /// Header: magic and layout, then eight words.
 const HEADER_BYTES: usize = 8 + 8 * 8;
@@ -53,7 +53,7 @@ pub(crate) struct GoTable {
     functions: usize,
     /// Functions say what is inlined into them as since Go 1.20.
     pub(super) has_inline_trees: bool,
-    /// What descriptions of functions refer to, looked for when it is needed.
+    /// Address of what descriptions of functions refer to, looked for when it is needed.
     pub(super) func_data: OnceLock<Option<u64>>,
 }
 
@@ -217,7 +217,7 @@ fn text_start(image: &ElfImage, word: u64) -> Option<u64> {
     stored.filter(|&text| text != 0).or_else(|| relocated(image, word))
 }
 
-/// What the dynamic linker will write at an address: a pointer into the module.
+/// Address that the dynamic linker will write at `address`: a pointer into the module.
 pub(super) fn relocated(image: &ElfImage, address: u64) -> Option<u64> {
     const ENTRY_BYTES: usize = 24;
     let section: &Section = image.section(b".rela.dyn").or_else(|| image.section(b".rela"))?;

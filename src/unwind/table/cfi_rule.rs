@@ -58,7 +58,7 @@ struct Linear {
     offset: i64,
 }
 
-/// What is on the symbolic stack.
+/// Element of the symbolic stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
     Value(Linear),

@@ -40,12 +40,12 @@ pub(crate) fn compile_sections(
     compile_up_to(image, cfi, u64::MAX, limits).map(|first| first.table)
 }
 
-/// What can be had of a module's table in little time.
+/// Part of a module's table that can be had in little time.
 #[derive(Debug)]
 pub(crate) struct FirstTable {
     /// Right as far as it goes. Unless it is whole, code without entries has [`Rule::USER`].
     pub table: Table,
-    /// It is the table that [`compile_sections`] gives.
+    /// Whether the table is the one that [`compile_sections`] gives.
     pub is_whole: bool,
 }
 

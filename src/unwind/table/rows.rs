@@ -63,7 +63,7 @@ pub struct Table {
     pub pages: Vec<Page>,
     /// Rows of all pages, each page's sorted by `pc_low` without duplicates.
     pub rows: Vec<Row>,
-    /// What the rows name. Rule 0 is [`Rule::NONE`]; all are different.
+    /// Rules that the rows name. Rule 0 is [`Rule::NONE`]; all are different.
     pub rules: Vec<Rule>,
 }
 

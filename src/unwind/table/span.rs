@@ -23,7 +23,7 @@ pub enum TableError {
     /// The file asks for more than the limits allow.
     #[error("refused: {what} ({size}) are above the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// Name of what is too large.
         what: &'static str,
         /// How much the file has or claims, at least.
         size: u64,

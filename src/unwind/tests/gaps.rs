@@ -18,7 +18,7 @@ fn table_of(path: &Path) -> Table {
     compile(&image_of(path), &Limits::default()).unwrap()
 }
 
-/// What comparing the rules at some addresses came to.
+/// Result of comparing the rules at some addresses.
 #[derive(Debug, Default)]
 struct Comparison {
     same: usize,
@@ -165,7 +165,7 @@ fn main_of_a_rust_program_that_aborts_on_panic_has_rules() {
     }
 }
 
-/// What `_start` gives to the C library: `lea main(%rip), %rdi`.
+/// Address that `_start` gives to the C library: `lea main(%rip), %rdi`.
 fn main_address(program: &Path) -> u64 {
     let file = std::fs::read(program).unwrap();
     let object = object::File::parse(&file[..]).unwrap();

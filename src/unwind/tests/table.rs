@@ -314,8 +314,8 @@ fn the_entry_of_the_dynamic_linker_is_a_root() {
     assert_eq!(table.lookup(image.entry() + 7), Rule::STOP);
 }
 
-/// Its entry, written for C, describes it like any other function, so the word at its return address is a plain
-/// number.
+/// The unwind entry of `_start`, written for C, describes it like any other function, so the word at its return address
+/// is a plain number.
 #[test]
 fn the_entry_of_a_program_is_a_root_and_that_of_a_library_is_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use crate::unwind::table::cfi::CfiSections;
 use crate::unwind::table::rows::Table;
 
-/// What the code at an address offers for unwinding.
+/// Kind of the code at an address, by what it offers for unwinding.
 #[derive(Debug, Clone, Copy)]
 pub enum ModuleCode<'a> {
     /// A compiled table.
@@ -19,7 +19,7 @@ pub enum ModuleCode<'a> {
 /// A module at an address of the process.
 #[derive(Debug, Clone, Copy)]
 pub struct MappedModule<'a> {
-    /// What to add to the module's own addresses to get the process's; wraps.
+    /// Offset from the module's own addresses to the process's; wraps.
     pub bias: u64,
     /// How to unwind its code.
     pub code: ModuleCode<'a>,
@@ -27,7 +27,7 @@ pub struct MappedModule<'a> {
 
 /// The executable mappings of one process.
 pub trait ModuleMap {
-    /// What is mapped executable at a process address.
+    /// Finds what is mapped executable at a process address.
     fn find(&self, address: u64) -> Option<MappedModule<'_>>;
 
     /// The raw unwind sections of the module at a process address. Called only where a table's rule does

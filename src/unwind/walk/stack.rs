@@ -3,7 +3,7 @@
 /// How a frame was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
-    /// It is where the walk began.
+    /// The frame is where the walk began.
     Leaf,
     /// By call frame information of the frame below it.
     Cfi,

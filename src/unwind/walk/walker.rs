@@ -436,7 +436,7 @@ enum Growth {
     MayJumpDown,
 }
 
-/// What the walk has seen of the stack that it is on.
+/// Facts of the stack that the walk is on, as seen so far.
 #[derive(Debug, Clone, Copy)]
 struct StackPiece {
     /// Lowest address.

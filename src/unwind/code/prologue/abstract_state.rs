@@ -22,16 +22,16 @@ const RED_ZONE_BYTES: i32 = 128;
 /// Registers that a called function may change, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11.
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
 
-/// What functions of a module do with the stack pointer when they return.
+/// Effect of a module's functions on the stack pointer when they return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callees {
-    /// They take off their return address, as the psABI says.
+    /// Functions take off their return address, as the psABI says.
     TakeReturnAddress,
-    /// They may take off their arguments too, as V8's built-in functions do: after a call nothing is known about rsp.
+    /// Functions may take off their arguments too, as V8's built-in functions do: after a call nothing is known about rsp.
     MayTakeArguments,
 }
 
-/// What is known before one instruction. Most instructions change nothing of it, so that many share one.
+/// Facts known before one instruction. Most instructions change none of these facts, so that many share them.
 #[derive(Debug, Clone)]
 pub(crate) struct AbstractFrame(Rc<Facts>);
 
@@ -43,7 +43,7 @@ pub(crate) struct Facts {
     slots: Vec<(StackPlace, Value)>,
 }
 
-/// What a return instruction says about the way that led to it.
+/// Verdict of a return instruction on the way that led to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtReturn {
     /// Everything is back where it was at the first instruction.
@@ -189,7 +189,7 @@ impl AbstractFrame {
         saved.unwrap_or(rule.with_rbp_lost())
     }
 
-    /// What a return instruction at this place says.
+    /// Verdict of a return instruction at this place.
     pub(super) fn at_return(&self) -> AtReturn {
         match self.rsp() {
             Some(RETURN_ADDRESS) if self.slot(RETURN_ADDRESS) != Value::ReturnAddress => AtReturn::Unknown,
@@ -216,7 +216,7 @@ impl AbstractFrame {
             && instruction.code() != Code::Lea_r64_m
     }
 
-    /// What is known where two ways meet.
+    /// Joins what is known where two ways meet.
     pub(crate) fn join(&self, other: &Self) -> Self {
         let mut joined = self.clone();
         if self.is_shared_with(other) {

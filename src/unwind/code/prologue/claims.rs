@@ -34,7 +34,7 @@ fn add_merged(merged: &mut Vec<Span>, span: Span) {
     }
 }
 
-/// What several claims have in common: the one that all make; without the caller's rbp where they agree on all else.
+/// Rule that several claims have in common: the one that all make; without the caller's rbp where they agree on all else.
 fn agreed(claimed: &[(Rule, u32)]) -> Option<Rule> {
     let (&(first, _), others) = claimed.split_first()?;
     if others.is_empty() {

@@ -72,7 +72,7 @@ struct FlowNode {
     is_guessed: bool,
     /// Registers that the function called here does not write; none if none is called.
     kept: RegisterSet,
-    /// It has still to be visited.
+    /// Whether the node has still to be visited.
     is_waiting: bool,
 }
 
@@ -90,7 +90,7 @@ struct Flow<'a> {
     by_address: FxHashMap<u64, u32>,
     /// Addresses after instructions that nothing falls through.
     ends: Vec<u64>,
-    /// What is visited next, unless the queue has a lower address: mostly the next instruction.
+    /// Node that is visited next, unless the queue has a lower address: mostly that of the next instruction.
     next: Option<(u64, u32)>,
     /// Lowest address first: ways that meet have mostly met before what follows is visited.
     queue: BinaryHeap<Reverse<(u64, u32)>>,

@@ -8,7 +8,7 @@ use crate::unwind::table::span::Span;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
-/// What following a function gave.
+/// Result of following a function.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     /// Rules by address: ascending, without overlaps.
@@ -19,9 +19,9 @@ pub(crate) struct Followed {
     pub(crate) taken: Vec<u64>,
     /// Instructions visited.
     pub(crate) visits: usize,
-    /// It is certain, and returns.
+    /// Whether the function is certain, and returns.
     pub(crate) returns: bool,
-    /// And takes its arguments off the stack then (`ret n`).
+    /// Whether the function is certain, and takes its arguments off the stack when it returns (`ret n`).
     pub(super) takes_arguments: bool,
     /// Something on the way says that the function does not begin so, or that what follows a call is not its own.
     pub(super) is_contradicted: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Followed {
     pub(super) runs_to: u64,
 }
 
-/// What the rest of a module says about its code without entries.
+/// Facts of the rest of a module that bear on its code without entries.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleFacts<'a> {
     /// The entries that there are.
@@ -41,7 +41,7 @@ pub(crate) struct ModuleFacts<'a> {
     pub(crate) has_fixed_addresses: bool,
 }
 
-/// What is known of the module around a function.
+/// Facts known of the module around a function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     /// Code without entries.

@@ -63,7 +63,7 @@ struct Follower<'a> {
     callees: Callees,
     certain: BTreeSet<u64>,
     taken: BTreeSet<u64>,
-    /// What was followed in this run.
+    /// Functions that were followed in this run, with the results.
     functions: Vec<(FunctionStart, Followed)>,
     /// Functions that never return, found by following them.
     never_return: FxHashSet<u64>,

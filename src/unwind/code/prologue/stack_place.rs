@@ -24,7 +24,7 @@ impl StackPlace {
     }
 }
 
-/// What a register or a slot holds.
+/// Content of a register or a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Value {
     Unknown,

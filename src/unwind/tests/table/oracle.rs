@@ -23,7 +23,7 @@ fn memory(address: u64) -> u64 {
     address.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
 }
 
-/// What a rule or a row says about the caller.
+/// Step to the caller by a rule or a row.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Root,
@@ -134,7 +134,7 @@ fn is_below_rsp(cfa: &CfaRule<usize>, saved: i64) -> bool {
     matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } if offset + saved < 0)
 }
 
-/// What comparing some addresses gave.
+/// Result of comparing some addresses.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     same: usize,
