@@ -39,9 +39,9 @@ pub struct ResolvedLocation {
 
 /// Looks up names of the addresses in one module. While it is kept, later lookups take little time.
 ///
-/// Its memory grows with the addresses looked up: 32 bytes for every function of the symbol table, and of DWARF the
-/// list of units and those units that hold addresses looked up. It draws from a [`MemoryBudget`] and gives all of it
-/// back when it is dropped.
+/// Memory in use grows with the addresses looked up: 32 bytes for every function of the symbol table, and of DWARF the
+/// list of units and those units that hold addresses looked up. The memory is drawn from a [`MemoryBudget`], and all of
+/// it is given back on drop.
 #[derive(Debug)]
 pub struct ModuleNames {
     image: ElfFile,

@@ -43,7 +43,7 @@ const MEMBER_BYTES: u64 = 1024;
 /// Tables of abbreviations already read, by offset.
 pub(crate) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charge)>;
 
-/// What addr2line will read of a unit, and the memory that takes.
+/// Units that addr2line will read for a unit, and the memory that takes.
 #[derive(Debug)]
 pub(crate) struct Survey {
     /// The unit and those that it refers to, by number.

@@ -33,7 +33,7 @@ pub(super) struct DumpedCode {
 pub(crate) struct JitName<'a> {
     /// The function.
     pub(crate) name: &'a str,
-    /// Its source file, if known.
+    /// Source file, if known.
     pub(crate) file: Option<&'a str>,
     /// The line; 0 if unknown.
     pub(crate) line: u32,

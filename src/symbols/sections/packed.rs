@@ -95,10 +95,10 @@ impl PackedCursor {
 /// Whether a stream is unpacked as a whole.
 #[derive(Debug)]
 enum Whole {
-    /// It has not been read yet.
+    /// The stream has not been read yet.
     NotTried,
     Unpacked(Arc<WholeStream>),
-    /// It is read in parts.
+    /// The stream is read in parts.
     Parts,
 }
 
