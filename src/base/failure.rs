@@ -27,14 +27,14 @@ pub(crate) mod status {
     pub(crate) const BROKEN_PIPE: u8 = 141;
 }
 
-/// What failed on what and why, the exit status, and what to do next.
+/// Report of a failure: what failed on what and why, the exit status, and what to do next.
 ///
 /// Travels inside an `anyhow::Error`, with or without further context; `main` finds it in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Exit status of the process (see [`status`]).
     pub status: u8,
-    /// What failed and why: lower case, no full stop, paths in backticks.
+    /// Text on what failed and why: lower case, no full stop, paths in backticks.
     pub(crate) message: String,
     /// Lines that say what to do, most useful first.
     pub(crate) hints: Vec<String>,

@@ -17,27 +17,28 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the user's own files may take: to write into the folder of the user who called sudo, and to give that user the file.
-/// Only root has these, never who runs a `prof` with capabilities of its own.
+/// Rights that the user's own files may take: to write into the folder of the user who called sudo, and to give that user
+/// the file. Only root has these rights, never who runs a `prof` with capabilities of its own.
 const OWN_FILES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::CHOWN);
 
-/// What a recording needs until its end: to read what processes of other users have mapped and open those files, to open
-/// events on CPUs, and to end a command that became another user. Maps of BPF programs that are there are used by descriptor,
-/// which takes no right, whatever kernel.unprivileged_bpf_disabled says.
+/// Rights that a recording needs until its end: to read what processes of other users have mapped and open those files,
+/// to open events on CPUs, and to end a command that became another user. Maps of BPF programs that are there are used by
+/// descriptor, which takes no right, whatever kernel.unprivileged_bpf_disabled says.
 const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::CHECKPOINT_RESTORE)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::KILL);
 
-/// What the thread that writes unwind tables needs too, for a moment: to make room for those of programs that come later.
+/// Rights that the thread that writes unwind tables needs too, for a moment: to make room for those of programs that come
+/// later.
 const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
 
-/// What it also needs until it is attached: to load programs, to read the kernel's symbols, to run before others, to raise
-/// limits and lock memory; and what replaces CAP_BPF and CAP_PERFMON in older containers, and above
+/// Rights that a recording also needs until it is attached: to load programs, to read the kernel's symbols, to run before
+/// others, to raise limits and lock memory; and what replaces CAP_BPF and CAP_PERFMON in older containers, and above
 /// kernel.perf_event_paranoid 2.
 const ATTACHING: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYSLOG)

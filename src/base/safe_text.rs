@@ -11,7 +11,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// Most characters of one foreign string that are shown anywhere.
 pub(crate) const SHOWN_CHARS: usize = 512;
 
-/// What a name is called that has no characters.
+/// Text in place of a name that has no characters.
 pub(crate) const UNNAMED: &str = "[unnamed]";
 
 /// Whether `c` could drive a terminal, reorder text around it, or make XML ill-formed.

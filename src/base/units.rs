@@ -147,7 +147,7 @@ pub(crate) fn honest_percent_text(percent: f64) -> String {
     }
 }
 
-/// What `prof` used of one CPU: `prof 0.4% + BPF 0.3% of a CPU`.
+/// Text on the shares of one CPU that `prof` used: `prof 0.4% + BPF 0.3% of a CPU`.
 pub(crate) fn cpu_shares(shares: CpuShares) -> String {
     let [own, bpf] = [shares.cpu_percent, shares.bpf_percent].map(honest_percent_text);
     format!("prof {own} + BPF {bpf} of a CPU")
