@@ -21,7 +21,7 @@ pub enum ElfError {
     /// Something in the file is larger than the limits allow.
     #[error("refused: {what} of {size} is above the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// Name of what is too large.
         what: &'static str,
         /// How much the file has or claims.
         size: u64,

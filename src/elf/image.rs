@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
 
-/// What kind of ELF file it is.
+/// Kind of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElfType {
     /// Linked for fixed addresses (`ET_EXEC`).
@@ -176,7 +176,7 @@ impl ElfImage {
         self.segments.bytes_at(self.file.source(), address, size, self.file.limits())
     }
 
-    /// What to add to the module's own addresses to get a process's, from one executable mapping of it.
+    /// Offset from the module's own addresses to a process's, by one executable mapping of the module.
     ///
     /// The mapping is the process addresses from `start` up to `end` and shows the file from
     /// `file_offset` on. The kernel rounds a segment out to whole pages, so neighbouring segments can

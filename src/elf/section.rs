@@ -30,7 +30,7 @@ pub struct Section {
     pub address: u64,
     /// Where the section starts in the file, in bytes.
     pub file_offset: u64,
-    /// Its size in the file, in bytes (packed if it is).
+    /// Size in the file, in bytes (packed if the section is).
     pub size: u64,
     /// The index of the section that this one refers to (`sh_link`).
     pub(crate) link: u32,

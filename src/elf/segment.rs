@@ -52,7 +52,7 @@ impl Segment {
     }
 }
 
-/// What the program headers of a 64-bit file say.
+/// Facts that the program headers of a 64-bit file tell.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
     /// The `PT_LOAD` segments, in file order.

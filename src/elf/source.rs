@@ -18,7 +18,7 @@ pub(crate) enum Source {
     Bytes(Arc<Vec<u8>>),
 }
 
-/// What lies outside the file.
+/// Error for a part that lies outside the file.
 const OUTSIDE: ElfError = ElfError::Malformed("a part lies outside the file");
 
 impl Source {
