@@ -58,7 +58,7 @@ const HARMLESS: [i32; 15] =
 const NO_WAKEUP: i64 = 1;
 const FORCE_WAKEUP: i64 = 2;
 
-/// What is known of a register.
+/// Known content of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     Number(i64),
@@ -137,11 +137,11 @@ impl Instruction {
 /// The object, for following calls.
 struct Code<'a> {
     elf: Elf<'a>,
-    /// What relocations point to: symbol by place.
+    /// Symbols that relocations point to, by place.
     targets: BTreeMap<At, object::SymbolIndex>,
 }
 
-/// What one function does.
+/// Calls that one function makes.
 #[derive(Default)]
 struct Function {
     calls: Vec<Call>,
@@ -184,7 +184,7 @@ impl<'a> Code<'a> {
         Some((symbol.index(), function.map(|section| (section.0, symbol.address() + addend))))
     }
 
-    /// What `instruction` leaves in the registers; notes what it calls.
+    /// Returns the registers after `instruction`; notes what it calls.
     fn step(
         &self,
         place: At,

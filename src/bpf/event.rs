@@ -183,10 +183,10 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// What a record of the ring of waits says besides its sample.
+/// Part of a record of the ring of waits besides its sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitEvent {
-    /// What the record is.
+    /// Kind of record.
     pub(crate) kind: WaitKind,
     /// Who ended the wait, 0 for a thread outside of the PID namespace; of [`WaitKind::Waker`] the thread that was woken.
     pub(crate) other_tid: u32,

@@ -6,7 +6,7 @@ pub(crate) enum DecodeError {
     /// Shorter than its header.
     #[error("record of {0} bytes is shorter than its header")]
     Short(usize),
-    /// Its length is not what the header says.
+    /// The length is not what the header says.
     #[error("record has {actual} bytes where its header says {expected}")]
     Length {
         /// Bytes by the header.
@@ -14,10 +14,10 @@ pub(crate) enum DecodeError {
         /// Bytes there are.
         actual: usize,
     },
-    /// It is of no known kind.
+    /// The record is of no known kind.
     #[error("record is of the unknown kind {0}")]
     Kind(u32),
-    /// It leaves frames out without being full.
+    /// The record leaves frames out without being full.
     #[error("record of {user_count} frames has left {left_out} out")]
     LeftOut {
         /// User frames that it says to have left out.

@@ -136,7 +136,7 @@ pub(crate) enum Counter {
     WaitThinned = number::PROF_COUNT_WAIT_THINNED as usize,
     /// Waits that did not fit into their ring.
     WaitFull = number::PROF_COUNT_WAIT_FULL as usize,
-    /// What these stood for, ns.
+    /// Weight of the waits that did not fit into their ring, ns.
     WaitFullNs = number::PROF_COUNT_WAIT_FULL_NS as usize,
     /// Stacks of wakers sent.
     WakerSent = number::PROF_COUNT_WAKER_SENT as usize,
@@ -150,9 +150,9 @@ pub(crate) enum Counter {
     SwitchMissed = number::PROF_COUNT_SWITCH_MISSED as usize,
     /// Switches and wakings seen while waits were recorded.
     Switch = number::PROF_COUNT_SWITCH as usize,
-    /// Those whose time was taken.
+    /// Switches and wakings whose time was taken.
     SwitchTimed = number::PROF_COUNT_SWITCH_TIMED as usize,
-    /// Their time, ns, without the stacks of waits that were sent.
+    /// Time of these switches and wakings, ns, without the stacks of waits that were sent.
     SwitchNs = number::PROF_COUNT_SWITCH_NS as usize,
     /// Accounts of threads' times begun.
     Account = number::PROF_COUNT_ACCOUNT as usize,

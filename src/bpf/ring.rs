@@ -207,7 +207,7 @@ mod tests {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    /// What the kernel does, on a file: the data is written at both of its places.
+    /// Stand-in for the kernel, on a file: the data is written at both of its places.
     struct Producer {
         file: File,
         page: u64,

@@ -9,13 +9,13 @@ use std::mem::offset_of;
 pub(crate) enum WaitKind {
     /// The thread runs again.
     Ended,
-    /// It still waited when the recording ended.
+    /// The thread still waited when the recording ended.
     Open,
     /// The sample is of the thread that ended another's wait.
     Waker,
     /// The sample is of a thread whose wait begins; [`WaitKind::Ended`] will follow without frames.
     Stack,
-    /// It goes on while the recording does; its end will be sent.
+    /// The wait goes on while the recording does; its end will be sent.
     Still,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct ThreadTimeEvent {
     pub(crate) tid: u32,
     /// The thread has ended.
     pub(crate) has_ended: bool,
-    /// Its start or the recording's, CLOCK_MONOTONIC, ns.
+    /// Start of the thread or of the recording, CLOCK_MONOTONIC, ns.
     pub(crate) from_ns: u64,
-    /// Its end or the recording's.
+    /// End of the thread or of the recording, CLOCK_MONOTONIC, ns.
     pub(crate) to_ns: u64,
     /// Time on a CPU, ns.
     pub(crate) on_cpu_ns: u64,
@@ -83,11 +83,11 @@ impl ThreadTimeEvent {
 /// `enum prof_does`: what a thread does that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It is on a CPU.
+    /// The thread is on a CPU.
     Running,
-    /// It is blocked.
+    /// The thread is blocked.
     Blocked,
-    /// It could run.
+    /// The thread could run.
     WantsCpu,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct OpenWait {
     pub(crate) start_ns: u64,
     /// When the blocked part ended; `None` while it goes on.
     pub(crate) wake_ns: Option<u64>,
-    /// It is weighted as this many.
+    /// Number of waits that this one is weighted as.
     pub(crate) factor: u32,
     /// `enum prof_reason` of the blocked part.
     pub(crate) reason: u8,
@@ -109,11 +109,11 @@ pub(crate) struct OpenWait {
 /// A thread of a recording that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WatchedThreadEvent {
-    /// Its account so far, with its wait that is not over.
+    /// Account of the thread so far, with its wait that is not over.
     pub(crate) time: ThreadTimeEvent,
-    /// Its wait, unless that is old and left out when it ends.
+    /// Wait of the thread that is not over, unless it is old and left out when it ends.
     pub(crate) open: Option<OpenWait>,
-    /// What it does at the end of its account.
+    /// Activity of the thread at the end of its account.
     pub(crate) doing: Doing,
 }
 
