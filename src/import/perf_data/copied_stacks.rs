@@ -17,7 +17,7 @@ use std::cell::{Cell, OnceCell};
 
 /// Memory that unwind information of all files may take, bytes. Stacks end in the files beyond that.
 const MAX_CODE_BYTES: u64 = 1 << 30;
-/// What each file counts at least, so that their number is bounded, too.
+/// Bytes that each file counts at least, so that the number of files is bounded, too.
 const FILE_BYTES: u64 = 256 << 10;
 /// DWARF's numbers of perf's first eight registers of x86-64: ax, bx, cx, dx, si, di, bp, sp.
 const X86_64_LOW: [u8; 8] = [0, 3, 2, 1, 4, 5, 6, 7];
@@ -26,7 +26,7 @@ const UNSAVED_IN_NMI: [usize; 5] = [3, 12, 13, 14, 15];
 /// perf's number of r8; the seven after it follow.
 const X86_64_R8: u32 = 16;
 
-/// What a mapped file says of the frames of its code.
+/// Unwind information of a mapped file.
 #[derive(Debug)]
 struct UnwindInfo {
     table: Table,
@@ -126,7 +126,7 @@ impl CopiedStacks {
         self.files.insert(mapping.file, info);
     }
 
-    /// What came of the copies, for readers of the profile.
+    /// Notes on what came of the copies, for readers of the profile.
     pub(super) fn notes(&self) -> Vec<String> {
         let WalkSums { complete, too_short, code_missing, other, not_begun } = self.sums;
         let walked = complete + too_short + code_missing + other;

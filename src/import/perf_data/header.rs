@@ -38,7 +38,7 @@ mod feature {
     pub(super) const EVENTS: u32 = 12;
 }
 
-/// What is known before the first record.
+/// Facts that are known before the first record.
 #[derive(Debug, Default)]
 pub(super) struct PerfHeader {
     pub(super) attributes: Vec<PerfAttribute>,

@@ -82,7 +82,7 @@ impl MappedFiles {
         self.files[file as usize].name.ends_with("/libjvm.so")
     }
 
-    /// What kind of object a file is.
+    /// Kind of object that a file is.
     pub(super) fn kind(&self, file: u32) -> ModuleKind {
         self.files[file as usize].kind
     }
@@ -127,7 +127,7 @@ impl MappedFiles {
         self.own_start(mapping).unwrap_or(mapping.file_offset).wrapping_add(within)
     }
 
-    /// What the start of `mapping` is among the addresses of its file, by the headers of that.
+    /// Returns where the start of `mapping` is among the addresses of its file, by the headers of that file.
     pub(super) fn own_start(&mut self, mapping: &PerfMapping) -> OwnStart {
         if let Some(start) = self.known_start(mapping) {
             return start;

@@ -60,7 +60,7 @@ pub(super) fn records() -> Vec<u8> {
     .concat()
 }
 
-/// What was mapped, started and named.
+/// Records of what was mapped, started and named.
 fn records_without_samples() -> Vec<u8> {
     let text = |text: &str| {
         let mut bytes = text.as_bytes().to_vec();
@@ -115,7 +115,7 @@ fn attribute_of(sample_type: u64, user_registers: u64) -> Vec<u8> {
 /// perf's registers of x86-64.
 const REGISTERS: u64 = 0xff_0fff;
 
-/// What perf writes to a pipe: samples with a copy of the stack, of which `filled` bytes are there.
+/// Bytes that perf writes to a pipe: samples with a copy of the stack, of which `filled` bytes are there.
 pub(super) fn with_copies(filled: u64) -> Vec<u8> {
     let mut registers = vec![0; REGISTERS.count_ones() as usize];
     // The stack pointer, and the instruction pointer.
