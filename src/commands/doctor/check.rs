@@ -6,11 +6,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckVerdict {
-    /// It works.
+    /// The check passed.
     Ok,
-    /// It works, but something is missing.
+    /// The check passed, but something is missing.
     Warn,
-    /// It keeps `prof` from working.
+    /// The check found what keeps `prof` from working.
     Fail,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Check {
     pub(crate) name: &'static str,
     /// How it came out.
     pub(crate) verdict: CheckVerdict,
-    /// What the check found.
+    /// Finding of the check.
     pub(crate) detail: String,
     /// A command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
