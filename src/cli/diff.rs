@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// The recording before the last one, as `prof record` keeps it.
 const DEFAULT_BASE: &str = "prof.data.old";
 
-/// What stands between the commands after `--`.
+/// Separator of the commands after `--`.
 const VERSUS: &str = "--vs";
 
 /// How two sides are compared and shown.

@@ -24,7 +24,7 @@ use request::HELP_TEMPLATE;
 pub(crate) use request::{Choose, Instead, Request, Stop};
 use std::ffi::OsString;
 
-/// What `prof` alone prints where there is no terminal.
+/// Text that `prof` alone prints where there is no terminal.
 const OVERVIEW: &str = "\
 prof: where did this program's time go?
 

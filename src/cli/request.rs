@@ -23,22 +23,22 @@ pub(crate) const HELP_TEMPLATE: &str =
 /// A command line that does not say what to do.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choose {
-    /// What was typed after the name of the program.
+    /// Words that were typed after the name of the program.
     pub(crate) typed: Vec<OsString>,
-    /// What is done where no one can be asked.
+    /// Action where no one can be asked.
     pub(crate) instead: Instead,
 }
 
-/// What replaces a question where there is no terminal.
+/// Replacement of a question where there is no terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Instead {
-    /// This is printed.
+    /// Print this text.
     Print(&'static str),
-    /// It is an error.
+    /// Fail with this error.
     Refuse(Failure),
 }
 
-/// What was asked for.
+/// Request that was made on the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Request {
     /// `prof` alone, `prof live` and `prof top` without a target: what to do is asked in a terminal.

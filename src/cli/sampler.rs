@@ -144,7 +144,7 @@ impl SamplerArgs {
         self.event.first().map(EventName::metric)
     }
 
-    /// What would record nothing, or is about something that is not recorded.
+    /// Refuses options that would record nothing, or are about something that is not recorded.
     fn check(&self) -> Result<(), Failure> {
         let counters = || self.event.iter().filter_map(EventName::counter);
         if self.count.is_some() && counters().next().is_none() {

@@ -34,7 +34,7 @@ impl RunningArgs {
         !self.pid.is_empty() || !self.tid.is_empty() || self.name.is_some() || self.all
     }
 
-    /// What is recorded, and the command that ends the recording when it ends.
+    /// Returns what is recorded, and the command whose end ends the recording.
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl IdOption {
     }
 }
 
-/// What is wrong with the ids in `arguments`, which the parser has refused for another reason: a profile cannot be shown
-/// together with a target, or an option lacks its value.
+/// Failure for what is wrong with the ids in `arguments`, which the parser has refused for another reason: a profile
+/// cannot be shown together with a target, or an option lacks its value.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let about = |kind| match error.get(kind) {

@@ -87,7 +87,7 @@ pub(super) fn diff_format() -> impl TypedValueParser<Value = DiffFormat> {
     choice(&DiffFormat::ALL)
 }
 
-/// What the values of a comparison are per.
+/// Parses the divisor of the values of a comparison.
 pub(super) fn per(text: &str) -> Result<Per, String> {
     let count =
         |text: &str| match text.trim().parse::<f64>() {
@@ -322,7 +322,7 @@ impl EventName {
         }
     }
 
-    /// What shows it.
+    /// Metric that shows the event.
     pub(super) fn metric(&self) -> Metric {
         match self {
             EventName::Cpu => Metric::OnCpu,

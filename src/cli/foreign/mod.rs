@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use words::{Foreign, PERF_COMMANDS, PERF_RECORD, PERF_REPORT, PPROF, SORT_KEYS};
 
-/// What to say instead of the parser's own words of a word of another tool, if `error` is about one.
+/// Answer to a word of another tool, instead of the parser's own words, if `error` is about one.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
@@ -58,7 +58,7 @@ fn value_of(arguments: &[OsString], option: &str) -> String {
     String::new()
 }
 
-/// What to say of words of pprof that the parser would take for something else: `-hide=RE` for `-h`.
+/// Answer to words of pprof that the parser would take for something else: `-hide=RE` for `-h`.
 pub(super) fn mistaken(arguments: &[OsString]) -> Option<Failure> {
     let verb = arguments.get(1)?.to_str()?;
     // Other verbs may be followed by a command with words of its own.

@@ -2,13 +2,13 @@
 
 use crate::base::failure::Failure;
 
-/// What to say of a word of another tool.
+/// Word of another tool, and the answer to it.
 pub(super) struct Foreign {
     /// The word, with its other forms.
     pub(super) words: &'static [&'static str],
-    /// What prof has in its place, or why it has nothing.
+    /// Text on what prof has in its place, or why it has nothing.
     answer: &'static str,
-    /// What to type; `{}` is the value that was given.
+    /// Hints on what to type; `{}` is the value that was given.
     hints: &'static [&'static str],
 }
 
@@ -225,7 +225,7 @@ pub(super) const PERF_RECORD: [Foreign; 11] = [
     ),
 ];
 
-/// What pprof shows a profile as.
+/// Options of pprof.
 pub(super) const PPROF: [Foreign; 27] = [
     word(&["top", "text", "topN"], "that is the report", &["prof report"]),
     word(
@@ -304,7 +304,7 @@ pub(super) const PPROF: [Foreign; 27] = [
     word(&["callgrind"], "prof exports this format", &["prof export -o callgrind.out --format callgrind"]),
 ];
 
-/// What perf sorts by, and what makes rows of it.
+/// Keys by which perf sorts, and what makes rows of them.
 pub(super) const SORT_KEYS: [(&[&str], &str); 9] = [
     (&["comm"], "threads by name:  prof report --threads"),
     (&["tid", "thread"], "each thread:  --by thread"),
