@@ -9,13 +9,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// That no server has it is believed for as long: the default of elfutils (`cache_miss_s`).
+/// Longest time for which it is believed that no server has a build: the default of elfutils (`cache_miss_s`).
 const LONGEST_MISS: Duration = Duration::from_secs(600);
 
-/// What is known of a build.
+/// State of a build in the cache.
 #[derive(Debug)]
 pub(crate) enum Cached {
-    /// Its file, and where it is.
+    /// The file of the build, and where it is.
     File(File, PathBuf),
     /// No server had it a moment ago.
     Miss,
@@ -27,7 +27,7 @@ fn place(folder: &Path, build_id: &str) -> PathBuf {
     folder.join(build_id).join("debuginfo")
 }
 
-/// What the cache in `folder` has of a build.
+/// Looks a build up in the cache in `folder`.
 pub(crate) fn look(folder: &Path, build_id: &str) -> Cached {
     let path = place(folder, build_id);
     let is_fresh = |time: io::Result<SystemTime>| {
@@ -55,7 +55,7 @@ fn open(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 pub(crate) struct Unnamed {
     pub(crate) file: File,
-    /// Its folder and its place; `None`: it is not kept.
+    /// Path of the file once it is whole; `None`: it is not kept.
     place: Option<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 /// Bytes that are taken at a time.
 const STEP_BYTES: usize = 1 << 16;
 
-/// What came of a question.
+/// Outcome of a question to a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// All of it is in the file now.
@@ -23,7 +23,7 @@ pub(super) enum Reply {
     TooLarge(u64),
 }
 
-/// What asks.
+/// Client that asks the servers.
 #[derive(Debug)]
 pub(super) struct Client {
     agent: Agent,

@@ -17,7 +17,7 @@ pub(crate) struct Fetcher {
     progress: Progress,
     /// Servers that did not answer, by number: they are not asked again.
     silent: Vec<usize>,
-    /// What was wrong with them, each once.
+    /// Messages about what was wrong with servers, each once.
     pub(crate) problems: Vec<String>,
 }
 

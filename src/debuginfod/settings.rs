@@ -30,7 +30,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What the environment of this process says.
+    /// Reads the settings from the environment of this process.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Settings {
         Self::of(|name| std::env::var_os(name))
     }
 
-    /// What an environment says: `variable` gives values by name.
+    /// Reads the settings from an environment: `variable` gives values by name.
     pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Failure> {
         let text = |name: &str| {
             let value = variable(name).map(|value| value.to_string_lossy().into_owned());
