@@ -85,6 +85,9 @@ pub(crate) fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
     let mut lines = vec![format!("prof: {}", super::safe_text::message(&text))];
     let hints = failure.map_or(&[][..], |failure| &failure.hints);
     lines.extend(hints.iter().map(|hint| format!("  {}", super::safe_text::message(hint))));
+    if hints.is_empty() && error.chain().any(is_out_of_descriptors) {
+        lines.push("  this shell allows too few open files; for more:  ulimit -n 4096".to_owned());
+    }
     (status, lines)
 }
 
@@ -104,6 +107,11 @@ pub(crate) fn without_error_numbers(text: &str) -> String {
         }
     }
     out + rest
+}
+
+fn is_out_of_descriptors(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let code = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+    code == Some(libc::EMFILE)
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -143,6 +151,14 @@ mod tests {
     fn a_plain_error_exits_with_1_and_prints_its_chain() {
         let error = anyhow::anyhow!("why").context("what");
         assert_eq!(explain(&error), (1, vec!["prof: what: why".to_owned()]));
+    }
+
+    #[test]
+    fn too_few_open_files_bring_the_command_that_allows_more() {
+        let error =
+            anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EMFILE)).context("cannot sample");
+        let (_, lines) = explain(&error);
+        assert!(lines.len() == 2 && lines[1].ends_with("ulimit -n 4096"), "{lines:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::fchown;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
 /// Creates the file, which must not be there yet; links are not followed.
@@ -58,6 +58,65 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+/// A file at one time: which one it is, how long, and when it was last written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileState {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    written: (i64, i64),
+}
+
+impl FileState {
+    /// Returns the state of what is at `path`; links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is there, or one may not look.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        let facts = std::fs::symlink_metadata(path)?;
+        Ok(FileState {
+            device: facts.dev(),
+            inode: facts.ino(),
+            bytes: facts.len(),
+            written: (facts.mtime(), facts.mtime_nsec()),
+        })
+    }
+}
+
+/// Gives the file `new` the name `path`, if the file there still is as it was; that is removed then. Otherwise `new` is removed.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] when another file is there, or it was written meanwhile: it stays.
+pub(crate) fn replace_same(new: &Path, path: &Path, was: FileState) -> io::Result<()> {
+    let own = FileState::at(new)?;
+    let placed = exchange_same(new, path, was);
+    if placed.is_err() && FileState::at(new).is_ok_and(|left| left == own) {
+        // Already failing for a better reason.
+        let _ = std::fs::remove_file(new);
+    }
+    placed
+}
+
+fn exchange_same(new: &Path, path: &Path, was: FileState) -> io::Result<()> {
+    let is_other = || io::Error::new(io::ErrorKind::AlreadyExists, "it was replaced or written meanwhile");
+    if FileState::at(path)? != was {
+        return Err(is_other());
+    }
+    match rustix::fs::renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
+        // A file system that cannot exchange: what is replaced in this moment is lost.
+        Err(Errno::INVAL | Errno::NOSYS) => return std::fs::rename(new, path),
+        Err(error) => return Err(error.into()),
+    }
+    if FileState::at(new)? == was {
+        return std::fs::remove_file(new);
+    }
+    rustix::fs::renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE)?;
+    Err(is_other())
+}
+
 /// [`rename_new`] by a second name.
 fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
@@ -70,7 +129,34 @@ fn link_new(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_file_is_only_replaced_while_it_is_the_same() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        let read = |name: &str| fs::read_to_string(path(name)).expect("reads");
+        fs::write(path("old"), "old").expect("writes");
+        fs::write(path("new"), "new").expect("writes");
+        let was = FileState::at(&path("old")).expect("it is there");
+        replace_same(&path("new"), &path("old"), was).expect("it is the same");
+        assert_eq!((read("old"), path("new").exists()), ("new".to_owned(), false));
+
+        // Another file has its name, or it was written.
+        fs::write(path("newer"), "newer").expect("writes");
+        for is_replaced in [true, false] {
+            let was = FileState::at(&path("old")).expect("it is there");
+            if is_replaced {
+                fs::rename(path("newer"), path("old")).expect("renames");
+            } else {
+                fs::write(path("old"), "longer than before").expect("writes");
+            }
+            let there = read("old");
+            fs::write(path("new"), "new").expect("writes");
+            let error = replace_same(&path("new"), &path("old"), was).expect_err("it is another");
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!((read("old"), path("new").exists()), (there, false));
+        }
+    }
 
     #[test]
     fn a_new_file_is_private_and_replaces_nothing() {

@@ -1,11 +1,13 @@
 //! `prof symbolize`: adds names, inlined functions and lines to a recording that lacks them.
 
 use crate::base::failure::{self, Failure, status};
+use crate::base::own_file::FileState;
 use crate::base::{privilege, safe_text, units};
 use crate::debuginfod::fetch::Fetcher;
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, DebugSources, LeftMaps, complete_names};
 use crate::report::{replace_file, unreadable};
+use anyhow::Context;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -37,8 +39,11 @@ pub(crate) fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
 
 fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let shown = safe_text::terminal(&options.file.display().to_string()).into_owned();
+    // Before it is read: what becomes of it meanwhile is noticed.
+    let was = FileState::at(&options.file);
     let (mut profile, integrity) =
         read_path(&options.file).map_err(|error| unreadable(&options.file, &error))?;
+    let was = was.with_context(|| format!("cannot read `{shown}`"))?;
     if let Some(recorder) = lock::writer_of(&options.file) {
         let message = format!("cannot add names to `{shown}`: {recorder} is still recording it");
         return Err(Failure::new(status::FAILED, message)
@@ -65,8 +70,8 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let mut kept = None;
     if completed.named > 0 || completed.improved > 0 || completed.has_new_notes || completed.code > 0 {
         let bytes = encoded(&mut profile)?;
-        kept = integrity.is_cut.then(|| keep_cut(&options.file)).transpose()?;
-        replace_file(&options.file, &bytes)?;
+        kept = integrity.is_cut.then(|| keep_cut(&options.file, was)).transpose()?;
+        replace_file(&options.file, was, &bytes)?;
     }
     let mut text = summary(&shown, &completed);
     for problem in problems {
@@ -114,10 +119,11 @@ pub(crate) fn complete(
     Ok((completed, fetcher.problems))
 }
 
-/// Refuses a folder that does not exist, because nothing would ever be found in it.
+/// Refuses a folder that does not exist, because nothing would ever be found in it. What a user may not see is not told apart.
 pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Failure> {
     for folder in folders {
-        let facts = std::fs::metadata(folder).map_err(|error| failure::io_words(&error));
+        let facts =
+            privilege::as_user(|| std::fs::metadata(folder)).map_err(|error| failure::io_words(&error));
         let why = match facts {
             Ok(facts) if facts.is_dir() => continue,
             Ok(_) => "it is no folder".to_owned(),
@@ -144,8 +150,8 @@ fn download_bar() -> indicatif::ProgressBar {
     }
 }
 
-/// Gives a truncated file a second name, under which it stays as it is.
-fn keep_cut(path: &Path) -> anyhow::Result<PathBuf> {
+/// Gives a truncated file, if it still is as it was when it was read, a second name, under which it stays so.
+fn keep_cut(path: &Path, was: FileState) -> anyhow::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".cut");
     let kept = PathBuf::from(name);
@@ -158,6 +164,15 @@ fn keep_cut(path: &Path) -> anyhow::Result<PathBuf> {
         );
         Failure::new(status::FAILED, message).hint("nothing was changed")
     })?;
+    if FileState::at(&kept).ok() != Some(was) {
+        // Another file's second name.
+        let _ = std::fs::remove_file(&kept);
+        let message =
+            format!("cannot add names to `{}`: it was replaced or written meanwhile", path.display());
+        return Err(Failure::new(status::FAILED, message)
+            .hint("what is there was not changed; try again")
+            .into());
+    }
     Ok(kept)
 }
 
@@ -269,10 +284,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prof.data");
         std::fs::write(&path, "cut").unwrap();
-        let kept = keep_cut(&path).unwrap();
-        replace_file(&path, b"named").unwrap();
+        let was = FileState::at(&path).unwrap();
+        let kept = keep_cut(&path, was).unwrap();
+        replace_file(&path, was, b"named").unwrap();
         assert_eq!(std::fs::read(&kept).unwrap(), b"cut");
-        assert!(keep_cut(&path).is_err(), "an older one is not replaced");
+        let was = FileState::at(&path).unwrap();
+        assert!(keep_cut(&path, was).is_err(), "an older one is not replaced");
         assert_eq!(std::fs::read(&kept).unwrap(), b"cut");
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prof.data");
+        std::fs::write(&path, "read").unwrap();
+        let was = FileState::at(&path).unwrap();
+        let newer = folder.path().join("newer");
+        std::fs::write(&newer, "another recording").unwrap();
+        std::fs::rename(&newer, &path).unwrap();
+        let failure = replace_file(&path, was, b"named").unwrap_err().downcast::<Failure>().unwrap();
+        assert!(failure.message.ends_with("it was replaced or written meanwhile"), "{failure}");
+        assert!(keep_cut(&path, was).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"another recording");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
     }
 }

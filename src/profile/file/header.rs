@@ -9,7 +9,9 @@
 
 use super::error::ReadError;
 use crate::profile::file::bounds::MAJOR;
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 /// First bytes of every file. Not text, and damaged by anything that translates line ends.
 pub(super) const MAGIC: [u8; 8] = *b"\x89prof\r\n\x1a";
@@ -21,6 +23,13 @@ pub(super) const LENGTH: usize = 32;
 const MAX_LENGTH: usize = 4096;
 /// Bytes that keep their places in every version.
 const FIXED: usize = 16;
+
+/// Whether the file, of which not much may have been written, still begins as a profile does.
+pub(crate) fn begins_as_profile(file: &File) -> bool {
+    let mut start = [0; MAGIC.len()];
+    // What cannot be read is not known to be something else.
+    file.read_at(&mut start, 0).map_or(true, |bytes| MAGIC.starts_with(&start[..bytes]))
+}
 
 /// The header of a file whose recording started at the given time.
 pub(super) fn encode(start_unix_ns: u64) -> [u8; LENGTH] {

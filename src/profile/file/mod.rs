@@ -25,6 +25,7 @@ mod written_rows;
 mod tests;
 
 pub(crate) use self::glance::Glance;
+pub(crate) use header::begins_as_profile;
 pub(crate) use open::Opened;
 pub use open::read_path;
 pub use reader::read;

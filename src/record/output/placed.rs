@@ -7,6 +7,7 @@
 use super::failure::write_failure;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
+use crate::profile::begins_as_profile;
 use crate::profile::lock::{self, Sibling, another_name, with_ending};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -234,9 +235,16 @@ impl Placed {
     ///
     /// # Errors
     ///
-    /// When it was removed and cannot be saved again: it is lost.
+    /// When it was removed and cannot be saved again, or overwritten: it is lost.
     pub(in crate::record) fn confirm(&mut self) -> Result<(), Failure> {
         let (Some(path), Some(file)) = (&self.path, &self.file) else { return Ok(()) };
+        if !begins_as_profile(file) {
+            let message = format!(
+                "`{}` was overwritten by another program while it was recorded: what is there is no recording",
+                path.display()
+            );
+            return Err(Failure::new(status::FAILED, message).hint("record again, into a file of its own"));
+        }
         let found = privilege::as_user(|| {
             if is_at(file, path) {
                 return Ok(None);

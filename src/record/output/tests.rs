@@ -207,6 +207,18 @@ fn a_recording_whose_file_is_removed_is_saved_again() {
 }
 
 #[test]
+fn a_recording_whose_file_is_overwritten_is_lost_and_that_is_said() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("x");
+    let (_file, mut placed) = recorder(&path);
+    // As `cp` does: the file is the same, and what was in it is not.
+    fs::write(&path, "my thesis").expect("writes");
+    let failure = placed.confirm().expect_err("it is lost");
+    assert!(failure.message.contains("was overwritten by another program"), "{failure}");
+    assert_eq!(fs::read_to_string(&path).expect("reads"), "my thesis");
+}
+
+#[test]
 fn a_recording_whose_file_is_moved_or_replaced_is_found() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = |name: &str| folder.path().join(name);

@@ -5,7 +5,9 @@
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use crate::base::failure::{self, Failure, status};
+use crate::base::own_file::FileState;
 use crate::base::{own_file, privilege, safe_text};
+use crate::profile::lock;
 use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
@@ -36,7 +38,12 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
         Err(error) => return Err(refuse(&io::Error::from(error).to_string())),
     };
     match found {
-        FileType::RegularFile if *force => Ok(()),
+        FileType::RegularFile if *force => match privilege::as_user(|| lock::writer_of(path)) {
+            Some(recorder) => {
+                Err(refuse(&format!("{recorder} is recording into it")).hint("name another file:  -o NAME"))
+            }
+            None => Ok(()),
+        },
         FileType::RegularFile => Err(refuse("it exists").hint("to replace it:  -f")),
         FileType::Directory => Err(refuse("it is a folder").hint("name a file in it:  -o FOLDER/NAME")),
         FileType::Symlink => {
@@ -106,13 +113,14 @@ pub(crate) fn write_with(
     placed.with_context(cannot)
 }
 
-/// Replaces the regular file at `path` by one that holds `bytes` and belongs to the same user.
+/// Replaces the regular file at `path`, as it was when its contents were read, by one that holds `bytes` and belongs to the same
+/// user.
 ///
 /// # Errors
 ///
-/// When there is something else than a regular file, the disk is full, or the folder cannot be written; nothing
-/// half-written stays.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+/// When another file is there or it was written meanwhile, when there is something else than a regular file, the disk is full, or
+/// the folder cannot be written; nothing half-written stays.
+pub(crate) fn replace_file(path: &Path, was: FileState, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&ReportDestination::File { path: path.to_owned(), force: true })?;
     let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
@@ -125,14 +133,18 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
             _ => Ok(()),
         }
     };
-    let written =
-        (file.write_all(bytes)).and_then(|()| keep(&file)).and_then(|()| take_name(&temporary, path, true));
+    let written = file.write_all(bytes).and_then(|()| keep(&file));
     if written.is_err() {
         // Already failing for a better reason.
         let _ = std::fs::remove_file(&temporary);
     }
-    Ok(written.map_err(|error| {
-        Failure::new(status::FAILED, format!("{}: {}", cannot(), failure::io_words(&error)))
+    let placed = written.and_then(|()| own_file::replace_same(&temporary, path, was));
+    Ok(placed.map_err(|error| {
+        let failure = Failure::new(status::FAILED, format!("{}: {}", cannot(), failure::io_words(&error)));
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => failure.hint("what is there was not changed; try again"),
+            _ => failure,
+        }
     })?)
 }
 

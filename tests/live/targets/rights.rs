@@ -177,6 +177,18 @@ fn a_prof_with_capabilities_writes_nothing_that_its_user_may_not() {
             .expect("`timeout` can be run");
         assert_refused(&output, 126, "Permission denied");
     }
+    // Nor does it say what there is in a closed folder.
+    fs::create_dir(closed.join("folder")).expect("own folder");
+    for name in ["folder", "program", "nothing"] {
+        let output = capable
+            .prof()
+            .args(["record", "-o", "x.data", "--debug-dir"])
+            .arg(closed.join(name))
+            .args(["--", "/bin/true"])
+            .output()
+            .expect("`timeout` can be run");
+        assert_refused(&output, 125, "permission denied");
+    }
 }
 
 /// Root's process, by a user, with all names: nothing that a recording needs to its end is given up too early.
