@@ -179,11 +179,12 @@ impl CommonArgs {
 /// pprof). ± is the 95 % sampling error of SELF% in percentage points; neighbouring samples are
 /// correlated, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
 /// the share of frames that have a name, "prof" the overhead: the share of one CPU that prof and its BPF programs
-/// used while recording, and the CPU time before and after.
+/// used while recording, and the CPU time before and after, with that for the kernel's names, which are read as
+/// sampling begins.
 ///
 /// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
 /// program, and who woke them. The line above the table adds up to the time of all threads. Idle waits, in which a
-/// thread has nothing to do, are only counted in that line; --idle lists them.
+/// thread has nothing to do, are one row that names their places; --idle lists them.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof report                     the functions that took most time

@@ -5,10 +5,11 @@ use super::code::source_text::SourceText;
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
-use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes};
+use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes, Task};
 use super::symbols::{Function, Location, Symbols};
 use super::table::Tables;
 use super::wait::ThreadTime;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
 /// Everything a recording holds.
@@ -340,6 +341,14 @@ impl Profile {
     /// The value of the counter `name`, 0 when it was never counted.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Whether each task is of a process that was recorded. Others have only ended waits. Without accounts of threads all are.
+    pub(crate) fn recorded_tasks(&self) -> Vec<bool> {
+        let task = |time: &ThreadTime| self.tables.task(time.task).pid;
+        let processes: FxHashSet<u32> = self.thread_times.iter().map(task).collect();
+        let is_recorded = |task: &Task| processes.is_empty() || processes.contains(&task.pid);
+        self.tables.tasks().iter().map(is_recorded).collect()
     }
 
     /// Samples of this kind, which are no waits, that were lost while it was recorded.

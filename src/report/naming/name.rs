@@ -38,6 +38,9 @@ fn short_generated(name: &str) -> String {
     if let Some(short) = short_script(name) {
         return short;
     }
+    if is_erlang(name) {
+        return name.to_owned();
+    }
     let tier = name.strip_suffix(']').and_then(|head| head.rfind(")[")).map_or(name.len(), |at| at + 1);
     let (whole, tier) = name.split_at(tier);
     let (head, arguments) = split_arguments(whole);
@@ -53,6 +56,14 @@ fn short_generated(name: &str) -> String {
     let class = class.rsplit(['.', '/']).next().unwrap_or(class);
     let separator = if path.contains("::") { "::" } else { "." };
     format!("{class}{separator}{method}{tier}")
+}
+
+/// Whether it is of Erlang: module, function and number of arguments, `lists:merge2_1/4`, perhaps with what part of it.
+fn is_erlang(name: &str) -> bool {
+    let Some((function, rest)) = name.rsplit_once('/') else { return false };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let is_end = digits > 0 && (digits == rest.len() || rest[digits..].starts_with('-'));
+    is_end && function.split_once(':').is_some_and(|(module, name)| !module.contains('/') && !name.is_empty())
 }
 
 /// The same of a name that ends in a file of a script, of which the folders are left out.
@@ -203,6 +214,9 @@ mod tests {
             ("py::fib:/app/fib.py", "py::fib:fib.py"),
             ("void [App] App.Deep.Program::Main(string[])[Tier1]", "Program::Main[Tier1]"),
             ("Builtin:ArrayMap", "Builtin:ArrayMap"),
+            ("b:main/0", "b:main/0"),
+            ("lists:merge2_1/4", "lists:merge2_1/4"),
+            ("erts_beamasm:normal_exit/0-CodeInfoPrologue", "erts_beamasm:normal_exit/0-CodeInfoPrologue"),
             ("StubRoutines::call_stub", "StubRoutines::call_stub"),
         ];
         for (full, expected) in cases {

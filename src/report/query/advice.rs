@@ -102,7 +102,9 @@ fn inlines(selection: &Selection<'_>) -> Option<Advice> {
 /// One of many threads that has most of the CPU time.
 fn one_thread(selection: &Selection<'_>) -> Option<Advice> {
     let tables = &selection.profile.tables;
-    let all: FxHashSet<(u32, u32)> = tables.tasks().iter().map(|task| (task.tid, task.generation)).collect();
+    let recorded = selection.profile.recorded_tasks();
+    let tasks = tables.tasks().iter().zip(recorded).filter(|(_, is_recorded)| *is_recorded);
+    let all: FxHashSet<(u32, u32)> = tasks.map(|(task, _)| (task.tid, task.generation)).collect();
     if all.len() < LEAST_THREADS {
         return None;
     }

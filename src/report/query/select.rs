@@ -98,6 +98,10 @@ impl Recording {
             };
             return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
+        if self.profile.end.as_ref().is_some_and(End::is_before_first_sample) {
+            let message = format!("the recording has no {noun}s: the target ended before the first of them");
+            return Failure::new(status::NO_MATCH, message).hint("from its start on:  prof record COMMAND");
+        }
         if let Some(why) = notes::unrecorded(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording has no samples: {why}"))
                 .hint("to see why:  prof doctor");

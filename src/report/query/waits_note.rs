@@ -112,7 +112,7 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::Lock => "for a lock",
         Reason::Disk => "for a disk",
         Reason::Network => "for the network",
-        Reason::Pipe => "for another process",
+        Reason::Pipe => "for the other end of a pipe or a local socket",
         Reason::Poll => "for files to become ready",
         Reason::Sleep => "for time to pass",
         Reason::Fault => "for memory",

@@ -38,7 +38,10 @@ impl Namesakes {
         let tables = &selection.profile.tables;
         let mut by_row: FxHashMap<DiffRowKey, LabelId> = FxHashMap::default();
         let mut by_name: FxHashMap<String, LabelId> = FxHashMap::default();
-        for (task, step) in tables.tasks().iter().zip(steps) {
+        let recorded = selection.profile.recorded_tasks();
+        for ((task, step), _) in
+            tables.tasks().iter().zip(steps).zip(recorded).filter(|(_, is_recorded)| *is_recorded)
+        {
             let key = RowLabel::of(selection.labels.get(step.label)).key;
             let key = DiffRowKey { module: tables.string(task.process).to_owned(), ..key };
             if *by_name.entry(key.name.clone()).or_insert(step.label) != step.label {
@@ -55,7 +58,8 @@ impl Namesakes {
         let tables = &selection.profile.tables;
         let mut by_name: FxHashMap<StringId, u32> = FxHashMap::default();
         // Those without samples have rows, too.
-        for task in tables.tasks() {
+        let recorded = selection.profile.recorded_tasks();
+        for (task, _) in tables.tasks().iter().zip(recorded).filter(|(_, is_recorded)| *is_recorded) {
             if *by_name.entry(task.process).or_insert(task.pid) != task.pid {
                 let module = tables.string(task.process).to_owned();
                 self.rows.insert(DiffRowKey { name: String::new(), module, line: None });
