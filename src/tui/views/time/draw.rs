@@ -140,8 +140,9 @@ pub(super) fn draw_heat(
             if (column, row) == here {
                 style = theme.selected(style).add_modifier(Modifier::UNDERLINED);
             }
-            let x = layout.axis.x + column as u16 * layout.cell;
-            buffer.set_stringn(x, y, glyph.repeat(layout.cell.into()), layout.cell.into(), style);
+            let columns = layout.columns_of(column);
+            let (x, width) = (layout.axis.x + columns.start, columns.len());
+            buffer.set_stringn(x, y, glyph.repeat(width), width, style);
         }
     }
 }

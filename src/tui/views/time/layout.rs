@@ -7,6 +7,7 @@ use crate::base::units::count;
 use crate::report::{HeatGrid, Timeline, TimelineRow, thread_title};
 use crate::tui::widgets::line::threads_words;
 use ratatui::layout::Rect;
+use std::ops::Range;
 
 /// Most columns for the names of threads.
 const NAME_COLUMNS: usize = 16;
@@ -36,8 +37,6 @@ pub(crate) struct TimeLayout {
     pub(crate) rows: u16,
     /// Screen lines per row of bars.
     pub(crate) lines: u16,
-    /// Screen columns per column of the heat map.
-    pub(crate) cell: u16,
     pub(crate) axis: TimeAxis,
     pub(crate) grid: Option<HeatGrid>,
 }
@@ -50,13 +49,9 @@ impl TimeLayout {
             let side = OFFSET_COLUMNS.min(area.width / 3);
             let room = area.width.saturating_sub(side).max(1);
             let grid = timeline.heat.grid(room.into(), rows.into());
-            // Fits, since the grid has no more columns than the screen.
-            let columns = (grid.columns as u16).max(1);
-            let cell = (room / columns).max(1);
-            let length_ns = grid.column_ns.saturating_mul(columns.into());
-            let start_ns = grid.origin_ns;
-            let axis = TimeAxis { x: area.x + side, columns: columns * cell, start_ns, length_ns };
-            return TimeLayout { side, top: 0, rows, lines: 1, cell, axis, grid: Some(grid) };
+            let length_ns = grid.column_ns.saturating_mul(grid.columns.max(1) as u64);
+            let axis = TimeAxis { x: area.x + side, columns: room, start_ns: grid.origin_ns, length_ns };
+            return TimeLayout { side, top: 0, rows, lines: 1, axis, grid: Some(grid) };
         }
         let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
         let has_pools = timeline.rows.iter().any(|row| row.threads > 1);
@@ -73,7 +68,28 @@ impl TimeLayout {
         let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty());
         let count = u16::try_from(timeline.rows.len()).unwrap_or(u16::MAX).max(1);
         let lines = ((rows - top) / count).clamp(1, MOST_LINES);
-        TimeLayout { side, top, rows: (rows - top) / lines, lines, cell: 1, axis, grid: None }
+        TimeLayout { side, top, rows: (rows - top) / lines, lines, axis, grid: None }
+    }
+
+    /// The number of columns of the heat map.
+    fn heat_columns(&self) -> u64 {
+        self.grid.as_ref().map_or(1, |grid| grid.columns.max(1) as u64)
+    }
+
+    /// The screen columns, counted from the first, that a column of the heat map takes. Together they take the whole width, so
+    /// some are wider by one than others.
+    pub(super) fn columns_of(&self, column: usize) -> Range<u16> {
+        let all = self.heat_columns();
+        // Fits, since it is not above the number of screen columns.
+        let edge = |column: usize| ((column as u64).min(all) * u64::from(self.axis.columns) / all) as u16;
+        edge(column)..edge(column + 1)
+    }
+
+    /// The column of the heat map that takes a screen column, counted from the first.
+    pub(super) fn heat_column_at(&self, at: u16) -> usize {
+        let all = self.heat_columns();
+        let column = ((u64::from(at) + 1) * all - 1) / u64::from(self.axis.columns.max(1));
+        column.min(all - 1) as usize
     }
 
     /// Start and end of the selected cell, ns.
@@ -84,6 +100,33 @@ impl TimeLayout {
                 grid.time_of(column, row)
             }
             None => self.axis.time_of(self.axis.column_of(at_ns)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_the_heat_map_take_the_whole_width() {
+        for columns in 1..=200u16 {
+            for seconds in 1..=usize::from(columns) {
+                let axis = TimeAxis { x: 10, columns, start_ns: 0, length_ns: seconds as u64 };
+                let grid = Some(HeatGrid { columns: seconds, rows: 1, ..HeatGrid::default() });
+                let layout = TimeLayout { side: 10, top: 0, rows: 1, lines: 1, axis, grid };
+                let mut next = 0;
+                for column in 0..seconds {
+                    let taken = layout.columns_of(column);
+                    assert_eq!(taken.start, next, "{seconds} s in {columns} columns");
+                    let width = usize::from(columns) / seconds;
+                    assert!((width..=width + 1).contains(&taken.len()), "{taken:?}");
+                    next = taken.end;
+                    let is_found = layout.columns_of(column).all(|at| layout.heat_column_at(at) == column);
+                    assert!(is_found, "{column} of {seconds} s in {columns} columns");
+                }
+                assert_eq!(next, columns, "{seconds} s");
+            }
         }
     }
 }

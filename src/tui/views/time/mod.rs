@@ -177,7 +177,7 @@ fn moment_at(layout: &TimeLayout, area: Rect, at: Position) -> u64 {
     let from_left = at.x.saturating_sub(layout.axis.x);
     match &layout.grid {
         Some(grid) => {
-            let column = usize::from(from_left / layout.cell).min(grid.columns.saturating_sub(1));
+            let column = layout.heat_column_at(from_left);
             let row = usize::from(at.y.saturating_sub(area.y)).min(grid.rows.saturating_sub(1));
             grid.time_of(column, row).0
         }

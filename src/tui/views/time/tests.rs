@@ -1,13 +1,14 @@
 //! The Time view on screens of several sizes, and its keys and pointer actions.
 
 use super::Panel;
+use super::layout::TimeLayout;
 use super::samples;
 use crate::profile::Reason;
 use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::{MS, waiting};
 use crate::report::{
-    Amount, CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadFilter, ThreadKey, TimeRange,
-    render,
+    Amount, Analysis, CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadFilter, ThreadKey,
+    TimeRange, render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::query::SamplesQuery;
@@ -53,6 +54,38 @@ fn heat_map_on_all_screens() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     session.press(&[Action::HeatMap]);
     insta::assert_snapshot!(session.snapshot());
+}
+
+/// A thread that runs without a break for so long.
+fn running(milliseconds: u64) -> Analysis {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, milliseconds, &["/x:main"]);
+    build.finish().changed(|recording| {
+        recording.profile.end.as_mut().unwrap().duration_ns = milliseconds * MS;
+    })
+}
+
+#[test]
+fn the_heat_map_takes_the_whole_width_for_the_pointer_too() {
+    for milliseconds in [700, 3_015, 7_000, 10_000, 61_000, 75_500] {
+        let mut session = Session::new(running(milliseconds), None, Tab::Time);
+        session.press(&[Action::HeatMap]);
+        for columns in [40, 61, 80, 97, 120, 200] {
+            let lines = session.lines((columns, 24), &theme(ColorDepth::True, false));
+            // The recording cannot end before the first row of the last column.
+            let first = lines.iter().find(|line| line.contains(" +0 ms ")).unwrap();
+            assert_eq!(first.chars().count(), usize::from(columns), "{milliseconds} ms: {first}");
+            let body = session.app.context.areas().unwrap().body;
+            let last = Position::new(columns - 1, body.y);
+            session.press(&[Action::Click(last), Action::Release(last)]);
+            let picture = session.app.context.picture.clone().unwrap();
+            let layout = TimeLayout::new(&session.app.time, picture.timeline.as_ref().unwrap(), body);
+            let grid = layout.grid.as_ref().unwrap();
+            let selected = grid.cell_at(session.app.time.at_ns);
+            assert_eq!(selected, (grid.columns - 1, 0), "{milliseconds} ms in {columns} columns");
+        }
+    }
 }
 
 #[test]
