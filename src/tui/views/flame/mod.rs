@@ -21,6 +21,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use trunk::FoldedTrunks;
 
 /// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -33,7 +34,7 @@ pub(crate) struct FlameState {
     pub(crate) selected: TreePath,
     /// The first row of boxes on the screen.
     pub(crate) scroll: u32,
-    /// What all samples have in common is shown frame by frame.
+    /// Trunks, what all samples or all of a thread have in common, are shown frame by frame.
     pub(crate) has_open_trunk: bool,
     /// The order that was chosen: by weight, else by name.
     pub(crate) by_weight: Option<bool>,
@@ -97,16 +98,16 @@ pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, col
     folded_boxes(view, context, picture, columns).0
 }
 
-/// The same, and how many frames of the trunk are hidden.
+/// The same, and which of them stand for a folded trunk.
 fn folded_boxes(
     view: &FlameState,
     context: &Context,
     picture: &Picture,
     columns: u16,
-) -> (Vec<FlameBox>, usize) {
+) -> (Vec<FlameBox>, FoldedTrunks) {
     let mut boxes = all_boxes(view, context, picture, columns);
-    let hidden = if view.has_open_trunk { 0 } else { trunk::fold(picture, &mut boxes) };
-    (boxes, hidden)
+    let folded = if view.has_open_trunk { FoldedTrunks::default() } else { trunk::fold(picture, &mut boxes) };
+    (boxes, folded)
 }
 
 fn all_boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
@@ -188,8 +189,8 @@ pub(crate) fn update(
 }
 
 fn toggle_trunk(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect) {
-    if !view.has_open_trunk && folded_boxes(view, context, picture, area.width).1 == 0 {
-        context.tell("no long row of frames is common to all samples here");
+    if !view.has_open_trunk && folded_boxes(view, context, picture, area.width).1.is_empty() {
+        context.tell("no long row of frames is common to all samples here, nor to all of a thread");
         return;
     }
     view.has_open_trunk = !view.has_open_trunk;
@@ -356,7 +357,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
         let what = if search.functions + search.threads == 0 {
             "nothing matches"
         } else if is_in_trunk(view, context, picture, area.width) {
-            "the match is in the folded row: t opens it"
+            "the match is in a folded row: t opens it"
         } else {
             "no box of a match is wide enough: & keeps only matches"
         };
@@ -374,7 +375,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
     }
 }
 
-/// Whether the search matches a frame of the folded trunk.
+/// Whether the search matches a frame of a folded trunk.
 fn is_in_trunk(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> bool {
     let Some(search) = context.search.as_ref().filter(|_| !view.has_open_trunk) else { return false };
     let is_match = |one: &FlameBox| match &one.what {
@@ -406,8 +407,7 @@ pub(crate) fn draw(
     if inner.height == 0 {
         return;
     }
-    let (boxes, hidden) = folded_boxes(view, context, picture, inner.width);
-    let trunk = trunk::place(picture, &boxes).filter(|_| hidden > 0);
+    let (boxes, folded) = folded_boxes(view, context, picture, inner.width);
     let scroll = shown_scroll(view, &boxes, inner);
     let selected = selected_box(view, picture, &boxes);
     for (index, one) in boxes.iter().enumerate() {
@@ -423,8 +423,8 @@ pub(crate) fn draw(
             style = theme.selected(style);
         }
         let text = match &one.what {
-            BoxOf::Node(id) if trunk == Some(index) => {
-                text::trunk_text(context, picture, theme, (*id, hidden), place.width.into())
+            BoxOf::Node(id) if folded.contains_key(id) => {
+                text::trunk_text(context, picture, theme, (*id, folded[id]), place.width.into())
             }
             what => text::text_of(context, picture, theme, what, place.width.into()),
         };

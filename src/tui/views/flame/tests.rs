@@ -2,7 +2,7 @@
 
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric};
+use crate::report::{Analysis, CommonOptions, Metric};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::tests::screen::{ASCII, COLORS, PLAIN, TestScreen};
 use crate::tui::tests::session::{Session, function};
@@ -316,6 +316,89 @@ fn what_all_samples_have_in_common_is_one_row_until_it_is_opened() {
     assert!(text.contains("▏trunk0") && text.contains("▏trunk8") && !text.contains("t opens"), "{text}");
     session.press(&[Action::Trunk]);
     assert!(session.text().contains("9 frames to trunk9"));
+}
+
+/// Three threads of two classes: all begin alike, and those of a class alike for longer.
+fn two_classes() -> Analysis {
+    let mut build = Build::new();
+    for (tid, name, batch, leaves) in [
+        (1, "indexer-0", "/x:run_batch", ["/x:parse", "/x:sort"]),
+        (2, "indexer-1", "/x:run_batch", ["/x:parse", "/x:sort"]),
+        (3, "writer", "/x:write_all", ["/x:pack", "/x:flush"]),
+    ] {
+        let task = build.task(1, tid, name, "demo");
+        let start = ["/libc.so:clone3", "/libc.so:start_thread", "/x:worker_main", "/x:run_loop", batch];
+        for leaf in leaves {
+            build.add(task, 150, &[&start[..], &[leaf]].concat());
+        }
+    }
+    build.finish()
+}
+
+#[test]
+fn each_class_of_threads_in_front_has_a_trunk_of_its_own() {
+    let mut screen = TestScreen::new(two_classes(), 80, 24);
+    let shown = |screen: &TestScreen, words: &str| screen.text(&PLAIN).matches(words).count();
+    let text = screen.text(&PLAIN);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[3].contains("▏indexer-# ×2") && lines[3].contains("▏writer"), "{text}");
+    // Where there is no room for more, the key is left out.
+    assert!(lines[4].starts_with("▏… 4 frames to run_batch  (t opens) "), "{text}");
+    assert!(lines[4].ends_with("▏… 4 frames to write_all"), "{text}");
+    for leaf in ["▏parse", "▏sort", "▏pack", "▏flush"] {
+        assert!(lines[5].contains(leaf), "{leaf} in {text}");
+    }
+    assert!(lines[6].is_empty(), "{text}");
+    // To what differs and back, and into a class.
+    screen.keys("↓↓");
+    assert_eq!(screen.selected().last().unwrap(), "run_batch");
+    screen.keys("↓");
+    assert_eq!(screen.selected().len(), 7);
+    screen.keys("↑↑\n");
+    assert_eq!(screen.zoom(), ["indexer-#"]);
+    assert_eq!((shown(&screen, "4 frames to run_batch"), shown(&screen, "write_all")), (1, 0));
+    screen.keys("↓\n");
+    assert_eq!(screen.zoom().last().unwrap(), "run_batch");
+    screen.keys("0t");
+    for frame in ["▏clone3", "▏start_thread", "▏worker_main", "▏run_loop"] {
+        assert_eq!(shown(&screen, frame), 2, "{frame} in {}", screen.text(&PLAIN));
+    }
+    assert_eq!(shown(&screen, " frames to "), 0);
+    screen.keys("t");
+    assert_eq!(shown(&screen, " frames to "), 2);
+}
+
+#[test]
+fn each_thread_has_a_trunk_of_its_own_and_merged_threads_have_one() {
+    let mut screen = TestScreen::new(two_classes(), 80, 24);
+    screen.keys("T");
+    let text = screen.text(&PLAIN);
+    assert_eq!(text.matches("… 4 frames to ").count(), 3, "{text}");
+    screen.keys("T");
+    let text = screen.text(&PLAIN);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[3].starts_with("▏… 3 frames to run_loop  (t opens)"), "{text}");
+    assert!(lines[4].contains("▏run_batch") && lines[4].contains("▏write_all"), "{text}");
+    // Nothing is common to what ends in different functions.
+    screen.keys("i");
+    assert!(!screen.text(&PLAIN).contains(" frames to "), "{}", screen.text(&PLAIN));
+    screen.keys("t");
+    let said = screen.app.context.toast.clone().unwrap();
+    assert!(said.starts_with("no long row of frames is common to all samples here"), "{said}");
+    // What ends alike has its threads at the far end, where they stay.
+    let mut build = Build::new();
+    for (tid, name) in [(1, "first"), (2, "second")] {
+        let task = build.task(1, tid, name, "demo");
+        build.add(task, 100, &["/x:main", "/x:serve", "/x:read", "/x:decode"]);
+    }
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    let text = screen.text(&PLAIN);
+    assert_eq!(text.matches("… 3 frames to decode").count(), 2, "{text}");
+    screen.keys("i");
+    let text = screen.text(&PLAIN);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[3].starts_with("▏… 3 frames to main  (t opens)"), "{text}");
+    assert!(lines[4].contains("▏first") && lines[4].contains("▏second"), "{text}");
 }
 
 #[test]

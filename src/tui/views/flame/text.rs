@@ -7,6 +7,7 @@ use crate::report::{BoxOf, Metric, NodeId};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
+use crate::tui::widgets::line::first_that_fits;
 use crate::tui::widgets::theme::Theme;
 
 /// What stands in a box of `columns`.
@@ -30,7 +31,7 @@ pub(super) fn text_of(
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
 }
 
-/// What stands in the box of a folded trunk: how many frames are hidden, and the last one.
+/// What stands in the box of a folded trunk: as far as there is room, how many frames are hidden, the last one, and the key.
 pub(super) fn trunk_text(
     context: &Context,
     picture: &Picture,
@@ -41,8 +42,13 @@ pub(super) fn trunk_text(
     let (edge, ellipsis) = (theme.glyphs.edge, theme.glyphs.ellipsis);
     let frames = counted(hidden as u64, "frame");
     let name = name_of(context, picture, theme, id);
-    let text = format!("{ellipsis} {frames} to {name}  (t opens)");
-    format!("{edge}{}", theme.fit(&text, columns.saturating_sub(1)))
+    let room = columns.saturating_sub(1);
+    let texts = [
+        format!("{ellipsis} {frames} to {name}  (t opens)"),
+        format!("{ellipsis} {frames} to {name}"),
+        format!("{ellipsis} to {name}"),
+    ];
+    format!("{edge}{}", theme.fit(&first_that_fits(texts, room), room))
 }
 
 /// What stands in a box that several share.

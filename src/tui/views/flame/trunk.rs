@@ -1,47 +1,66 @@
-//! The trunk: what every sample has in common. It is one row until it is opened.
+//! Trunks: what all samples of a box have in common. Each is one row until they are opened.
 
-use crate::report::{BoxOf, FlameBox, LabelKind};
+use crate::report::{BoxOf, FlameBox, LabelKind, NodeId};
 use crate::tui::compute::picture::Picture;
+use rustc_hash::FxHashMap;
 
 /// Fewer frames than this are shown: folding them would save nothing.
 const LEAST_FRAMES: usize = 4;
 
-/// Folds the trunk of `boxes`, whose first box is on top: of the frames that all samples have in common only the last stays, in the
-/// row of the first. Returns how many are hidden.
-pub(super) fn fold(picture: &Picture, boxes: &mut Vec<FlameBox>) -> usize {
-    let tree = &picture.tree;
-    let Some(top) = boxes.first() else { return 0 };
-    let (whole, columns) = (top.what.total(tree), top.start..top.end);
-    // Threads in front stay: they say whose samples these are.
-    let is_thread = |one: &&FlameBox| match one.what {
-        BoxOf::Node(id) => picture.labels.get(tree.node(id).label).kind == LabelKind::Task,
-        BoxOf::All | BoxOf::Rest(_) => false,
-    };
-    let threads = 1 + boxes[1..].iter().take_while(is_thread).count();
-    let is_shared = |one: &&FlameBox| {
-        one.start == columns.start
-            && one.end == columns.end
-            && matches!(one.what, BoxOf::Node(_))
-            && one.what.total(tree) == whole
-    };
-    let frames = boxes[threads..].iter().take_while(is_shared).count();
-    if frames < LEAST_FRAMES {
-        return 0;
+/// The boxes that stand for a trunk, each with how many frames are hidden.
+pub(super) type FoldedTrunks = FxHashMap<NodeId, usize>;
+
+/// Folds the trunks in `boxes`, which are sorted by row, then by column: that of the first box, which is on top, and those of the
+/// threads in front. Of the frames that all samples of such a box have in common only the last stays, in the row of the first.
+pub(super) fn fold(picture: &Picture, boxes: &mut Vec<FlameBox>) -> FoldedTrunks {
+    let mut folded = FoldedTrunks::default();
+    // Of each column the first hidden row, and how many there are. No two trunks share a column, since one ends above threads.
+    let mut hidden_in = vec![(0, 0); boxes.first().map_or(0, |top| top.end as usize)];
+    let all: &[FlameBox] = boxes;
+    for (_, head) in all.iter().enumerate().filter(|(at, one)| *at == 0 || is_thread(picture, one)) {
+        let frames = trunk(picture, all, head);
+        let Some(last) = frames.last().filter(|_| frames.len() >= LEAST_FRAMES) else { continue };
+        let hidden = frames.len() - 1;
+        folded.insert(*last, hidden);
+        hidden_in[head.start as usize..head.end as usize].fill((head.row + 1, hidden as u32));
     }
-    let hidden = frames - 1;
-    boxes.drain(threads..threads + hidden);
-    boxes[threads..].iter_mut().for_each(|one| one.row -= hidden as u32);
-    hidden
+    if folded.is_empty() {
+        return folded;
+    }
+    boxes.retain_mut(|one| {
+        let (first, hidden) = hidden_in[one.start as usize];
+        let is_below = one.row >= first + hidden;
+        if is_below {
+            one.row -= hidden;
+        }
+        is_below || one.row < first
+    });
+    boxes.sort_by_key(|one| (one.row, one.start));
+    folded
 }
 
-/// The number of the box that stands for a folded trunk.
-pub(super) fn place(picture: &Picture, boxes: &[FlameBox]) -> Option<usize> {
-    boxes
-        .iter()
-        .skip(1)
-        .position(|one| match one.what {
-            BoxOf::Node(id) => picture.labels.get(picture.tree.node(id).label).kind != LabelKind::Task,
-            BoxOf::All | BoxOf::Rest(_) => false,
-        })
-        .map(|at| at + 1)
+/// The frames that all samples of `head`, one of `boxes`, have in common, outermost first.
+fn trunk(picture: &Picture, boxes: &[FlameBox], head: &FlameBox) -> Vec<NodeId> {
+    let (tree, whole) = (&picture.tree, head.what.total(&picture.tree));
+    let mut frames = Vec::new();
+    let mut above = head;
+    loop {
+        let place = (above.row + 1, above.start);
+        let below = boxes.binary_search_by_key(&place, |one| (one.row, one.start)).map(|at| &boxes[at]);
+        match below {
+            Ok(one) if one.end == above.end && one.what.total(tree) == whole => above = one,
+            _ => return frames,
+        }
+        match above.what {
+            BoxOf::Node(id) if !is_thread(picture, above) => frames.push(id),
+            _ => return frames,
+        }
+    }
+}
+
+fn is_thread(picture: &Picture, one: &FlameBox) -> bool {
+    match one.what {
+        BoxOf::Node(id) => picture.labels.get(picture.tree.node(id).label).kind == LabelKind::Task,
+        BoxOf::All | BoxOf::Rest(_) => false,
+    }
 }
