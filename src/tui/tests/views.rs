@@ -1,18 +1,18 @@
-//! All views except Flame: hostile names, and actions in any order.
+//! All views except Flame: hostile names, actions in any order, and rows that are not on the screen.
 
 use super::screen::{PLAIN, TestScreen};
 use super::session::{SIZES, Session, theme};
-use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric};
+use crate::report::{Analysis, CommonOptions, Metric};
 use crate::tui::app::action::{Action, Tab};
+use crate::tui::views::source::tests::with_text;
 use crate::tui::widgets::theme::ColorDepth;
 use ratatui::layout::{Position, Size};
 
 #[test]
 fn hostile_names_reach_no_terminal() {
     use crate::profile::Reason;
-    use crate::report::tests::fixture::Build;
     let mut build = Build::new();
     let wide = "漢".repeat(3_000);
     for (number, name) in ["\x1b[2J\u{202e}x", &wide, ""].into_iter().enumerate() {
@@ -91,6 +91,78 @@ fn every_action_is_harmless_in_every_view() {
             }
         }
     }
+}
+
+/// Forty threads, each of a class of its own, with a stack of forty functions.
+fn long() -> Analysis {
+    let mut build = Build::new();
+    let path: Vec<String> = (0..40).map(|depth| format!("/x:f{depth}")).collect();
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    for number in 0..40u8 {
+        // Names that differ in numbers would be one class.
+        let name = String::from_iter([b'a' + number / 26, b'a' + number % 26].map(char::from));
+        let task = build.task(1, 1 + u32::from(number), &name, "long");
+        build.add(task, 5, &path);
+    }
+    build.finish()
+}
+
+/// What the line below the view says of rows that are not on a screen of this size.
+fn hidden(session: &mut Session, size: (u16, u16)) -> String {
+    let lines = session.lines(size, &theme(ColorDepth::True, false));
+    let rule = lines.iter().find(|line| line.starts_with("──")).unwrap();
+    rule.trim_matches('─').trim().to_owned()
+}
+
+#[test]
+fn rows_that_are_not_on_the_screen_are_counted_in_every_table() {
+    for (recording, tab, size, rows) in [
+        (long(), Tab::Top, (80, 24), 23),
+        (long(), Tab::Threads, (80, 24), 23),
+        // A line is that of the CPUs.
+        (long(), Tab::Time, (80, 24), 24),
+        (with_text(), Tab::Source, (40, 10), 3),
+    ] {
+        let mut session = Session::new(recording, None, tab);
+        assert_eq!(hidden(&mut session, size), format!("{rows} rows below"), "{tab:?}");
+        session.press(&[Action::Last]);
+        assert_eq!(hidden(&mut session, size), format!("{rows} rows above"), "{tab:?}");
+        let at = Position::new(3, 3);
+        session.press(&[Action::Scroll { at, rows: -1, columns: 0 }]);
+        let both = format!("{} rows above, 1 below", rows - 1);
+        assert_eq!(hidden(&mut session, size), both, "{tab:?}");
+    }
+    // All is on the screen.
+    for tab in Tab::ALL {
+        assert_eq!(hidden(&mut Session::new(ingest(), None, *tab), (120, 40)), "", "{tab:?}");
+    }
+}
+
+#[test]
+fn rows_of_callers_of_samples_and_of_a_stack_are_counted() {
+    let size = (80, 24);
+    let mut session = Session::new(long(), None, Tab::Callers);
+    // The last function is in the middle, and all others are above it.
+    assert_eq!(hidden(&mut session, size), "22 rows above");
+    // Now rows next to the middle are not seen.
+    session.press(&[Action::First]);
+    assert_eq!(hidden(&mut session, size), "22 rows above");
+    let picture = session.app.context.picture.clone().unwrap();
+    let middle = picture.labels.iter().find(|label| label.name == "f20").unwrap().key();
+    session.app.callers.set_pivot(&mut session.app.context, middle);
+    session.picture();
+    assert_eq!(hidden(&mut session, size), "12 rows above, 10 below");
+
+    let mut session = Session::new(long(), None, Tab::Time);
+    session.press(&[Action::HeatMap]);
+    assert_eq!(hidden(&mut session, size), "");
+    session.press(&[Action::Enter]);
+    let listed = hidden(&mut session, size);
+    assert!(listed.ends_with(" rows below"), "{listed}");
+    session.press(&[Action::Enter]);
+    assert_eq!(hidden(&mut session, size), "24 rows below");
+    session.press(&[Action::Last]);
+    assert_eq!(hidden(&mut session, size), "24 rows above");
 }
 
 #[test]

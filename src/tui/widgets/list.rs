@@ -22,6 +22,13 @@ impl ListState {
         self.offset.min(count.saturating_sub(height))
     }
 
+    /// How many of `count` rows are above and below those in `height` lines.
+    pub(crate) fn hidden_rows(&self, count: usize, height: usize) -> (u32, u32) {
+        let above = self.offset(count, height);
+        let below = count.saturating_sub(above + height);
+        (u32::try_from(above).unwrap_or(u32::MAX), u32::try_from(below).unwrap_or(u32::MAX))
+    }
+
     /// Moves as `action` says in a list of `count` rows, of which `height` are shown; returns false if it does not move
     /// in a list.
     pub(crate) fn update(&mut self, action: &Action, count: usize, height: usize) -> bool {
@@ -115,6 +122,14 @@ mod tests {
         let list = ListState { cursor: 90, offset: 80 };
         assert_eq!((list.cursor(5), list.offset(5, 4), list.offset(3, 4)), (4, 1, 0));
         assert_eq!((list.cursor(0), list.row_at(0, 0, 4)), (0, None));
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        let hidden = |offset, count, height| ListState { cursor: 0, offset }.hidden_rows(count, height);
+        assert_eq!((hidden(0, 10, 4), hidden(3, 10, 4), hidden(6, 10, 4)), ((0, 6), (3, 3), (6, 0)));
+        // More lines than rows, no line at all, and a list that has become shorter.
+        assert_eq!((hidden(0, 3, 4), hidden(0, 3, 0), hidden(80, 5, 4)), ((0, 0), (0, 3), (1, 0)));
     }
 
     #[test]

@@ -152,6 +152,11 @@ impl Frame {
         usize::from(self.area.height).saturating_sub(1)
     }
 
+    /// Rows above and below those on the screen.
+    pub(crate) fn hidden_rows(self, list: ListState) -> (u32, u32) {
+        list.hidden_rows(self.count, self.rows())
+    }
+
     /// Applies `action` to any table; `None` if it does nothing in a table.
     pub(crate) fn update(self, list: &mut ListState, action: &Action) -> Option<TableEvent> {
         match action {

@@ -87,6 +87,19 @@ pub(crate) fn layout(view: &CallersState, picture: &Picture, pivot: &Pivot, area
     }
 }
 
+/// Rows of callers and of callees that are not on the screen, in a view that takes `area`.
+pub(super) fn hidden_rows(view: &CallersState, picture: &Picture, area: Rect) -> (u32, u32) {
+    let Some(pivot) = &picture.pivot else { return (0, 0) };
+    let layout = layout(view, picture, pivot, area);
+    let hidden = |side: Side| {
+        let last = boxes(view, picture, pivot, side, layout.columns).last().map_or(0, |one| one.row);
+        // Row 0 is the pivot, in the middle.
+        let rows = (1..=last).filter(|row| layout.line(side, *row).is_none());
+        u32::try_from(rows.count()).unwrap_or(u32::MAX)
+    };
+    (hidden(Side::Callers), hidden(Side::Callees))
+}
+
 impl CallersLayout {
     /// The screen line of a row of boxes; `None` if it is not shown.
     pub(crate) fn line(&self, side: Side, row: u32) -> Option<u16> {

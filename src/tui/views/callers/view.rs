@@ -43,6 +43,10 @@ impl View for CallersState {
         }
     }
 
+    fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        super::layout::hidden_rows(self, picture, area)
+    }
+
     fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
         super::export::exported(picture, common)
     }

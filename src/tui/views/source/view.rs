@@ -8,6 +8,7 @@ use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
 use crate::tui::widgets::line::Below;
+use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -42,6 +43,12 @@ impl View for SourceState {
 
     fn follow(&mut self, _: &mut Context, picture: &Picture) {
         SourceState::follow(self, picture);
+    }
+
+    fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        let Some(sheet) = &picture.source else { return (0, 0) };
+        let count = sheet.rows(&picture.recording.profile, &self.unfolded).len();
+        table::Frame { area, count }.hidden_rows(self.list)
     }
 
     fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {

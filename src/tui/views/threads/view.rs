@@ -8,6 +8,7 @@ use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
 use crate::tui::widgets::line::Below;
+use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -32,6 +33,10 @@ impl View for ThreadsState {
 
     fn follow(&mut self, _: &mut Context, picture: &Picture) {
         super::follow(self, picture);
+    }
+
+    fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        table::Frame { area, count: picture.threads.len() }.hidden_rows(self.list)
     }
 
     fn order_words(&self, _: &Context) -> Option<&'static str> {

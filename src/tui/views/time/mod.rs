@@ -300,6 +300,17 @@ pub(super) fn draw_view(
     frame.buffer_mut().set_stringn(layout.axis.x, y, line, layout.axis.columns.into(), theme.faint());
 }
 
+/// Rows above and below those on the screen, in a view that takes `area`.
+fn hidden_rows(view: &TimeState, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+    if view.panel != Panel::Map {
+        return samples::hidden_rows(view, context, picture, area);
+    }
+    // The heat map is made such that all of it fits.
+    let Some(timeline) = picture.timeline.as_ref().filter(|_| !view.is_heat_map) else { return (0, 0) };
+    let layout = TimeLayout::new(view, timeline, area);
+    view.list.hidden_rows(timeline.rows.len(), layout.rows.into())
+}
+
 /// The average number of threads that existed in a period of `length_ns`.
 fn threads_there(row: &TimelineRow, alive_ns: u64, length_ns: u64) -> String {
     if row.threads < 2 || length_ns == 0 {

@@ -214,6 +214,16 @@ fn below_title(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }
 }
 
+/// Rows of the list, or of the stack, above and below those on the screen, in a view that takes `area`.
+pub(super) fn hidden_rows(view: &TimeState, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+    let Some(samples_at) = found(context, picture) else { return (0, 0) };
+    let (list, count) = match view.panel {
+        Panel::Stack => (view.stack, steps(view, samples_at).len()),
+        Panel::Map | Panel::Samples => (view.samples, samples_at.samples.len()),
+    };
+    table::Frame { area: below_title(area), count }.hidden_rows(list)
+}
+
 /// Draws the list, or the stack, into `area`.
 pub(crate) fn draw(
     frame: &mut Frame<'_>,

@@ -33,6 +33,10 @@ impl View for TimeState {
         super::follow(self, context, picture);
     }
 
+    fn hidden_rows(&self, context: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        super::hidden_rows(self, context, picture, area)
+    }
+
     fn opened(&mut self, context: &mut Context, _: Option<&Picture>, _: &[LabelId]) {
         context.ask(|query| query.timeline = true);
     }

@@ -7,6 +7,7 @@ use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
 use crate::tui::widgets::line::Below;
+use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -35,6 +36,10 @@ impl View for TopState {
 
     fn follow(&mut self, context: &mut Context, picture: &Picture) {
         super::follow(self, context, picture);
+    }
+
+    fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
+        table::Frame { area, count: super::count_of(picture) }.hidden_rows(self.list)
     }
 
     fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
