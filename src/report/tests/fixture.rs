@@ -180,6 +180,11 @@ impl Build {
         self.profile.tables.intern_stack_of(frames)
     }
 
+    /// The samples that are added from now on are taken after this moment.
+    pub(crate) fn go_to(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
     /// Adds `samples` complete samples of a stack, root first.
     pub(crate) fn add(&mut self, task: TaskId, samples: u64, root_first: &[&str]) {
         self.add_ended(task, samples, root_first, Outcome::Complete);

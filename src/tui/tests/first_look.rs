@@ -4,8 +4,10 @@
 use super::screen::{PLAIN, TestScreen};
 use super::session::Session;
 use super::threads::pool;
-use crate::report::tests::fixture::{Build, ingest};
-use crate::report::{CommonOptions, FilterOptions, Metric, ThreadFilter};
+use crate::profile::Reason;
+use crate::report::tests::fixture::{Build, PERIOD_NS, ingest};
+use crate::report::tests::fixture_waits::{MS, slices, stack};
+use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, ThreadFilter};
 use crate::tui::app::action::Tab;
 use crate::tui::app::context::LiveState;
 use std::time::Duration;
@@ -15,9 +17,66 @@ fn a_pool_is_one_box_for_all_its_threads() {
     insta::assert_snapshot!(Session::new(pool(200), None, Tab::Flame).text());
 }
 
+/// A pool of eight threads for twenty half seconds: ever more work for a while, and then less.
+fn busy_pool() -> Analysis {
+    const PART_NS: u64 = 500 * MS;
+    /// How many of them run, want a CPU and wait for a lock; the others wait for the disk.
+    const PARTS: [[usize; 3]; 20] = [
+        [1, 0, 1],
+        [1, 0, 1],
+        [2, 0, 1],
+        [2, 0, 2],
+        [3, 0, 2],
+        [3, 1, 2],
+        [4, 1, 2],
+        [4, 2, 1],
+        [4, 3, 1],
+        [4, 4, 0],
+        [4, 3, 1],
+        [4, 2, 2],
+        [4, 1, 3],
+        [3, 1, 4],
+        [2, 0, 6],
+        [1, 0, 7],
+        [1, 0, 7],
+        [2, 0, 4],
+        [1, 0, 2],
+        [1, 0, 1],
+    ];
+    let own = ["worker_main", "run_loop", "handle_batch"];
+    let calling = |last: &'static str, libc: &[&str], kernel: &[&str]| {
+        stack(&[&own[..], &[last]].concat(), libc, kernel)
+    };
+    let work = calling("compress", &[], &[]);
+    let lock = calling("pool_get", &["pthread_mutex_lock", "__lll_lock_wait"], &["futex_wait"]);
+    let write = calling("write_all", &["fsync"], &["do_fsync", "jbd2_log_wait_commit"]);
+    let mut build = Build::new();
+    build.meta().cpus = 4;
+    for thread in 0..8 {
+        let task = build.task(1, 10 + thread as u32, &format!("worker-{thread}"), "pool");
+        let (mut on_cpu_ns, mut no_cpu_ns) = (0, 0);
+        for (start_ns, [run, want, wait]) in (0..).step_by(PART_NS as usize).zip(PARTS) {
+            if thread < run {
+                build.go_to(start_ns);
+                build.add(task, PART_NS / PERIOD_NS, &slices(&work));
+                on_cpu_ns += PART_NS;
+            } else if thread < run + want {
+                build.wait(task, Reason::NoCpu, start_ns, PART_NS, &slices(&work));
+                no_cpu_ns += PART_NS;
+            } else if thread < run + want + wait {
+                build.wait(task, Reason::Lock, start_ns, PART_NS, &slices(&lock));
+            } else {
+                build.wait(task, Reason::Disk, start_ns, PART_NS, &slices(&write));
+            }
+        }
+        build.thread_time(task, on_cpu_ns, no_cpu_ns, 10_000 * MS - on_cpu_ns - no_cpu_ns);
+    }
+    build.finish()
+}
+
 #[test]
 fn time_is_a_stack_of_what_the_threads_of_a_pool_did() {
-    insta::assert_snapshot!(Session::new(pool(8), Some(Metric::Wall), Tab::Time).text());
+    insta::assert_snapshot!(Session::new(busy_pool(), Some(Metric::Wall), Tab::Time).text());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Draws the stacked bars and the heat map of the Time view.
 
 use super::column::{Cell, EIGHTHS, cells};
-use super::layout::{TimeLayout, row_text};
+use super::layout::{TimeLayout, cpus_words, row_text};
 use super::shown_states::ShownStates;
 use super::state::TimeState;
 use crate::base::safe_text;
@@ -65,17 +65,12 @@ pub(super) fn draw_bars(
     }
 }
 
-/// A line with the share of the CPUs that everything that passes the filters ran on.
+/// A line with the share of the CPUs that everything that passes the filters ran on, of the whole time in words.
 fn draw_cpus(frame: &mut Frame<'_>, area: Rect, theme: &Theme, layout: &TimeLayout, shown: &ShownStates<'_>) {
     let buffer = frame.buffer_mut();
-    let words = format!(" {}", counted(shown.cpus, "CPU"));
-    buffer.set_stringn(
-        area.x,
-        area.y,
-        theme.fit(&words, layout.side.into()),
-        layout.side.into(),
-        theme.faint(),
-    );
+    let room = usize::from(layout.side).saturating_sub(2);
+    let words = cpus_words(shown.timeline, shown.cpus, room);
+    buffer.set_stringn(area.x + 1, area.y, words, room, theme.faint());
     for column in 0..layout.axis.columns {
         let (from_ns, to_ns) = layout.axis.time_of(column);
         let busy = shown.timeline.busy_in(&shown.timeline.sums, from_ns, to_ns);

@@ -3,9 +3,9 @@
 use super::axis::TimeAxis;
 use super::state::TimeState;
 use crate::base::safe_text;
-use crate::base::units::count;
+use crate::base::units::{count, counted, percent};
 use crate::report::{HeatGrid, Timeline, TimelineRow, thread_title};
-use crate::tui::widgets::line::threads_words;
+use crate::tui::widgets::line::{first_that_fits, threads_words};
 use ratatui::layout::Rect;
 use std::ops::Range;
 
@@ -15,6 +15,9 @@ const NAME_COLUMNS: usize = 16;
 const OFFSET_COLUMNS: u16 = 10;
 /// Columns of `to 99 threads`.
 const HEIGHT_COLUMNS: usize = 13;
+/// Least lines of a row if some rows are of several threads: their states need some height, and the second line says how many
+/// threads that is.
+const LEAST_LINES: u16 = 2;
 /// Most lines of one row: with more, rows are not seen at a glance.
 const MOST_LINES: u16 = 4;
 /// Least number of lines for the line of the CPUs.
@@ -25,6 +28,23 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
         return format!("{} others", count(row.threads));
     }
     threads_words(thread_title(&row.thread, &row.process), row.tid.or(row.pid), row.threads, times)
+}
+
+/// How much of the machine's CPUs everything in the timeline ran on, in so many columns: `44% of 2 CPUs`.
+pub(super) fn cpus_words(timeline: &Timeline, cpus: u64, columns: usize) -> String {
+    let length_ns = timeline.duration_ns.saturating_sub(timeline.start_ns);
+    let busy = timeline.busy_in(&timeline.sums, timeline.start_ns, timeline.duration_ns);
+    let share = match percent(busy.on_cpu_ns, length_ns.saturating_mul(cpus)) {
+        share if share > 0.0 && share < 0.5 => "<1%".to_owned(),
+        share => format!("{share:.0}%"),
+    };
+    let texts = [format!("{share} of {}", counted(cpus, "CPU")), format!("{share} of CPUs"), share];
+    first_that_fits(texts, columns)
+}
+
+/// Columns of these words, however much it is: while a recording goes on, the bars do not move as the share grows.
+fn cpus_columns(cpus: u64) -> usize {
+    format!("100% of {}", counted(cpus, "CPU")).len()
 }
 
 /// Positions of the parts of the view.
@@ -42,7 +62,8 @@ pub(crate) struct TimeLayout {
 }
 
 impl TimeLayout {
-    pub(super) fn new(view: &TimeState, timeline: &Timeline, area: Rect) -> Self {
+    /// The parts for so many CPUs of the machine.
+    pub(super) fn new(view: &TimeState, timeline: &Timeline, cpus: u64, area: Rect) -> Self {
         // The last line is the axis.
         let rows = area.height.saturating_sub(1);
         if view.is_heat_map {
@@ -54,20 +75,22 @@ impl TimeLayout {
             return TimeLayout { side, top: 0, rows, lines: 1, axis, grid: Some(grid) };
         }
         let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
-        let has_pools = timeline.rows.iter().any(|row| row.threads > 1);
+        let has_pools = timeline.rows.iter().any(|row| row.threads > 1 && !row.is_rest);
         let widest = if has_pools { widest.max(HEIGHT_COLUMNS) } else { widest };
+        let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty());
+        let of_cpus = if top > 0 { cpus_columns(cpus) } else { 0 };
         // At most a third of the screen.
-        let most = NAME_COLUMNS.min(usize::from(area.width / 3));
-        let side = widest.min(most) as u16 + 2;
+        let most = usize::from(area.width / 3);
+        let side = widest.min(NAME_COLUMNS).max(of_cpus).min(most) as u16 + 2;
         let axis = TimeAxis {
             x: area.x + side,
             columns: area.width.saturating_sub(side).max(1),
             start_ns: timeline.start_ns,
             length_ns: timeline.duration_ns.saturating_sub(timeline.start_ns),
         };
-        let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty());
         let count = u16::try_from(timeline.rows.len()).unwrap_or(u16::MAX).max(1);
-        let lines = ((rows - top) / count).clamp(1, MOST_LINES);
+        let least = if has_pools { LEAST_LINES.min(rows - top).max(1) } else { 1 };
+        let lines = ((rows - top) / count).clamp(least, MOST_LINES);
         TimeLayout { side, top, rows: (rows - top) / lines, lines, axis, grid: None }
     }
 

@@ -29,7 +29,7 @@ use layout::{TimeLayout, row_text};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
-use shown_states::{ShownStates, name_of};
+use shown_states::{ShownStates, cpus_of, name_of};
 use state::{Panel, TimeState};
 use std::cmp::Reverse;
 
@@ -67,7 +67,7 @@ pub(crate) fn update(
         return samples::update(view, context, action, area, picture);
     }
     let Some(timeline) = &picture.timeline else { return false };
-    let layout = TimeLayout::new(view, timeline, area);
+    let layout = TimeLayout::new(view, timeline, cpus_of(picture), area);
     let (first_ns, last_ns) = (timeline.start_ns, timeline.duration_ns.saturating_sub(1));
     view.at_ns = view.at_ns.clamp(first_ns, last_ns.max(first_ns));
     let (from_ns, to_ns) = layout.place(view.at_ns);
@@ -276,7 +276,7 @@ pub(super) fn draw_view(
         );
         return;
     };
-    let layout = TimeLayout::new(view, timeline, area);
+    let layout = TimeLayout::new(view, timeline, cpus_of(picture), area);
     let range = marked(view, context, &layout, timeline);
     match &layout.grid {
         Some(grid) => draw_heat(frame, area, view, theme, &layout, grid, range),
@@ -307,7 +307,7 @@ fn hidden_rows(view: &TimeState, context: &Context, picture: &Picture, area: Rec
     }
     // The heat map is made such that all of it fits.
     let Some(timeline) = picture.timeline.as_ref().filter(|_| !view.is_heat_map) else { return (0, 0) };
-    let layout = TimeLayout::new(view, timeline, area);
+    let layout = TimeLayout::new(view, timeline, cpus_of(picture), area);
     view.list.hidden_rows(timeline.rows.len(), layout.rows.into())
 }
 
@@ -332,7 +332,7 @@ pub(crate) fn details(
     let Below { theme, columns, lines } = below;
     let Some(timeline) = &picture.timeline else { return Vec::new() };
     let body = context.areas().map_or(Rect::new(0, 0, columns as u16, 10), |areas| areas.body);
-    let layout = TimeLayout::new(view, timeline, body);
+    let layout = TimeLayout::new(view, timeline, cpus_of(picture), body);
     let at_ns = view.at_ns.clamp(timeline.start_ns, timeline.duration_ns.max(timeline.start_ns));
     let (from_ns, to_ns) = layout.place(at_ns);
     let when = format!("{}-{} s", seconds(from_ns), seconds(to_ns.min(timeline.duration_ns)));

@@ -20,10 +20,15 @@ pub(super) struct ShownStates<'p> {
     change: Option<&'p Change>,
 }
 
+/// Number of CPUs of the machine, at least one.
+pub(super) fn cpus_of(picture: &Picture) -> u64 {
+    u64::from(picture.recording.profile.meta.cpus).max(1)
+}
+
 impl<'p> ShownStates<'p> {
     pub(super) fn of(picture: &'p Picture, timeline: &'p Timeline) -> Self {
-        let cpus = u64::from(picture.recording.profile.meta.cpus).max(1);
-        ShownStates { timeline, metric: picture.event.metric, cpus, change: picture.change.as_ref() }
+        let (metric, cpus) = (picture.event.metric, cpus_of(picture));
+        ShownStates { timeline, metric, cpus, change: picture.change.as_ref() }
     }
 
     /// How much the threads of a row have changed, in a comparison.
