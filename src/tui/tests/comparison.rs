@@ -27,7 +27,8 @@ fn compared(tab: Tab) -> Session {
 
 #[test]
 fn a_comparison_on_all_screens() {
-    for tab in [Tab::Flame, Tab::Top, Tab::Threads] {
+    // Lines of source are compared where builds are known: that screen is among the parts.
+    for tab in Tab::ALL.iter().copied().filter(|tab| *tab != Tab::Source) {
         insta::assert_snapshot!(format!("comparison_{}", tab.name()), compared(tab).snapshot());
     }
 }

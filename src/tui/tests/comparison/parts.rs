@@ -160,6 +160,14 @@ fn lines_of_source_are_tested_if_both_sides_have_one_build() {
 }
 
 #[test]
+fn a_comparison_of_lines_on_all_screens() {
+    let mut session = Session::new(lines(3_000, 2_000, 7), None, Tab::Source);
+    session.app.context.query.base = Some(base_of(lines(3_000, 1_000, 7)));
+    session.picture();
+    insta::assert_snapshot!("comparison_Source", session.snapshot());
+}
+
+#[test]
 fn boxes_are_tested_alike_inverted_from_the_middle_and_from_the_base() {
     let mut session = compared(Tab::Flame);
     let tested = |session: &Session, name: &str| -> Vec<[f64; 2]> {
