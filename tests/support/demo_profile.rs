@@ -248,6 +248,28 @@ pub(crate) fn long(samples: usize) -> Profile {
     demo.profile
 }
 
+/// The demonstration in short, two seconds of it: so many workers with numbered names that all do the same, and the thread that has
+/// started them, which has a twentieth of the samples.
+pub(crate) fn indexers(workers: u32) -> Profile {
+    let mut demo = Demo::new(6);
+    let stacks = stacks(&mut demo, 100, 12, 150);
+    let process = demo.profile.tables.intern_string("ingest");
+    let main = demo.task;
+    let worker = |number: u32| {
+        let comm = demo.profile.tables.intern_string(&format!("indexer-{number}"));
+        demo.profile.tables.intern_task(Task { pid: 4312, tid: 4313 + number, generation: 0, comm, process })
+    };
+    let tasks: Vec<TaskId> = (0..workers).map(worker).collect();
+    for number in 0..2_000 {
+        let worker = demo.random.below(u64::from(workers)) as usize;
+        demo.task = if number % 20 == 0 { main } else { tasks[worker] };
+        let stack = stacks[demo.random.below(100) as usize];
+        demo.sample(Some(stack));
+    }
+    demo.finish();
+    demo.profile
+}
+
 /// `profile` with so many waits of a thread `worker` for a pipe, a disk, a CPU and the network, one after the other, with
 /// where its time went, and with 500 page faults of ten each.
 pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {

@@ -22,7 +22,7 @@ mod writer;
 mod written_rows;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(crate) use self::glance::Glance;
 pub(crate) use header::begins_as_profile;

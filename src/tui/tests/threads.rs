@@ -2,10 +2,10 @@
 
 use super::screen::TestScreen;
 use super::session::{Session, theme};
-use crate::profile::Reason;
+use crate::profile::{Integrity, Reason, demo_profile};
 use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::MS;
-use crate::report::{Analysis, CommonOptions, ThreadSplit};
+use crate::report::{Analysis, CommonOptions, NodeId, ThreadSplit};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::widgets::theme::ColorDepth;
@@ -81,6 +81,29 @@ fn threads_are_classes_then_each_then_merged_in_all_views() {
 
     session.press(&[Action::Open(Tab::Flame), Action::SplitThreads]);
     assert_eq!(roots(&session), classes);
+}
+
+#[test]
+fn the_demonstration_has_one_flame_for_all_its_numbered_workers() {
+    let integrity = Integrity { is_complete: true, ..Integrity::default() };
+    let recording = Analysis::new(demo_profile::indexers(8), integrity);
+    let mut session = Session::new(recording, None, Tab::Flame);
+    assert_eq!(roots(&session), ["indexer-#", "ingest"]);
+    let text = session.text();
+    let classes = text.lines().nth(3).unwrap();
+    assert!(classes.starts_with("▏indexer-# ×8 ") && classes.matches('▏').count() == 2, "{text}");
+    let picture = session.app.context.picture.clone().unwrap();
+    let samples = |name: &str| {
+        let is_it = |id: &&NodeId| picture.labels.get(picture.tree.node(**id).label).name == name;
+        let found = picture.tree.roots().iter().find(is_it).unwrap();
+        picture.tree.node(*found).total.samples
+    };
+    assert_eq!((samples("indexer-#"), samples("ingest")), (1_900, 100));
+    // They are apart only when that is asked for.
+    session.press(&[Action::SplitThreads]);
+    assert_eq!(roots(&session).len(), 9);
+    session.press(&[Action::SplitThreads, Action::SplitThreads]);
+    assert_eq!(session.text().lines().nth(3), Some(classes));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is written is read, in whatever steps; what is damaged is noticed.
 
 #[path = "../../../../tests/support/demo_profile.rs"]
-mod demo_profile;
+pub(crate) mod demo_profile;
 mod hostile;
 mod steps;
 
