@@ -153,6 +153,11 @@ pub(crate) fn cpu_shares(shares: CpuShares) -> String {
     format!("prof {own} + BPF {bpf} of a CPU")
 }
 
+/// The same in fewer words: `prof+BPF 0.7%`.
+pub(crate) fn cpu_share_sum(shares: CpuShares) -> String {
+    format!("prof+BPF {}", honest_percent_text(shares.cpu_percent + shares.bpf_percent))
+}
+
 /// Half the width of the 95 % interval around a share, in percentage points, when `samples` samples
 /// were taken independently. Samples follow each other in time, so this is a lower bound.
 pub(crate) fn share_error_points(share_percent: f64, samples: u64) -> f64 {
@@ -240,6 +245,7 @@ mod tests {
     fn both_parts_of_the_cost_are_shares_of_one_cpu() {
         let shares = CpuShares::of(40_000_000, 1_000_000, 10_000_000_000).expect("there was time");
         assert_eq!(cpu_shares(shares), "prof 0.4% + BPF <0.1% of a CPU");
+        assert_eq!(cpu_share_sum(shares), "prof+BPF 0.4%");
         assert_eq!(CpuShares::of(1, 1, 0), None);
     }
 

@@ -48,7 +48,7 @@ pub(crate) use options::{
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
 pub(crate) use print::annotate::annotate;
-pub(crate) use print::cost::{cost_lines, cost_words};
+pub(crate) use print::cost::{cost_lines, cost_sum_words, cost_words};
 pub(crate) use print::info::info;
 pub(crate) use print::json::document;
 pub(crate) use print::output::{check, check_not_input, replace_file, say_notes, write_with};

@@ -1,15 +1,15 @@
-//! The whole screen: header, tabs, the open view, details, key hints. Changes nothing, does no I/O.
+//! The whole screen: tabs, the open view, details, key hints, and what else is around them. Changes nothing, does no I/O.
 
 use super::app::context::Context;
 use super::app::state::App;
 use super::widgets::areas::{Areas, SMALLEST};
 use super::widgets::line::{Below, both_ends, fitting};
 use super::widgets::theme::Theme;
-use super::widgets::{change_line, chips, help, last_lines};
+use super::widgets::{change_line, chips, header, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, FilterPart, Space, ThreadSplit, TimeRange, cost_words, filter_parts};
+use crate::report::{Direction, FilterPart, Space, ThreadSplit, TimeRange, filter_parts};
 use crate::tui::app::action::Tab;
 use crate::tui::app::diff_base::range_words;
 use crate::tui::app::key;
@@ -18,7 +18,6 @@ use crate::tui::compute::picture::Picture;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
-use std::time::Duration;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
@@ -85,7 +84,7 @@ fn hidden_words((above, below): (u32, u32)) -> String {
 fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
     let context = &app.context;
     let columns = usize::from(areas.header.width);
-    frame.render_widget(header(context, picture, theme, columns), areas.header);
+    frame.render_widget(header::header(context, picture, theme, columns), areas.header);
     if let Some(tabs) = areas.tabs {
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
     }
@@ -162,110 +161,6 @@ fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, 
     for (line, y) in details.into_iter().take(below.lines).zip(areas.details.y..) {
         frame.render_widget(line, Rect { y, height: 1, ..areas.details });
     }
-}
-
-fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
-    let meta = &picture.recording.profile.meta;
-    let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
-    let target = safe_text::terminal(target);
-    let (threads, quality) = (picture.thread_count, &picture.quality);
-    let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
-    let mut event = picture.event.title.clone();
-    event.push_str(&picture.event.rate);
-    let heading = heading(context);
-    // For a file, data quality matters most; for a live recording, its overhead.
-    let is_live = context.live.is_some();
-    let trust = |is_flawless: bool| match (is_flawless, is_live) {
-        (true, _) => 6,
-        (false, true) => 4,
-        (false, false) => 2,
-    };
-    let complete = quality.complete_percent();
-    let stacks = complete.map_or(String::new(), |share| format!("stacks {}", honest_percent_text(share)));
-    let lost_text = match quality.lost {
-        _ if !picture.recording.profile.losses_known() => String::new(),
-        0 => "lost 0".to_owned(),
-        _ => format!("lost {}", honest_percent_text(lost)),
-    };
-    let parts = |target: &str, is_short: bool, has_rate: bool| {
-        let cost = cost_words(&picture.recording).unwrap_or_default();
-        // The shorter form, with the shares only.
-        let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
-        let cost = if is_short { shares.trim_end_matches(" of a CPU") } else { shares };
-        [
-            (1, theme.fit(target, (columns / 3).max(12))),
-            (5, if threads > 0 { counted(threads, "thread") } else { String::new() }),
-            (
-                if is_live { 2 } else { 3 },
-                live_words(context).unwrap_or_else(|| duration(picture.duration_ns)),
-            ),
-            (0, if has_rate { event.clone() } else { picture.event.title.clone() }),
-            (trust(complete.is_none_or(|share| share >= 99.95)), stacks.clone()),
-            (trust(quality.lost == 0).min(4), lost_text.clone()),
-            (if is_live { 3 } else { 4 }, cost.to_owned()),
-        ]
-    };
-    let notes = match picture.notes.len() {
-        0 => String::new(),
-        n => format!("! {} ", counted(n as u64, "note")),
-    };
-    let notes = Span::styled(notes, theme.note());
-    let room = columns.saturating_sub(1 + heading.len() + notes.width());
-    // Shortens first the overhead, then the target, before any part is dropped.
-    let short = target.split(" (").next().unwrap_or(&target);
-    let texts = [(&*target, false, true), (&*target, true, true), (short, true, true), (short, true, false)];
-    let texts = texts.map(|(target, is_short, has_rate)| parts(target, is_short, has_rate));
-    let line = fitting(best_of(&texts, room), "  ", room);
-    let line = theme.fit(&line, columns.saturating_sub(heading.len() + notes.width()));
-    both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
-}
-
-/// The start of the header; it names the open view when there is no line of tabs.
-fn heading(context: &Context) -> String {
-    match context.areas().is_some_and(|areas| areas.tabs.is_some()) {
-        true => " prof ".to_owned(),
-        false => format!(" {} {} ", context.tab.digit(), context.tab.name()),
-    }
-}
-
-/// The first of `texts` with the most parts that fit into `room` columns. A part is its rank and its words; the highest
-/// rank is dropped first.
-fn best_of(texts: &[[(u8, String); 7]; 4], room: usize) -> &[(u8, String)] {
-    let fits = |parts: &[(u8, String)], most: u8| {
-        let kept = parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty());
-        safe_text::width(&kept.map(|(_, text)| &**text).collect::<Vec<_>>().join("  ")) < room
-    };
-    let found =
-        [5, 4, 3, 2, 1].into_iter().find_map(|most| texts.iter().find(|parts| fits(&parts[..], most)));
-    found.unwrap_or(&texts[texts.len() - 1])
-}
-
-fn live_words(context: &Context) -> Option<String> {
-    let live = context.live.as_ref()?;
-    let seconds = live.status.elapsed.as_secs();
-    let state = match (&live.ended, live.is_frozen) {
-        (Some(_), _) => "ENDED",
-        (None, true) => "FROZEN",
-        (None, false) => "LIVE",
-    };
-    let start_ns = context.picture.as_ref().map(|picture| picture.recording.profile.meta.start_mono_ns);
-    let age = match age_of_picture(context) {
-        // The recording was cleared, and this picture is from before.
-        _ if live.cleared_start_ns.is_some() && live.cleared_start_ns == start_ns => {
-            " (before Ctrl-R)".to_owned()
-        }
-        Some(age) => format!(" {} s ago", age.as_secs()),
-        None => String::new(),
-    };
-    Some(format!("{:02}:{:02}  {state}{age}", seconds / 60, seconds % 60))
-}
-
-/// Age of the picture, if it is more than two refresh intervals and at least two seconds.
-fn age_of_picture(context: &Context) -> Option<Duration> {
-    let live = context.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
-    let shown = Duration::from_nanos(context.picture.as_ref()?.duration_ns);
-    let age = live.status.elapsed.saturating_sub(shown);
-    (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
 }
 
 /// The texts of the tabs: when not all names fit, the name of the open tab and the digits of the others.

@@ -20,6 +20,12 @@ pub(crate) fn cost_words(recording: &Recording) -> Option<String> {
     Some(format!("{}{around}", units::cpu_shares(shares)))
 }
 
+/// The same in fewest words: what `prof` and its BPF programs used together. `None` where that is not known as a share.
+pub(crate) fn cost_sum_words(recording: &Recording) -> Option<String> {
+    let of_all = || recording.profile.end.as_ref()?.while_recording();
+    recording.late_cost.or_else(of_all).map(units::cpu_share_sum)
+}
+
 /// The same in several lines, with what belongs to no share.
 pub(crate) fn cost_lines(recording: &Recording) -> Vec<String> {
     let Some(end) = &recording.profile.end else { return Vec::new() };

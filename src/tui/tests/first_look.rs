@@ -91,6 +91,44 @@ fn a_picture_that_is_not_renewed_says_how_old_it_is() {
     assert!(text.contains("LIVE 7 s ago"), "{text}");
 }
 
+/// The first line of a screen of this width.
+fn header(screen: &mut TestScreen, columns: u16) -> String {
+    screen.app.context.size.width = columns;
+    screen.text(&PLAIN).lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn losses_costs_and_incomplete_stacks_are_said_however_long_the_target_is() {
+    let long = "a-server-with-a-long-name --that --has --many --options";
+    let recording = ingest().changed(|recording| recording.profile.meta.target = long.to_owned());
+    let mut screen = TestScreen::new(recording, 80, 24);
+    let says = |line: &str, parts: &[&str]| {
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line:?}");
+    };
+    let trust = ["stacks 98.9%", "lost 0.2%", "! 1 note"];
+    // The name goes as far as there is room.
+    let of_file = header(&mut screen, 80);
+    says(&of_file, &trust);
+    says(&of_file, &[" prof  a-server-with-…  on-CPU  ", "  prof+BPF 0.3% "]);
+    says(&header(&mut screen, 160), &[long.split_at(40).0, "3 threads  10.0 s  on-CPU 999 Hz  "]);
+    screen.app.context.live = Some(LiveState::default());
+    let live = header(&mut screen, 80);
+    says(&live, &trust);
+    says(&live, &[" prof  a-server…  LIVE  on-CPU  ", "  prof+BPF 0.3% "]);
+    // A small screen says at least of what it is.
+    says(&header(&mut screen, 40), &["a-server", "on-CPU"]);
+}
+
+#[test]
+fn a_short_target_leaves_room_for_more() {
+    let mut screen = TestScreen::new(ingest(), 80, 24);
+    let line = header(&mut screen, 80);
+    assert!(
+        line.contains("  ingest  10.0 s  on-CPU  stacks 98.9%  lost 0.2%  prof+BPF 0.3%  ! 1 note"),
+        "{line:?}"
+    );
+}
+
 #[test]
 fn a_trunk_is_one_row_and_what_differs_begins_below_it() {
     let mut build = Build::new();

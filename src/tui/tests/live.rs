@@ -239,7 +239,7 @@ fn what_it_costs_is_said_at_80_columns() {
     let mut session = session(130, Tab::Flame);
     let header = session.text().lines().next().unwrap().to_owned();
     assert!(
-        header.contains("0.8% + BPF 0.0%") && header.contains("LIVE") && header.contains("note"),
+        header.contains("prof+BPF 0.8%") && header.contains("LIVE") && header.contains("note"),
         "{header}"
     );
 }

@@ -1,9 +1,10 @@
-//! Shared parts of the views: tables, lists, lines, help, colours, and the layout of the screen around a view.
+//! Shared parts of the views: tables, lists, lines, help, colours, and the header and layout of the screen around a view.
 
 pub(crate) mod areas;
 pub(crate) mod change_line;
 pub(crate) mod chips;
 mod choice_list;
+pub(crate) mod header;
 pub(crate) mod help;
 pub(crate) mod last_lines;
 pub(crate) mod line;

@@ -1,0 +1,262 @@
+//! The first line of the screen: what was recorded, and how far to trust what is seen of it.
+
+use super::line::both_ends;
+use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::units::{counted, duration, honest_percent_text, percent};
+use crate::report::{cost_sum_words, cost_words};
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::Picture;
+use ratatui::text::{Line, Span};
+use std::time::Duration;
+
+/// Least width of a screen with room for how far to trust it, columns.
+const ROOMY_COLUMNS: usize = 80;
+/// Columns of the target's name where there is little room.
+const SHORT_TARGET: usize = 16;
+/// Least columns of the target's name.
+const LEAST_TARGET: usize = 8;
+
+/// What the header goes without where it is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Saving {
+    /// What the shares of the cost are of.
+    CostUnit,
+    /// What is in brackets after the target's name.
+    TargetDetail,
+    /// The rate of the event.
+    Rate,
+    /// That all stacks are complete.
+    AllComplete,
+    /// The number of threads.
+    Threads,
+    /// The two parts of the cost, of which there is a sum.
+    CostParts,
+    /// The end of a long name of the target.
+    TargetEnd,
+    /// How long the recording is.
+    Length,
+    /// All but the start of the target's name.
+    TargetMiddle,
+    /// That no sample was lost.
+    NothingLost,
+    /// The target.
+    Target,
+    /// What `prof` itself used.
+    Cost,
+    /// The share of complete stacks.
+    Stacks,
+    /// The share of lost samples.
+    Lost,
+    /// Whether a live recording goes on, and how old the picture is.
+    State,
+}
+
+/// The savings in their order, the first first.
+fn savings(columns: usize, is_live: bool) -> Vec<Saving> {
+    let mut all = vec![
+        Saving::CostUnit,
+        Saving::TargetDetail,
+        Saving::Rate,
+        Saving::AllComplete,
+        Saving::Threads,
+        Saving::CostParts,
+        Saving::TargetEnd,
+        Saving::Length,
+        Saving::TargetMiddle,
+        Saving::NothingLost,
+    ];
+    // For a file, data quality matters most; for a live recording, its overhead.
+    let trust = match is_live {
+        true => [Saving::Stacks, Saving::Cost, Saving::Lost],
+        false => [Saving::Cost, Saving::Stacks, Saving::Lost],
+    };
+    // A small screen says at least what it is about.
+    if columns < ROOMY_COLUMNS {
+        all.extend(trust);
+        all.extend([Saving::State, Saving::Target]);
+    } else {
+        all.push(Saving::Target);
+        all.extend(trust);
+        all.push(Saving::State);
+    }
+    all
+}
+
+/// All that the header says where there is room.
+struct HeaderParts<'t> {
+    theme: &'t Theme,
+    target: String,
+    threads: String,
+    length: String,
+    state: String,
+    age: String,
+    event: String,
+    rate: String,
+    stacks: String,
+    is_all_complete: bool,
+    lost: String,
+    is_nothing_lost: bool,
+    /// In decreasing length.
+    cost: [String; 3],
+}
+
+impl<'t> HeaderParts<'t> {
+    fn of(context: &Context, picture: &Picture, theme: &'t Theme, room: usize) -> Self {
+        let meta = &picture.recording.profile.meta;
+        let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
+        let quality = &picture.quality;
+        let complete = quality.complete_percent();
+        let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
+        let cost = cost_words(&picture.recording).unwrap_or_default();
+        // The shares only.
+        let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares).to_owned();
+        let brief = shares.trim_end_matches(" of a CPU").to_owned();
+        let sum = cost_sum_words(&picture.recording).unwrap_or_else(|| brief.clone());
+        let [length, state, age] = live_words(context, picture)
+            .unwrap_or_else(|| [duration(picture.duration_ns), String::new(), String::new()]);
+        HeaderParts {
+            theme,
+            target: safe_text::terminal(target).into_owned(),
+            threads: match picture.thread_count {
+                0 => String::new(),
+                threads => counted(threads, "thread"),
+            },
+            length,
+            state,
+            age,
+            event: theme.fit(&picture.event.title, room.saturating_sub(1)),
+            rate: picture.event.rate.clone(),
+            stacks: complete.map_or(String::new(), |share| format!("stacks {}", honest_percent_text(share))),
+            is_all_complete: complete.is_none_or(|share| share >= 99.95),
+            lost: match quality.lost {
+                _ if !picture.recording.profile.losses_known() => String::new(),
+                0 => "lost 0".to_owned(),
+                _ => format!("lost {}", honest_percent_text(lost)),
+            },
+            is_nothing_lost: quality.lost == 0,
+            cost: [shares, brief, sum],
+        }
+    }
+
+    /// The header with these savings, and so many columns for the target.
+    fn spans(&self, made: &[Saving], target_columns: usize) -> Vec<Span<'static>> {
+        let has = |saving: Saving| !made.contains(&saving);
+        let target = match has(Saving::TargetDetail) {
+            true => &self.target,
+            false => self.target.split(" (").next().unwrap_or(&self.target),
+        };
+        let when = |is_said: bool, text: &str| if is_said { text.to_owned() } else { String::new() };
+        let rate = when(has(Saving::Rate), &self.rate);
+        let is_of_stacks = has(Saving::Stacks) && (has(Saving::AllComplete) || !self.is_all_complete);
+        let is_of_losses = has(Saving::Lost) && (has(Saving::NothingLost) || !self.is_nothing_lost);
+        let cost = match (has(Saving::CostParts), has(Saving::CostUnit)) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, _) => 2,
+        };
+        let parts = [
+            ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns))),
+            ("  ", when(has(Saving::Threads), &self.threads)),
+            ("  ", when(has(Saving::Length), &self.length)),
+            ("  ", when(has(Saving::State), &self.state)),
+            (" ", when(has(Saving::State), &self.age)),
+            ("  ", format!("{}{rate}", self.event)),
+            ("  ", when(is_of_stacks, &self.stacks)),
+            ("  ", when(is_of_losses, &self.lost)),
+            ("  ", when(has(Saving::Cost), &self.cost[cost])),
+        ];
+        let mut spans = Vec::new();
+        for (gap, text) in parts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            // The heading ends with a space, too.
+            spans.push(Span::raw(if spans.is_empty() { " " } else { gap }));
+            spans.push(Span::raw(text));
+        }
+        spans
+    }
+
+    /// As much of the header as fits into `room` of a screen of so many columns.
+    fn fitting(&self, columns: usize, room: usize, is_live: bool) -> Vec<Span<'static>> {
+        let fits = |made: &[Saving], target: usize| {
+            self.spans(made, target).iter().map(Span::width).sum::<usize>() <= room
+        };
+        let widest = |made: &[Saving], from: usize, to: usize| {
+            (from..=to).rev().find(|target| fits(made, *target)).unwrap_or(from)
+        };
+        let most = (columns / 3).max(LEAST_TARGET);
+        let (mut made, mut target) = (Vec::new(), most);
+        for saving in savings(columns, is_live) {
+            if fits(&made, target) {
+                break;
+            }
+            match saving {
+                Saving::TargetEnd => target = target.min(SHORT_TARGET),
+                Saving::TargetMiddle => target = target.min(LEAST_TARGET),
+                _ => made.push(saving),
+            }
+        }
+        // A name that can be read comes before what was left out first.
+        if !made.contains(&Saving::Target) {
+            target = widest(&made, target, SHORT_TARGET.clamp(target, most));
+        }
+        for at in (0..made.len()).rev() {
+            let saving = made.remove(at);
+            if !fits(&made, target) {
+                made.insert(at, saving);
+            }
+        }
+        let target = widest(&made, target, most);
+        self.spans(&made, target)
+    }
+}
+
+/// The header of `picture` on a screen of so many columns.
+pub(crate) fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let heading = heading(context);
+    let notes = match picture.notes.len() {
+        0 => String::new(),
+        n => format!("! {} ", counted(n as u64, "note")),
+    };
+    let notes = Span::styled(notes, theme.note());
+    let room = columns.saturating_sub(heading.len() + notes.width() + 1);
+    let parts = HeaderParts::of(context, picture, theme, room);
+    let mut spans = vec![Span::styled(heading, theme.heading())];
+    spans.extend(parts.fitting(columns, room, context.live.is_some()));
+    both_ends(spans, notes, columns)
+}
+
+/// The start of the header; it names the open view when there is no line of tabs.
+fn heading(context: &Context) -> String {
+    match context.areas().is_some_and(|areas| areas.tabs.is_some()) {
+        true => " prof ".to_owned(),
+        false => format!(" {} {} ", context.tab.digit(), context.tab.name()),
+    }
+}
+
+/// Of a live recording the clock, the state, and how old the picture is.
+fn live_words(context: &Context, picture: &Picture) -> Option<[String; 3]> {
+    let live = context.live.as_ref()?;
+    let seconds = live.status.elapsed.as_secs();
+    let clock = format!("{:02}:{:02}", seconds / 60, seconds % 60);
+    let state = match (&live.ended, live.is_frozen) {
+        (Some(_), _) => "ENDED",
+        (None, true) => "FROZEN",
+        (None, false) => "LIVE",
+    };
+    let start_ns = picture.recording.profile.meta.start_mono_ns;
+    let age = match age_of(context, picture) {
+        // The recording was cleared, and this picture is from before.
+        _ if live.cleared_start_ns == Some(start_ns) => "(before Ctrl-R)".to_owned(),
+        Some(age) => format!("{} s ago", age.as_secs()),
+        None => String::new(),
+    };
+    Some([clock, state.to_owned(), age])
+}
+
+/// Age of the picture, if it is more than two refresh intervals and at least two seconds.
+fn age_of(context: &Context, picture: &Picture) -> Option<Duration> {
+    let live = context.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
+    let shown = Duration::from_nanos(picture.duration_ns);
+    let age = live.status.elapsed.saturating_sub(shown);
+    (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
+}
