@@ -14,6 +14,7 @@ use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::seen::Seen;
 use crate::tui::widgets::theme::ColorDepth;
+use ratatui::style::Color;
 use std::sync::Arc;
 
 /// The new side, compared with the base.
@@ -56,6 +57,32 @@ fn the_table_of_a_comparison_is_that_of_prof_diff() {
         assert!(of_screen.iter().zip(&numbers).all(|(a, b)| a == *b), "{of_diff:?}\n{of_screen:?}");
         assert!(of_screen.contains(of_diff.last().unwrap()), "{of_diff:?}\n{of_screen:?}");
     }
+}
+
+#[test]
+fn the_help_of_a_comparison_says_what_its_colours_mean() {
+    let mut session = compared(Tab::Flame);
+    session.press(&[Action::Help]);
+    let colours = theme(ColorDepth::True, false);
+    let lines = session.lines((80, 24), &colours);
+    let buffer = session.buffer((80, 24), &colours);
+    for (words, background) in [
+        ("twice or more", [0xb2, 0x18, 0x2b]),
+        ("a fifth less", [0x67, 0xa9, 0xcf]),
+        ("half or less", [0x21, 0x66, 0xac]),
+        ("new match", [0x76, 0x2a, 0x83]),
+    ] {
+        let y = lines.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{lines:#?}"));
+        let x = lines[y].split(words).next().unwrap().chars().count();
+        let [r, g, b] = background;
+        assert_eq!(buffer[(x as u16, y as u16)].bg, Color::Rgb(r, g, b), "{words}");
+    }
+    let text = lines.join("\n");
+    assert!(text.contains("noise or small") && text.contains("+N% = change of the box"), "{text}");
+    assert!(!text.contains("library") && !text.contains("JIT"), "{text}");
+    session.press(&[Action::CloseOverlay, Action::Open(Tab::Top), Action::Help]);
+    let text = session.text();
+    assert!(text.contains("colours more less new noise or small match"), "{text}");
 }
 
 /// What each box of the picture costs on both sides, by the name of its function, ms.

@@ -1,5 +1,6 @@
 //! Overlays: the keys of the view, or the notes on the recording.
 
+use super::legend;
 use super::list::ListState;
 use super::theme::Theme;
 use crate::base::safe_text;
@@ -12,6 +13,7 @@ use crate::tui::app::key;
 use crate::tui::compute::picture::Picture;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Clear;
 
@@ -20,25 +22,26 @@ const MOST_COLUMNS: u16 = 100;
 /// Columns of the heading of a group of keys.
 const GROUP_COLUMNS: usize = 8;
 
-/// The heading of the colours, which stands for the whole line until it is drawn.
-const COLOURS: &str = "colours";
-/// Columns of that line.
-const LEGEND_COLUMNS: usize = 62;
+/// A line of an overlay.
+type SheetLine = Vec<Span<'static>>;
 
 /// Position and contents of an overlay.
 struct Sheet {
     area: Rect,
     title: &'static str,
-    lines: Vec<String>,
+    lines: Vec<SheetLine>,
 }
 
 impl Sheet {
-    fn new(screen: Rect, context: &Context, dot: &str, overlay: Overlay) -> Self {
+    fn new(screen: Rect, context: &Context, theme: &Theme, overlay: Overlay) -> Self {
         let width = screen.width.min(MOST_COLUMNS);
         let inner = inner_of(width);
         let (title, lines) = match overlay {
-            Overlay::Help => ("Help", help_lines(context, inner)),
-            Overlay::Notes => ("Notes on the recording", note_lines(context.picture.as_deref(), dot, inner)),
+            Overlay::Help => ("Help", help_lines(context, theme, inner)),
+            Overlay::Notes => {
+                let notes = note_lines(context.picture.as_deref(), theme.glyphs.dot, inner);
+                ("Notes on the recording", plain(notes, theme, inner))
+            }
         };
         let height = (lines.len().min(usize::from(screen.height).saturating_sub(2)) + 2) as u16;
         let height = height.min(screen.height);
@@ -70,7 +73,7 @@ fn inner_of(width: u16) -> usize {
 pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
     let Some(overlay) = context.overlay else { return false };
     let screen = Rect::new(0, 0, context.size.width, context.size.height);
-    let sheet = Sheet::new(screen, context, ".", overlay);
+    let sheet = Sheet::new(screen, context, &Theme::plain(context.is_ascii), overlay);
     let mut list = ListState { cursor: 0, offset: context.overlay_line };
     let page = i16::try_from(sheet.rows().saturating_sub(1).max(1)).unwrap_or(i16::MAX);
     let rows = match action {
@@ -96,7 +99,7 @@ pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
 
 /// Draws `overlay` in the middle of the screen.
 pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, overlay: Overlay) {
-    let sheet = Sheet::new(frame.area(), context, theme.glyphs.dot, overlay);
+    let sheet = Sheet::new(frame.area(), context, theme, overlay);
     let (area, inner) = (sheet.area, inner_of(sheet.area.width));
     let first = context.overlay_line.min(sheet.last_first());
     frame.render_widget(Clear, area);
@@ -111,12 +114,11 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     let close = if is_long { "any other key closes" } else { "any key closes" };
     let top = rule(&title, close, inner + 2, theme);
     frame.render_widget(Line::from(format!("{top_left}{top}{top_right}")), Rect { height: 1, ..area });
-    for (text, y) in sheet.lines.iter().skip(first).take(sheet.rows()).zip(area.y + 1..) {
-        let spans = if text == COLOURS { legend(theme) } else { vec![Span::raw(theme.fit(text, inner))] };
+    for (spans, y) in sheet.lines.iter().skip(first).take(sheet.rows()).zip(area.y + 1..) {
         let used: usize = spans.iter().map(Span::width).sum();
         let space = " ".repeat(inner.saturating_sub(used));
         let mut line = vec![Span::raw(format!("{side} "))];
-        line.extend(spans);
+        line.extend(spans.iter().cloned());
         line.push(Span::raw(format!("{space} {side}")));
         frame.render_widget(Line::from(line), Rect { y, height: 1, ..area });
     }
@@ -131,15 +133,6 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     frame.render_widget(Line::from(bottom), Rect { y: area.bottom().saturating_sub(1), height: 1, ..area });
 }
 
-/// The line of the colours: each word in the colours of its boxes.
-fn legend(theme: &Theme) -> Vec<Span<'static>> {
-    let mut spans = vec![Span::raw(COLOURS)];
-    for (word, style) in theme.legend() {
-        spans.extend([Span::raw(" "), Span::styled(word, style)]);
-    }
-    spans
-}
-
 /// A rule with a text at each end; where both do not fit, the right one is dropped.
 fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
     let rule = |columns: usize| theme.glyphs.rule.repeat(columns);
@@ -152,42 +145,70 @@ fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
     }
 }
 
-/// The keys that apply in this state, one paragraph per group.
-pub(crate) fn help_lines(context: &Context, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut group = "";
-    for entry in key::entries(context) {
-        let text = if entry.words.is_empty() {
-            entry.keys.to_owned()
-        } else {
-            format!("{} {}", entry.keys, entry.words)
-        };
-        let fits = |line: &String| safe_text::width(line) + 3 + safe_text::width(&text) <= columns;
-        match lines.last_mut() {
-            Some(line) if group == entry.group && fits(line) => {
-                line.push_str("   ");
-                line.push_str(&text);
-            }
-            _ => {
-                let mut heading = if group == entry.group { "" } else { entry.group };
-                for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
-                    lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
-                    heading = "";
-                }
-            }
-        }
-        group = entry.group;
+/// Lines of text, cut to so many columns.
+fn plain(lines: Vec<String>, theme: &Theme, columns: usize) -> Vec<SheetLine> {
+    lines.into_iter().map(|line| vec![Span::raw(theme.fit(&line, columns))]).collect()
+}
+
+/// The keys that apply in this state, one paragraph per group; what the colours and marks mean; the mouse.
+fn help_lines(context: &Context, theme: &Theme, columns: usize) -> Vec<SheetLine> {
+    let text = |entry: &&key::Entry| format!("{} {}", entry.keys, entry.words).trim_end().to_owned();
+    let entries: Vec<&key::Entry> = key::entries(context).collect();
+    let groups = entries.chunk_by(|a, b| a.group == b.group);
+    let keys = groups.flat_map(|group| paragraph(group[0].group, group.iter().map(text).collect(), columns));
+    let mut lines = plain(keys.collect(), theme, columns);
+    for (heading, words) in legend::colours(context, theme) {
+        lines.extend(coloured(heading, words, columns));
     }
-    if matches!(context.tab, Tab::Flame | Tab::Callers) {
-        let has_room = columns >= LEGEND_COLUMNS;
-        lines.extend(has_room.then(|| COLOURS.to_owned()));
-        lines.push(format!("{:GROUP_COLUMNS$}blank below a box = its own time   [i] inlined", "boxes"));
-    }
+    let mut last = paragraph("marks", legend::marks(context, theme), columns);
     let mut heading = "mouse";
     let text = mouse_words(context).join("   ");
     for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
-        lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
+        last.push(format!("{heading:GROUP_COLUMNS$}{text}"));
         heading = "";
+    }
+    lines.extend(plain(last, theme, columns));
+    lines
+}
+
+/// `items` side by side as far as they fit, with the heading before the first.
+fn paragraph(heading: &str, items: Vec<String>, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        let fits = |line: &String| safe_text::width(line) + 3 + safe_text::width(&item) <= columns;
+        match lines.last_mut() {
+            Some(line) if fits(line) => {
+                line.push_str("   ");
+                line.push_str(&item);
+            }
+            _ => {
+                for text in wrapped(&item, columns.saturating_sub(GROUP_COLUMNS)) {
+                    let heading = if lines.is_empty() { heading } else { "" };
+                    lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Words in their colours, as many in a line as fit, with the heading before the first.
+fn coloured(heading: &str, words: Vec<(&'static str, Style)>, columns: usize) -> Vec<SheetLine> {
+    let mut lines: Vec<SheetLine> = Vec::new();
+    let mut used = 0;
+    for (word, style) in words {
+        let width = safe_text::width(word);
+        match lines.last_mut() {
+            Some(line) if used + 1 + width <= columns => {
+                line.extend([Span::raw(" "), Span::styled(word, style)]);
+                used += 1 + width;
+            }
+            _ => {
+                let heading = if lines.is_empty() { heading } else { "" };
+                lines.push(vec![Span::raw(format!("{heading:GROUP_COLUMNS$}")), Span::styled(word, style)]);
+                used = GROUP_COLUMNS + width;
+            }
+        }
     }
     lines
 }

@@ -3,7 +3,7 @@
 use super::theme::Theme;
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text};
-use crate::report::Amount;
+use crate::report::{Amount, LabelKind};
 use crate::tui::compute::picture::Picture;
 use ratatui::text::{Line, Span};
 
@@ -58,6 +58,32 @@ pub(crate) fn place_text(theme: &Theme, module: &str, source: &str, columns: usi
         return theme.fit_end(source, columns);
     }
     format!("{module}   {}", theme.fit_end(source, room))
+}
+
+/// Least room for the word for a kind beside a place, columns.
+const KIND_COLUMNS: usize = 24;
+
+/// The word for the colour of a box, in that colour; in a comparison, whose colours are those of the change, without.
+pub(crate) fn kind_word(
+    picture: &Picture,
+    theme: &Theme,
+    kind: LabelKind,
+    is_waiting: bool,
+) -> Span<'static> {
+    match picture.change {
+        Some(_) => Span::raw(kind.word()),
+        None => Span::styled(kind.word(), theme.kind(kind, is_waiting, "")),
+    }
+}
+
+/// Adds the word for a kind to a line with room for it and for a place; returns the room that is left.
+pub(crate) fn push_kind(line: &mut Vec<Span<'static>>, word: Span<'static>, room: usize) -> usize {
+    if room <= KIND_COLUMNS {
+        return room;
+    }
+    let left = room.saturating_sub(3 + word.width());
+    line.extend([Span::raw("   "), word]);
+    left
 }
 
 /// Self and total of a function, in a line with a space in front: on a narrow screen the error is dropped first, then

@@ -11,19 +11,6 @@ use crate::report::{ColorWhen, LabelKind, TimelineState};
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
 
-/// The kinds of boxes that a legend names.
-const LEGEND: [LabelKind; 9] = [
-    LabelKind::Program,
-    LabelKind::Library,
-    LabelKind::Kernel,
-    LabelKind::Jit,
-    LabelKind::Wait(Reason::Lock),
-    LabelKind::Wait(Reason::Disk),
-    LabelKind::Wait(Reason::NoCpu),
-    LabelKind::Wait(Reason::Sleep),
-    LabelKind::Task,
-];
-
 /// Background colour of a search match.
 const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
 
@@ -235,11 +222,6 @@ impl Theme {
                 Style::new().bg(rgb_color(rgb)).fg(text_on(rgb))
             }
         }
-    }
-
-    /// The kinds of boxes, each with its word and its style.
-    pub(crate) fn legend(&self) -> [(&'static str, Style); 9] {
-        LEGEND.map(|kind| (kind.word(), self.kind(kind, false, "")))
     }
 
     /// Style of the selection: `style` inverted; on a dark background black on white, since an inverted box would look

@@ -14,7 +14,7 @@ use crate::tui::views::flame::details::rest_heading;
 use crate::tui::views::flame::text::rest_text;
 use crate::tui::views::top;
 use crate::tui::widgets::change_line;
-use crate::tui::widgets::line::{Below, fitting};
+use crate::tui::widgets::line::{Below, fitting, kind_word};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -101,7 +101,7 @@ fn look(
     };
     let node = tree(pivot, side).node(*id);
     let label = picture.labels.get(node.label);
-    let is_waiting = side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false);
+    let is_waiting = is_waiting(pivot, side, *id);
     let changed = picture.change.as_ref().map(|change| {
         let of_box = of_pivot(change, side, *id);
         (of_box, change.tone(of_box, node.label, label.kind))
@@ -119,6 +119,11 @@ fn look(
     let mark = format!("{mark}{change}");
     let text = if safe_text::width(&name) + mark.len() < columns { name + &mark } else { name };
     (text, if is_match { theme.matched(style) } else { style })
+}
+
+/// Whether there is nothing but waits below a box.
+fn is_waiting(pivot: &Pivot, side: Side, id: NodeId) -> bool {
+    side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false)
 }
 
 /// How a box has changed.
@@ -164,7 +169,12 @@ pub(crate) fn details(
     let Some(what) = selected_part(view, picture, pivot) else { return Vec::new() };
     let tree = tree(pivot, view.side);
     let mut found = match &what {
-        BoxOf::Node(id) => top::function_details(context, picture, tree.node(*id).label, below),
+        BoxOf::Node(id) => {
+            let label = tree.node(*id).label;
+            let is_waiting = is_waiting(pivot, view.side, *id);
+            let kind = kind_word(picture, below.theme, picture.labels.get(label).kind, is_waiting);
+            top::function_details(context, picture, label, Some(kind), below)
+        }
         BoxOf::Rest(ids) => vec![rest_heading(ids.len(), below)],
         BoxOf::All => return Vec::new(),
     };

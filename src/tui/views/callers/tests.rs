@@ -41,6 +41,20 @@ fn enter_walks_through_callers_and_esc_goes_back() {
 }
 
 #[test]
+fn the_word_for_the_colour_of_a_box_is_beside_its_name() {
+    let mut session = Session::new(ingest(), None, Tab::Top);
+    session.press(&[Action::Enter]);
+    for moves in [&[][..], &[Action::Up, Action::Up]] {
+        session.press(moves);
+        let picture = session.app.context.picture.clone().unwrap();
+        let label = picture.labels.get(*session.app.selected().last().unwrap());
+        let words = format!(" {}   {}   ", label.name, label.kind.word());
+        let text = session.text();
+        assert!(text.contains(&words), "{words:?} in {text}");
+    }
+}
+
+#[test]
 fn a_double_click_on_a_callee_puts_it_into_the_middle() {
     let mut session = Session::new(ingest(), None, Tab::Callers);
     let picture = session.app.context.picture.clone().unwrap();

@@ -8,7 +8,7 @@ use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
-use crate::tui::widgets::line::{Below, place_text, self_and_total};
+use crate::tui::widgets::line::{Below, kind_word, place_text, push_kind, self_and_total};
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::{Line, Span};
 
@@ -52,10 +52,9 @@ pub(crate) fn details(
     let mut first =
         vec![Span::styled(format!(" {}", theme.fit(&name, columns.saturating_sub(1))), theme.heading())];
     let mut room = columns.saturating_sub(4 + safe_text::width(&name));
-    if let (BoxOf::Node(id), true) = (&what, room > KIND_COLUMNS) {
-        let word = kind_word(picture, theme, *id);
-        room -= 3 + word.width();
-        first.extend([Span::raw("   "), word]);
+    if let BoxOf::Node(id) = &what {
+        let kind = picture.labels.get(tree.node(*id).label).kind;
+        room = push_kind(&mut first, kind_word(picture, theme, kind, picture.is_waiting[id.index()]), room);
     }
     let (module, source) = &place;
     if !(module.is_empty() && source.is_empty()) && room > 3 {
@@ -83,19 +82,6 @@ fn change_of(picture: &Picture, what: &BoxOf, theme: &Theme, columns: usize) -> 
         }
         BoxOf::All | BoxOf::Rest(_) => change_line::of_all(change, theme, columns),
     })
-}
-
-/// Least room for the kind of a box beside its place, columns.
-const KIND_COLUMNS: usize = 24;
-
-/// The word for the colour of a box, in that colour.
-fn kind_word(picture: &Picture, theme: &Theme, id: NodeId) -> Span<'static> {
-    let kind = picture.labels.get(picture.tree.node(id).label).kind;
-    if picture.change.is_some() {
-        // The colours are those of the change.
-        return Span::raw(kind.word());
-    }
-    Span::styled(kind.word(), theme.kind(kind, picture.is_waiting[id.index()], ""))
 }
 
 /// What the details say about a shared box.

@@ -121,6 +121,27 @@ fn help_and_notes_lie_over_the_view() {
 }
 
 #[test]
+fn the_help_explains_colours_and_marks() {
+    let mut screen = screen(80, 24);
+    screen.keys("?");
+    let text = screen.text(&PLAIN);
+    for words in [
+        "colours own library kernel JIT lock I/O no CPU wait thread match",
+        "blank below a box = its own time   [k] = kernel   [i] = inlined",
+        "… = cut, or calls too narrow to draw   ×N = N threads",
+        "±N = 95% error, in points   in N places = N boxes in Flame",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(!text.contains("nothing but waits"), "{text}");
+    let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
+    let mut screen = TestScreen::with(waiting(), common, 80, 24);
+    screen.keys("?");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("paler   own library kernel JIT lead to nothing but waits"), "{text}");
+}
+
+#[test]
 fn what_is_longer_than_a_small_screen_can_be_moved() {
     let mut screen = screen(40, 10);
     screen.keys("?");
@@ -141,7 +162,17 @@ fn what_is_longer_than_a_small_screen_can_be_moved() {
         screen.keys("j");
         seen.push_str(&screen.text(&PLAIN));
     }
-    for word in ["collapse", "recursion", "free the mouse", "redraw"] {
+    for word in [
+        "collapse",
+        "recursion",
+        "free the mouse",
+        "redraw",
+        "library",
+        "no CPU",
+        "match",
+        "= inlined",
+        "places",
+    ] {
         assert!(seen.contains(word), "{word} in {seen}");
     }
     screen.keys("x!");

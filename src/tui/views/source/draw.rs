@@ -218,7 +218,7 @@ pub(super) fn details(
 ) -> Vec<Line<'static>> {
     let Some(sheet) = &picture.source else { return Vec::new() };
     let mut lines = match picture.label_of(&sheet.key) {
-        Some(label) => function_details(context, picture, label, below),
+        Some(label) => function_details(context, picture, label, None, below),
         None => vec![Line::from(
             below.theme.fit(&format!(" {}", safe_text::terminal(&short(&sheet.name))), below.columns),
         )],

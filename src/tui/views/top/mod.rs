@@ -16,7 +16,7 @@ use crate::tui::app::query::Query;
 use crate::tui::compute::change::ChangedRow;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
-use crate::tui::widgets::line::{Below, place_text, self_and_total};
+use crate::tui::widgets::line::{Below, place_text, push_kind, self_and_total};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::table;
 use crate::tui::widgets::table::{PlacedColumns, TableColumn};
@@ -380,7 +380,7 @@ pub(crate) fn details(
 ) -> Vec<Line<'static>> {
     let at = view.list.cursor(count_of(picture));
     match (label_at(view, picture, at), &picture.change) {
-        (Some(label), _) => function_details(context, picture, label, below),
+        (Some(label), _) => function_details(context, picture, label, None, below),
         (None, Some(change)) => {
             let row = changed_row(view, picture, at);
             row.map_or_else(Vec::new, |row| changes::details(context, (picture, change), row, below))
@@ -389,22 +389,22 @@ pub(crate) fn details(
     }
 }
 
-/// Details of a function.
+/// Details of a function, with the word for its colour where the view has such colours.
 pub(crate) fn function_details(
     context: &Context,
     picture: &Picture,
     label: LabelId,
+    kind: Option<Span<'static>>,
     below: Below<'_>,
 ) -> Vec<Line<'static>> {
     let Below { theme, columns, lines } = below;
     let text = picture.labels.get(label);
     let name = context.name(text);
-    let Some(row) = picture.row(label) else {
-        return vec![Line::from(Span::styled(
-            format!(" {}", theme.fit(&name, columns.saturating_sub(1))),
-            theme.heading(),
-        ))];
-    };
+    let shown = theme.fit(&name, columns.saturating_sub(1));
+    let mut first = vec![Span::styled(format!(" {shown}"), theme.heading())];
+    let room = columns.saturating_sub(4 + safe_text::width(&shown));
+    let room = kind.map_or(room, |kind| push_kind(&mut first, kind, room));
+    let Some(row) = picture.row(label) else { return vec![Line::from(first)] };
     let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
     if lines < 2 {
         let numbers = format!("  self {} total {}", share(row.own.weight), share(row.total.weight));
@@ -414,9 +414,6 @@ pub(crate) fn function_details(
     let module = safe_text::terminal(module_file(&text.module)).into_owned();
     let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Full));
     let source = safe_text::terminal(&source);
-    let shown = theme.fit(&name, columns.saturating_sub(1));
-    let room = columns.saturating_sub(4 + safe_text::width(&shown));
-    let mut first = vec![Span::styled(format!(" {shown}"), theme.heading())];
     if room > 3 && !(module.is_empty() && source.is_empty()) {
         first.push(Span::raw(format!("   {}", place_text(theme, &module, &source, room))));
     }
