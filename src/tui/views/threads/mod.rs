@@ -5,7 +5,7 @@ pub(crate) mod tests;
 mod view;
 
 use crate::base::safe_text;
-use crate::base::units::{count, duration, duration_in, duration_of, percent, percent_text};
+use crate::base::units::{count, duration, duration_in, percent, percent_text};
 use crate::diff::interval_words;
 use crate::profile::Unit;
 use crate::report::{ThreadFilter, ThreadKey, ThreadRow, ThreadSplit, Times, TopWait, short, thread_name};
@@ -324,6 +324,8 @@ pub(crate) fn draw(
         table::sorted_heading(text, sorted == Some(id) || is_part(id), view.is_reversed)
     };
     let list = (view.list, order.len());
+    let top_waits = picture.threads.iter().filter_map(|row| row.top_wait.as_ref());
+    let longest_ns = top_waits.map(|top| top.time_ns).max().unwrap_or(0);
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let row = &picture.threads[order[at]];
         let is_found =
@@ -334,11 +336,11 @@ pub(crate) fn draw(
             _ if is_found => theme.matched(Style::new()),
             _ => Style::new(),
         };
-        (cell(picture, theme, row, id, width), style)
+        (cell(picture, theme, row, longest_ns, id, width), style)
     });
 }
 
-fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize) -> String {
+fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, longest_ns: u64, id: Id, width: usize) -> String {
     let whole_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.sum_ns());
     let time = |part: fn(&Times) -> u64| {
         row.times.as_ref().map_or("-".to_owned(), |times| duration_in(part(times), whole_ns))
@@ -355,7 +357,7 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize)
         Id::Blocked => time(|times| times.blocked_ns()),
         Id::Idle => time(|times| times.idle_ns()),
         Id::TopWait => {
-            row.top_wait.as_ref().map_or("-".to_owned(), |top| wait_text(top, whole_ns, width, theme))
+            row.top_wait.as_ref().map_or("-".to_owned(), |top| wait_text(top, longest_ns, width, theme))
         }
         Id::Share => percent_text(percent(row.amount.weight, picture.total.weight)),
         Id::Time => picture.weight_text(row.amount.weight),
@@ -368,9 +370,9 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize)
     }
 }
 
-/// The reason and the time are always shown; the name is shortened.
-fn wait_text(top: &TopWait, whole_ns: u64, width: usize, theme: &Theme) -> String {
-    let (reason, time) = (top.reason.label(), duration_of(top.time_ns, whole_ns));
+/// The reason and the time, in the unit of the longest, are always shown; the name is shortened.
+fn wait_text(top: &TopWait, longest_ns: u64, width: usize, theme: &Theme) -> String {
+    let (reason, time) = (top.reason.label(), duration_in(top.time_ns, longest_ns));
     let name = short(&top.place);
     let room = width.saturating_sub(reason.len() + time.len() + 2);
     if room < 3 {

@@ -46,6 +46,23 @@ fn threads_have_the_numbers_of_the_report() {
 }
 
 #[test]
+fn top_waits_have_the_unit_of_the_longest() {
+    let mut build = Build::new();
+    for (tid, name, wait_ms) in [(1, "patient", 2_000), (2, "hasty", 3)] {
+        let task = build.task(1, tid, name, "p");
+        build.add(task, 20, &["/x:main", "/x:work"]);
+        build.wait(task, Reason::Disk, 0, wait_ms * MS, &["/x:main", "/x:fetch"]);
+        build.thread_time(task, 20 * MS, 0, wait_ms * MS);
+    }
+    let mut session = Session::new(build.finish(), None, Tab::Threads);
+    let lines = session.lines((120, 24), &theme(ColorDepth::True, false));
+    for (name, wait) in [("patient", "disk fetch 2.00 s"), ("hasty", "disk fetch 0.003 s")] {
+        let row = lines.iter().find(|line| line.contains(name));
+        assert!(row.is_some_and(|row| row.ends_with(wait)), "{name}: {lines:#?}");
+    }
+}
+
+#[test]
 fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
     let mut session = Session::new(waiting(), None, Tab::Threads);
     session.press(&[Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort]);

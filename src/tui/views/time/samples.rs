@@ -2,7 +2,7 @@
 
 use super::state::{Panel, SampleKey, TimeState};
 use crate::base::safe_text;
-use crate::base::units::{count, counted, duration};
+use crate::base::units::{count, counted, duration, duration_in};
 use crate::report::{Activity, LabelKind, NameStyle, SampleAt, SamplesAt, StackStep, module_stem};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
@@ -316,6 +316,11 @@ fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> Stri
     fitting(&parts, "  ", columns)
 }
 
+/// How long a sample stands for, ns: of several together the sum.
+fn length_ns(sample: &SampleAt) -> u64 {
+    sample.duration_ns.filter(|_| sample.bucket_ns == 0).unwrap_or(sample.weight)
+}
+
 fn draw_samples(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -334,6 +339,7 @@ fn draw_samples(
     ];
     let placed = PlacedColumns::new(columns, area.width.into(), SampleColumn::Stack, usize::MAX);
     let list = (view.samples, samples_at.samples.len());
+    let longest_ns = samples_at.samples.iter().map(length_ns).max().unwrap_or(0);
     let heading = |_: SampleColumn, text: &'static str| text.to_owned();
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let sample = &samples_at.samples[at];
@@ -341,8 +347,7 @@ fn draw_samples(
             SampleColumn::Time => time_text(sample),
             SampleColumn::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
             SampleColumn::What => what(sample).to_owned(),
-            SampleColumn::Length if sample.bucket_ns > 0 => duration(sample.weight),
-            SampleColumn::Length => duration(sample.duration_ns.unwrap_or(sample.weight)),
+            SampleColumn::Length => duration_in(length_ns(sample), longest_ns),
             SampleColumn::Stack => {
                 let is_found =
                     context.search.as_ref().is_some_and(|search| is_found(search, samples_at, sample));

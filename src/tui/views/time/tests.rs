@@ -159,6 +159,24 @@ fn many_classes_have_two_lines_each_and_are_scrolled() {
 }
 
 #[test]
+fn lengths_in_the_list_of_samples_have_the_unit_of_the_longest() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Disk, 0, 2_000 * MS, &["/x:main", "/x:slow"]);
+    build.wait(task, Reason::Disk, 3_000 * MS, 3 * MS, &["/x:main", "/x:quick"]);
+    let mut session = Session::new(build.finish(), Some(Metric::OffCpu), Tab::Time);
+    let time = TimeRange { from_ns: Some(0), to_ns: Some(10_000 * MS) };
+    session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
+    session.app.time.panel = Panel::Samples;
+    session.picture();
+    let text = session.text();
+    for (function, length) in [("slow", "2.00 s"), ("quick", "0.003 s")] {
+        let row = text.lines().find(|line| line.contains(function) && line.contains("disk "));
+        assert!(row.is_some_and(|row| row.contains(&format!(" {length}  "))), "{function}: {text}");
+    }
+}
+
+#[test]
 fn samples_behind_a_cell_on_all_screens() {
     let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
     session.press(&[Action::Down, Action::Enter]);
