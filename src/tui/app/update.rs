@@ -302,6 +302,7 @@ impl App {
                 self.context.ask(|query| part.remove(&mut query.common.filter));
             }
             Some(ChipOf::Filter(part)) => self.context.change_filter(|options| part.remove(options)),
+            Some(ChipOf::Others(words)) => self.context.tell(words.join("; ")),
             None => {}
         }
         found.is_some()

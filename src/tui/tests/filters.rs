@@ -46,7 +46,26 @@ fn what_keys_filter_is_in_words_on_the_screen() {
     let function = screen.selected().pop().unwrap();
     assert!(rule(&screen).1.contains(&format!("[only with {function}")), "{}", rule(&screen).1);
     screen.keys("/read\nF");
-    assert!(rule(&screen).1.contains("[only with a match of (?i)read ×]"), "{}", rule(&screen).1);
+    assert!(rule(&screen).1.contains("[only with a match of read ×]"), "{}", rule(&screen).1);
+}
+
+#[test]
+fn filters_without_room_are_counted_and_named_on_a_click() {
+    let filter = FilterOptions {
+        focus: Some("main".into()),
+        ignore: Some("a_function_that_nobody_has".into()),
+        threads: vec![ThreadFilter::named("ingest")],
+        ..FilterOptions::default()
+    };
+    let common = CommonOptions { filter, ..CommonOptions::default() };
+    let mut screen = TestScreen::with(ingest(), common, 40, 24);
+    let (y, line) = rule(&screen);
+    assert!(line.starts_with("──[focus main ×]─[+2 more]──"), "{line}");
+    screen.act(&Action::Click(Position::new(19, y)));
+    let said = screen.app.context.toast.clone();
+    assert_eq!(said.as_deref(), Some("ignore a_function_that_nobody_has; thread ingest"));
+    screen.app.context.size.width = 120;
+    assert!(!rule(&screen).1.contains("more"), "{}", rule(&screen).1);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(crate) enum ChipOf {
     Filter(FilterPart),
     /// The base of a comparison.
     Base,
+    /// Those for which there is no room, in words. Foreign text.
+    Others(Vec<String>),
 }
 
 /// A filter or the base of a comparison, with its place on the line.
@@ -32,9 +34,36 @@ pub(crate) struct Chip {
     pub(crate) columns: Range<usize>,
 }
 
-/// The base and the filters of `query` that fit into `columns`, always in the same order; the row of tabs counts all
-/// filters.
+/// The base and the filters of `query` that fit into `columns`, always in the same order, and after them how many others
+/// there are.
 pub(crate) fn chips(query: &Query, columns: usize, theme: &Theme) -> Vec<Chip> {
+    let mut all = texts(query, theme);
+    let others = |count: usize| format!("[+{count} more]");
+    let width = |(_, _, text): &(ChipOf, String, String)| safe_text::width(text);
+    // Each is followed by a column of the rule.
+    let end_of = |count: usize| START + all[..count].iter().map(|chip| width(chip) + 1).sum::<usize>();
+    let fits = |count: &usize| match all.len() - count {
+        0 => end_of(*count) <= columns,
+        left => end_of(*count) + others(left).len() < columns,
+    };
+    let shown = (0..=all.len()).rev().find(fits).unwrap_or(0);
+    let hidden: Vec<String> = all.split_off(shown).into_iter().map(|(_, words, _)| words).collect();
+    let mut texts: Vec<(ChipOf, String)> = all.into_iter().map(|(of, _, text)| (of, text)).collect();
+    if !hidden.is_empty() {
+        let text = others(hidden.len());
+        texts.push((ChipOf::Others(hidden), text));
+    }
+    let mut at = START;
+    let place = |(of, text): (ChipOf, String)| {
+        let columns = at..at + safe_text::width(&text);
+        at = columns.end + 1;
+        Chip { of, text, columns }
+    };
+    texts.into_iter().map(place).collect()
+}
+
+/// The base and the filters of `query`, each in words, which are foreign text, and as a chip.
+fn texts(query: &Query, theme: &Theme) -> Vec<(ChipOf, String, String)> {
     let base = query.base.as_ref().map(|base| {
         let side = if query.shows_base { "shown: base" } else { "base" };
         (ChipOf::Base, format!("{side} {}", base.words()))
@@ -45,22 +74,16 @@ pub(crate) fn chips(query: &Query, columns: usize, theme: &Theme) -> Vec<Chip> {
         }
         let words = words.trim_start_matches("--");
         let inner = words.strip_prefix('(').and_then(|words| words.strip_suffix(')'));
-        (ChipOf::Filter(part), inner.unwrap_or(words).to_owned())
+        // A search for small letters finds large ones, too; the pattern says so in a way that nobody has typed.
+        (ChipOf::Filter(part), inner.unwrap_or(words).replacen(" match of (?i)", " match of ", 1))
     });
-    let mut at = START;
-    let mut chips = Vec::new();
-    for (of, words) in base.into_iter().chain(filters) {
-        let words = theme.fit(&safe_text::terminal(&words), WORDS);
+    let text = |(of, words): (ChipOf, String)| {
+        let short = theme.fit(&safe_text::terminal(&words), WORDS);
         let is_fixed = of == ChipOf::Base && matches!(query.base, Some(DiffBase::Recording(..)));
-        let text = if is_fixed { format!("[{words}]") } else { format!("[{words} {}]", theme.glyphs.times) };
-        let end = at + safe_text::width(&text);
-        if end >= columns {
-            break;
-        }
-        chips.push(Chip { of, text, columns: at..end });
-        at = end + 1;
-    }
-    chips
+        let text = if is_fixed { format!("[{short}]") } else { format!("[{short} {}]", theme.glyphs.times) };
+        (of, words, text)
+    };
+    base.into_iter().chain(filters).map(text).collect()
 }
 
 #[cfg(test)]
@@ -69,7 +92,7 @@ mod tests {
     use crate::report::{CommonOptions, FilterOptions, ThreadFilter, TimeRange};
 
     #[test]
-    fn filters_are_chips_as_long_as_they_fit() {
+    fn filters_are_chips_as_far_as_they_fit_and_the_others_are_counted() {
         let theme = Theme::plain(true);
         let options = FilterOptions {
             focus: Some("parse".into()),
@@ -82,7 +105,13 @@ mod tests {
             chips(&options, columns, &theme).into_iter().map(|chip| chip.text).collect()
         };
         assert_eq!(texts(80), ["[focus parse x]", "[thread worker x]"]);
-        assert_eq!(texts(30), ["[focus parse x]"]);
+        // Those for which there is no room are counted, and named when that is clicked.
+        assert_eq!(texts(30), ["[focus parse x]", "[+1 more]"]);
+        assert_eq!(texts(36), ["[focus parse x]", "[thread worker x]"]);
+        assert_eq!(texts(35), ["[focus parse x]", "[+1 more]"]);
+        assert_eq!(texts(20), ["[+2 more]"]);
+        let hidden = ["focus parse", "thread worker"].map(str::to_owned).to_vec();
+        assert_eq!(super::chips(&options, 20, &theme)[0].of, ChipOf::Others(hidden));
         let chips = chips(&options, 80, &theme);
         assert_eq!((chips[0].columns.clone(), chips[1].columns.clone()), (2..17, 18..35));
         assert!(super::chips(&query(FilterOptions::default()), 80, &theme).is_empty());
