@@ -3,6 +3,7 @@
 use crate::tui::app::query::Query;
 use crate::tui::views::callers::CallersState;
 use crate::tui::views::flame::FlameState;
+use crate::tui::views::source::SourceState;
 use crate::tui::views::threads::ThreadsState;
 use crate::tui::views::time::state::TimeState;
 use crate::tui::views::top::TopState;
@@ -22,4 +23,6 @@ pub(crate) struct MarkedPlace {
     pub(crate) time: TimeState,
     /// The table of threads.
     pub(crate) threads: ThreadsState,
+    /// Source and machine code.
+    pub(crate) source: SourceState,
 }

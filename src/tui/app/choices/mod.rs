@@ -7,6 +7,7 @@ mod prompts;
 #[cfg(test)]
 mod tests;
 
+use super::action::Tab;
 use super::context::{ListOf, PlaceName, Prompt};
 use super::state::App;
 use crate::report::NameStyle;
@@ -105,6 +106,7 @@ impl App {
             callers: self.callers.clone(),
             time: self.time.clone(),
             threads: self.threads.clone(),
+            source: self.source.clone(),
         });
     }
 
@@ -112,13 +114,18 @@ impl App {
     fn return_to(&mut self, number: usize) {
         let Some(place) = self.places.get(number).cloned() else { return };
         let before = self.context.query.common.filter.clone();
-        let MarkedPlace { query, flame, top, callers, time, threads } = place;
+        let MarkedPlace { query, flame, top, callers, time, threads, source } = place;
         let is_turned = query.direction != self.context.query.direction;
         self.flame = if is_turned { flame.for_turn() } else { flame };
         (self.top, self.callers) = (top, callers);
-        (self.time, self.threads) = (time, threads);
+        (self.time, self.threads, self.source) = (time, threads, source);
         self.context.tab = self.context.places[number].tab;
         self.context.ask(|now| *now = query);
+        // A live picture of the same function can be newer than the place.
+        if let Some(picture) = self.context.picture.clone() {
+            let (source, context) = self.view_mut(Tab::Source);
+            source.follow(context, &picture);
+        }
         if self.context.query.common.filter != before {
             self.context.undo.push(before);
         }

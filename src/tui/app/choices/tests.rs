@@ -6,6 +6,7 @@ use crate::tui::app::context::{ListOf, Prompt};
 use crate::tui::app::key;
 use crate::tui::tests::screen::{PLAIN, TestScreen, screen};
 use crate::tui::tests::session::function;
+use crate::tui::views::source::tests::with_text;
 use crossterm::event::{KeyCode, KeyModifiers};
 
 fn press(screen: &mut TestScreen, code: KeyCode) {
@@ -85,6 +86,41 @@ fn a_marked_place_is_come_back_to_with_its_filters() {
     // It is undone like any filter.
     screen.keys("u");
     assert!(screen.app.context.query.common.filter.stacks.is_empty());
+}
+
+#[test]
+fn a_place_in_the_source_is_come_back_to_with_its_line_its_code_and_the_way_there() {
+    let mut screen = TestScreen::new(with_text(), 80, 24);
+    let selected = |screen: &TestScreen| {
+        let text = screen.text(&PLAIN);
+        text.lines().find(|line| line.starts_with('>')).unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    // From a function to one that it calls, and back to its caller; there code is unfolded and selected.
+    screen.keys("6");
+    let first = function(&screen.app);
+    screen.keys("↓→");
+    let second = function(&screen.app);
+    assert_ne!(first, second);
+    screen.keys("←\n↓");
+    assert_eq!(function(&screen.app), first);
+    let line = selected(&screen);
+    assert!(line.contains("push"), "{line}");
+    screen.keys("\"\n");
+    // Elsewhere: another function, whose line is another, then another view.
+    screen.keys("←");
+    assert_ne!(function(&screen.app), first);
+    screen.keys("1'\n");
+    assert_eq!((screen.app.context.tab, function(&screen.app)), (Tab::Source, first.clone()));
+    assert_eq!(selected(&screen), line);
+    // The same from the view itself, where the function is the same and only the line is another.
+    screen.keys("\x1b\x1b\n");
+    assert_eq!(function(&screen.app), first);
+    screen.keys("'\n");
+    assert_eq!(selected(&screen), line);
+    screen.keys("\x1b");
+    assert_eq!(function(&screen.app), second);
+    screen.keys("\x1b");
+    assert_eq!(function(&screen.app), first);
 }
 
 #[test]

@@ -41,8 +41,11 @@ impl View for SourceState {
         }
     }
 
-    fn follow(&mut self, _: &mut Context, picture: &Picture) {
-        SourceState::follow(self, picture);
+    fn follow(&mut self, context: &mut Context, picture: &Picture) {
+        // A picture of the function before says nothing of the rows of this one.
+        if picture.query.source == context.query.source {
+            SourceState::follow(self, picture);
+        }
     }
 
     fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
