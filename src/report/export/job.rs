@@ -39,6 +39,11 @@ impl ExportShape {
         }
     }
 
+    /// Whether the file holds stacks, whatever the view: only text has the rows of the view.
+    pub(crate) fn is_of_stacks(self) -> bool {
+        self != ExportShape::Text
+    }
+
     /// Ending of the files, with the dot.
     pub(crate) fn ending(self) -> &'static str {
         match self {

@@ -5,7 +5,9 @@ use super::query::Query;
 use super::state::App;
 use crate::base::safe_text;
 use crate::base::units::counted;
-use crate::report::{CommonOptions, ExportJob, ExportShape, ReportView, ThreadSplit, TimeRange};
+use crate::report::{
+    CommonOptions, ExportFormat, ExportJob, ExportShape, ReportView, ThreadSplit, TimeRange,
+};
 use crate::tui::compute::change::Change;
 use crate::tui::compute::export::{ExportOf, ScreenExport, SidesExport};
 use crate::tui::compute::picture::Picture;
@@ -55,7 +57,8 @@ fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ScreenExport, Strin
     let sides = picture.change.as_ref().map(Change::sides);
     let mut common: CommonOptions =
         sides.map_or_else(|| query.options(picture.duration_ns), |sides| sides.shown().1.clone());
-    let (view, mut words) = app.view(app.context.tab).exported(picture, &mut common);
+    let (view, what) = app.view(app.context.tab).exported(picture, &mut common, shape);
+    let mut words = format!("{}{what}", shape_words(shape));
     let filter = &query.common.filter;
     let filters = filter.stacks.len() + filter.threads.len();
     if filters > 0 {
@@ -98,6 +101,15 @@ fn of_both(
     let common = CommonOptions { threads: common.threads.filter(|_| !is_text), ..common };
     let threads = (is_text && *view == ReportView::Threads).then(|| query.threads());
     SidesExport { sides: sides.narrowed(common), shape, sort: query.sort, threads }
+}
+
+/// What a file is, where its contents do not say that.
+fn shape_words(shape: ExportShape) -> &'static str {
+    match shape {
+        ExportShape::Format(format) if format == ExportFormat::SVG => "flame graph of ",
+        ExportShape::Format(format) if format == ExportFormat::HTML => "page of ",
+        ExportShape::Format(_) | ExportShape::Text => "",
+    }
 }
 
 fn thread_words(split: ThreadSplit) -> &'static str {

@@ -51,7 +51,29 @@ fn an_export_is_of_what_is_on_the_screen() {
     screen.keys("4");
     screen.keys("][");
     let (_, what) = written(&mut screen, "f");
-    assert!(what.starts_with("all functions, ") && what.ends_with(" s"), "{what}");
+    assert!(what.starts_with("all stacks, ") && what.ends_with(" s"), "{what}");
+}
+
+#[test]
+fn a_file_is_said_to_be_what_it_is() {
+    let mut screen = screen();
+    for (view, rows) in [
+        ("1", "all stacks"),
+        ("2", "all functions"),
+        ("4", "all functions"),
+        ("5", "all threads"),
+        ("6", "all functions"),
+    ] {
+        let (svg, what) = screen.exported(&format!("{view}xs"));
+        assert!(svg.contains("<svg") && what == "flame graph of all stacks", "{view}: {what}");
+        assert_eq!(screen.exported("xf").1, "all stacks", "{view}");
+        assert_eq!(screen.exported("xh").1, "page of all stacks", "{view}");
+        assert_eq!(screen.exported("xt").1, rows, "{view}");
+    }
+    screen.keys("2\n");
+    let pivot = screen.app.context.query.pivot.clone().unwrap().name().into_owned();
+    assert_eq!(screen.exported("xs").1, format!("flame graph of stacks with {pivot}"));
+    assert_eq!(screen.exported("xt").1, format!("callers and callees of {pivot}"));
 }
 
 #[test]
@@ -158,7 +180,7 @@ fn a_comparison_is_exported_as_prof_diff_writes_it() {
     };
     let (svg, what) = screen.exported("xs");
     assert_eq!(svg, written(DiffFormat::Svg, None));
-    assert_eq!(what, format!("all stacks, threads merged, base old.data and new {new}"));
+    assert_eq!(what, format!("flame graph of all stacks, threads merged, base old.data and new {new}"));
     screen.keys("2");
     let (text, what) = screen.exported("xt");
     assert_eq!(text, written(DiffFormat::Text, Some(0)));

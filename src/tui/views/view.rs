@@ -1,6 +1,6 @@
 //! The interface between a view and the rest of the screen.
 
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
@@ -36,9 +36,14 @@ pub(crate) trait View {
         self.selected(picture).iter().rev().map(|id| picture.labels.get(*id).name.clone()).collect()
     }
 
-    /// The report view to export, and a description of its contents. `common` holds the filters; those of the view are
-    /// added.
-    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String);
+    /// The report view to export, and a description of what a file of this shape holds of it. `common` holds the filters;
+    /// those of the view are added.
+    fn exported(
+        &self,
+        picture: &Picture,
+        common: &mut CommonOptions,
+        shape: ExportShape,
+    ) -> (ReportView, String);
 
     /// Whether a search finds only threads in this view.
     fn finds_threads(&self, search: &Search, picture: &Picture) -> bool {
@@ -70,6 +75,11 @@ pub(crate) trait View {
         let _ = context;
         None
     }
+}
+
+/// What a file of all that a view shows holds: the `rows` of the view as text, else stacks.
+pub(super) fn all_of(rows: &str, shape: ExportShape) -> String {
+    if shape.is_of_stacks() { "all stacks".to_owned() } else { rows.to_owned() }
 }
 
 /// The [`View::fingerprint`] of a view with this state.

@@ -1,7 +1,7 @@
 //! Implements [`View`] for the Callers view.
 
 use super::CallersState;
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
@@ -47,7 +47,12 @@ impl View for CallersState {
         super::layout::hidden_rows(self, picture, area)
     }
 
-    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
-        super::export::exported(picture, common)
+    fn exported(
+        &self,
+        picture: &Picture,
+        common: &mut CommonOptions,
+        shape: ExportShape,
+    ) -> (ReportView, String) {
+        super::export::exported(picture, common, shape)
     }
 }

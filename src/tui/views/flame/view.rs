@@ -1,7 +1,7 @@
 //! Implements [`View`] for the Flame view.
 
 use super::{FlameState, side};
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
@@ -55,7 +55,12 @@ impl View for FlameState {
         Some(super::order_words(self, context))
     }
 
-    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
+    fn exported(
+        &self,
+        picture: &Picture,
+        common: &mut CommonOptions,
+        _: ExportShape,
+    ) -> (ReportView, String) {
         super::export::exported(self, picture, common)
     }
 }

@@ -1,12 +1,12 @@
 //! The Source view as the rest of the screen knows it.
 
 use super::state::SourceState;
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::views::view::{View, all_of, fingerprint_of};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -54,8 +54,8 @@ impl View for SourceState {
         table::Frame { area, count }.hidden_rows(self.list)
     }
 
-    fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
-        (ReportView::Flat, "all functions".to_owned())
+    fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {
+        (ReportView::Flat, all_of("all functions", shape))
     }
 
     fn finds_threads(&self, _: &Search, _: &Picture) -> bool {

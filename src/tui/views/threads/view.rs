@@ -1,12 +1,12 @@
 //! Implements [`View`] for the Threads view.
 
 use super::ThreadsState;
-use crate::report::{CommonOptions, ReportView};
+use crate::report::{CommonOptions, ExportShape, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::views::view::{View, all_of, fingerprint_of};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -43,8 +43,8 @@ impl View for ThreadsState {
         Some(super::order_words(self))
     }
 
-    fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
-        (ReportView::Threads, "all threads".to_owned())
+    fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {
+        (ReportView::Threads, all_of("all threads", shape))
     }
 
     fn finds_threads(&self, search: &Search, picture: &Picture) -> bool {

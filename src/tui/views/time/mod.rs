@@ -14,12 +14,13 @@ mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{duration, percent, percent_text};
-use crate::report::{CommonOptions, ReportView, ThreadKey, TimeRange, Timeline, TimelineRow};
+use crate::report::{CommonOptions, ExportShape, ReportView, ThreadKey, TimeRange, Timeline, TimelineRow};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::app::query::SamplesQuery;
 use crate::tui::compute::picture::{Picture, samples_options};
+use crate::tui::views::view::all_of;
 use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::{Below, fitting};
 use crate::tui::widgets::list::ListState;
@@ -464,6 +465,7 @@ pub(super) fn exported(
     view: &TimeState,
     picture: &Picture,
     common: &mut CommonOptions,
+    shape: ExportShape,
 ) -> (ReportView, String) {
     match &picture.query.samples_at {
         Some(asked) if view.panel != Panel::Map => {
@@ -474,6 +476,6 @@ pub(super) fn exported(
                 .map_or("all threads".to_owned(), |row| safe_text::terminal(&row.thread).into_owned());
             (ReportView::Flat, format!("the samples of {threads}"))
         }
-        _ => (ReportView::Flat, "all functions".to_owned()),
+        _ => (ReportView::Flat, all_of("all functions", shape)),
     }
 }

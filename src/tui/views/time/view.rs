@@ -1,7 +1,7 @@
 //! Implements [`View`] for the Time view.
 
 use super::state::TimeState;
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
@@ -41,8 +41,13 @@ impl View for TimeState {
         context.ask(|query| query.timeline = true);
     }
 
-    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
-        super::exported(self, picture, common)
+    fn exported(
+        &self,
+        picture: &Picture,
+        common: &mut CommonOptions,
+        shape: ExportShape,
+    ) -> (ReportView, String) {
+        super::exported(self, picture, common, shape)
     }
 
     fn copied(&self, context: &Context, picture: &Picture) -> Vec<String> {

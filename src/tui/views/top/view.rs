@@ -1,11 +1,11 @@
 //! Implements [`View`] for the Top view.
 
 use super::TopState;
-use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::views::view::{View, all_of, fingerprint_of};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -42,7 +42,7 @@ impl View for TopState {
         table::Frame { area, count: super::count_of(picture) }.hidden_rows(self.list)
     }
 
-    fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
-        (ReportView::Flat, "all functions".to_owned())
+    fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {
+        (ReportView::Flat, all_of("all functions", shape))
     }
 }
