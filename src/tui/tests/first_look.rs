@@ -1,7 +1,7 @@
 //! What is to be seen at the first look, one screen for each: a pool, time as states, an old picture, a trunk, filters. The
 //! wide screen and the legend are among the screens of the flame graph.
 
-use super::screen::{PLAIN, TestScreen};
+use super::screen::{COLORS, PLAIN, TestScreen};
 use super::session::Session;
 use super::threads::pool;
 use crate::profile::Reason;
@@ -10,6 +10,7 @@ use crate::report::tests::fixture_waits::{MS, slices, stack};
 use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, ThreadFilter};
 use crate::tui::app::action::Tab;
 use crate::tui::app::context::LiveState;
+use ratatui::style::Color;
 use std::time::Duration;
 
 #[test]
@@ -89,6 +90,27 @@ fn a_picture_that_is_not_renewed_says_how_old_it_is() {
     let text = session.text();
     insta::assert_snapshot!(text.lines().next().unwrap());
     assert!(text.contains("LIVE 7 s ago"), "{text}");
+}
+
+#[test]
+fn the_age_of_a_picture_is_an_alarm_after_five_seconds() {
+    let mut session = Session::new(ingest(), None, Tab::Flame);
+    let length = session.app.context.picture.as_ref().unwrap().duration_ns;
+    for (seconds, is_alarm) in [(3, false), (5, false), (6, true)] {
+        let mut live = LiveState::default();
+        live.status.elapsed = Duration::from_nanos(length) + Duration::from_secs(seconds);
+        session.app.context.live = Some(live);
+        for theme in [COLORS, PLAIN] {
+            let words = format!("{seconds} s ago");
+            let line = session.lines((120, 24), &theme).swap_remove(0);
+            let column = line.find(&words).unwrap_or_else(|| panic!("{line}"));
+            let style = session.buffer((120, 24), &theme)[(column as u16, 0)].style();
+            let alarm = theme.alarm();
+            let looks_so = style.fg.filter(|fg| *fg != Color::Reset) == alarm.fg
+                && style.add_modifier.contains(alarm.add_modifier);
+            assert_eq!(looks_so, is_alarm, "{words}: {style:?}");
+        }
+    }
 }
 
 /// The first line of a screen of this width.

@@ -7,6 +7,7 @@ use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::report::{cost_sum_words, cost_words};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ const ROOMY_COLUMNS: usize = 80;
 const SHORT_TARGET: usize = 16;
 /// Least columns of the target's name.
 const LEAST_TARGET: usize = 8;
+
+/// Age from which on a live picture is an alarm.
+const OLD: Duration = Duration::from_secs(5);
 
 /// What the header goes without where it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,7 @@ struct HeaderParts<'t> {
     length: String,
     state: String,
     age: String,
+    age_style: Style,
     event: String,
     rate: String,
     stacks: String,
@@ -125,6 +130,10 @@ impl<'t> HeaderParts<'t> {
             length,
             state,
             age,
+            age_style: match age_of(context, picture) {
+                Some(age) if age > OLD => theme.alarm(),
+                _ => Style::new(),
+            },
             event: theme.fit(&picture.event.title, room.saturating_sub(1)),
             rate: picture.event.rate.clone(),
             stacks: complete.map_or(String::new(), |share| format!("stacks {}", honest_percent_text(share))),
@@ -155,22 +164,23 @@ impl<'t> HeaderParts<'t> {
             (true, false) => 1,
             (false, _) => 2,
         };
+        let plain = Style::new();
         let parts = [
-            ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns))),
-            ("  ", when(has(Saving::Threads), &self.threads)),
-            ("  ", when(has(Saving::Length), &self.length)),
-            ("  ", when(has(Saving::State), &self.state)),
-            (" ", when(has(Saving::State), &self.age)),
-            ("  ", format!("{}{rate}", self.event)),
-            ("  ", when(is_of_stacks, &self.stacks)),
-            ("  ", when(is_of_losses, &self.lost)),
-            ("  ", when(has(Saving::Cost), &self.cost[cost])),
+            ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns)), plain),
+            ("  ", when(has(Saving::Threads), &self.threads), plain),
+            ("  ", when(has(Saving::Length), &self.length), plain),
+            ("  ", when(has(Saving::State), &self.state), plain),
+            (" ", when(has(Saving::State), &self.age), self.age_style),
+            ("  ", format!("{}{rate}", self.event), plain),
+            ("  ", when(is_of_stacks, &self.stacks), plain),
+            ("  ", when(is_of_losses, &self.lost), plain),
+            ("  ", when(has(Saving::Cost), &self.cost[cost]), plain),
         ];
         let mut spans = Vec::new();
-        for (gap, text) in parts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        for (gap, text, style) in parts.into_iter().filter(|(_, text, _)| !text.is_empty()) {
             // The heading ends with a space, too.
             spans.push(Span::raw(if spans.is_empty() { " " } else { gap }));
-            spans.push(Span::raw(text));
+            spans.push(Span::styled(text, style));
         }
         spans
     }

@@ -271,6 +271,22 @@ impl Theme {
         }
     }
 
+    /// Style of what one must not miss: what is seen is old.
+    pub(crate) fn alarm(&self) -> Style {
+        let red = match (self.depth, self.is_light) {
+            (ColorDepth::None, _) => {
+                return Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
+            }
+            (ColorDepth::True, false) => Color::Rgb(0xff, 0x6b, 0x6b),
+            (ColorDepth::True, true) => Color::Rgb(0xb2, 0x18, 0x2b),
+            (ColorDepth::Indexed, false) => Color::Indexed(203),
+            (ColorDepth::Indexed, true) => Color::Indexed(124),
+            (ColorDepth::Basic, false) => Color::LightRed,
+            (ColorDepth::Basic, true) => Color::Red,
+        };
+        Style::new().fg(red).add_modifier(Modifier::BOLD)
+    }
+
     /// Style of a bar or shade of running time.
     pub(crate) fn running(&self) -> Style {
         self.ink(Hue::PROGRAM)
@@ -400,15 +416,16 @@ mod tests {
         {
             for depth in [ColorDepth::True, ColorDepth::Indexed] {
                 let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
-                // Everything around the views uses the terminal's own colours, except for notes.
+                // Everything around the views uses the terminal's own colours, except for notes and alarms.
                 for style in [theme.heading(), theme.faint()] {
                     assert_eq!((style.fg, style.bg), (None, None));
                 }
-                let note = theme.note();
-                if note.fg != Some(Color::Yellow) {
-                    let [r, g, b] = background;
-                    let found = contrast_of(note.bg(Color::Rgb(r, g, b)));
-                    assert!(found >= LEAST_CONTRAST, "{is_light} {depth:?}: {found:.2}");
+                let [r, g, b] = background;
+                for style in [theme.note(), theme.alarm()] {
+                    if style.fg != Some(Color::Yellow) {
+                        let found = contrast_of(style.bg(Color::Rgb(r, g, b)));
+                        assert!(found >= LEAST_CONTRAST, "{is_light} {depth:?}: {found:.2}");
+                    }
                 }
             }
         }
