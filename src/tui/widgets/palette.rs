@@ -39,7 +39,8 @@ impl Hue {
     const MUCH_LESS: Hue = hue(0x21_66ac, 25, Color::Blue, Color::White);
     const LESS: Hue = hue(0x67_a9cf, 74, Color::Blue, Color::White);
     const LITTLE_LESS: Hue = hue(0xd1_e5f0, 195, Color::Blue, Color::White);
-    const NOISE: Hue = hue(0xd9_d9d9, 253, Color::DarkGray, Color::White);
+    // Dark enough beside the palest blue and red for eyes that lack a kind of cones.
+    const NOISE: Hue = hue(0xbd_bdbd, 250, Color::DarkGray, Color::White);
     const LITTLE_MORE: Hue = hue(0xfd_dbc7, 224, Color::Red, Color::White);
     const MORE: Hue = hue(0xef_8a62, 209, Color::Red, Color::White);
     const MUCH_MORE: Hue = hue(0xb2_182b, 88, Color::Red, Color::White);
@@ -140,9 +141,171 @@ pub(super) fn is_bright(rgb: [u8; 3]) -> bool {
 
 /// Relative luminance of an sRGB colour.
 pub(super) fn luminance(rgb: [u8; 3]) -> f64 {
-    let linear = rgb.map(|channel| {
-        let c = f64::from(channel) / 255.0;
-        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
-    });
+    let linear = rgb.map(linear);
     0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}
+
+/// The amount of light of a channel of sRGB, up to 1.
+fn linear(channel: u8) -> f64 {
+    let c = f64::from(channel) / 255.0;
+    if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Matrix = [[f64; 3]; 3];
+
+    /// What eyes make of linear RGB: those with all cones, and those without L cones (protanopia), M cones (deuteranopia) or
+    /// S cones (tritanopia). From Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
+    /// Vision Deficiency", IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009: severity 1.0.
+    const EYES: [Matrix; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ];
+
+    /// Linear RGB to CIE XYZ, each as a part of the white of D65.
+    const TO_XYZ: Matrix = [
+        [0.4124564 / 0.95047, 0.3575761 / 0.95047, 0.1804375 / 0.95047],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339 / 1.08883, 0.1191920 / 1.08883, 0.9503041 / 1.08883],
+    ];
+
+    const KINDS: [(&str, Hue); 8] = [
+        ("own", Hue::PROGRAM),
+        ("library", Hue::LIBRARY),
+        ("kernel", Hue::KERNEL),
+        ("JIT", Hue::JIT),
+        ("lock", Hue::LOCK),
+        ("I/O", Hue::IO),
+        ("no CPU", Hue::NO_CPU),
+        ("thread", Hue::GREY),
+    ];
+
+    const WITH_WAITS: [(&str, Hue); 5] = [
+        ("wait", Hue::OTHER_WAIT),
+        ("own, waiting", Hue::WAITING_PROGRAM),
+        ("library, waiting", Hue::WAITING_LIBRARY),
+        ("kernel, waiting", Hue::WAITING_KERNEL),
+        ("JIT, waiting", Hue::WAITING_JIT),
+    ];
+
+    const TONES: [(&str, Hue); 8] = [
+        ("much less", Hue::MUCH_LESS),
+        ("less", Hue::LESS),
+        ("a little less", Hue::LITTLE_LESS),
+        ("noise", Hue::NOISE),
+        ("a little more", Hue::LITTLE_MORE),
+        ("more", Hue::MORE),
+        ("much more", Hue::MUCH_MORE),
+        ("new", Hue::NEW),
+    ];
+
+    fn product(matrix: &Matrix, vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum())
+    }
+
+    /// A colour in CIELAB as these eyes see it.
+    fn lab(rgb: [u8; 3], eyes: &Matrix) -> [f64; 3] {
+        let seen = product(eyes, rgb.map(linear)).map(|channel| channel.clamp(0.0, 1.0));
+        let [x, y, z] = product(&TO_XYZ, seen).map(|part| {
+            let is_dark = part <= 216.0 / 24_389.0;
+            if is_dark { (24_389.0 / 27.0 * part + 16.0) / 116.0 } else { part.cbrt() }
+        });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// How different two colours are (CIE76) for those eyes that see the least of it.
+    fn least_difference(a: [u8; 3], b: [u8; 3]) -> f64 {
+        let of = |eyes| {
+            let squares = lab(a, eyes).into_iter().zip(lab(b, eyes)).map(|(a, b)| (a - b).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        EYES.iter().map(of).fold(f64::INFINITY, f64::min)
+    }
+
+    fn at_depths(hue: Hue) -> [[u8; 3]; 2] {
+        [hue.rgb, indexed_rgb(hue.indexed)]
+    }
+
+    /// The pairs that differ by less than `least`, in RGB and with 256 colours.
+    fn alike<'n>(hues: &[(&'n str, Hue)], least: [f64; 2]) -> [Vec<(&'n str, &'n str)>; 2] {
+        [0, 1].map(|depth| {
+            let mut found = Vec::new();
+            for (at, (name, hue)) in hues.iter().enumerate() {
+                for (other_name, other) in &hues[at + 1..] {
+                    let [one, other] = [*hue, *other].map(|hue| at_depths(hue)[depth]);
+                    if least_difference(one, other) < least[depth] {
+                        found.push((*name, *other_name));
+                    }
+                }
+            }
+            found
+        })
+    }
+
+    #[test]
+    fn differences_are_those_of_cie76() {
+        let [all, no_l, ..] = &EYES;
+        let white = lab([255; 3], all);
+        assert!(
+            (white[0] - 100.0).abs() < 0.01 && white[1].abs() < 0.01 && white[2].abs() < 0.01,
+            "{white:?}"
+        );
+        // Red of sRGB.
+        let red = lab([255, 0, 0], all);
+        assert!((red[0] - 53.24).abs() < 0.01 && (red[1] - 80.09).abs() < 0.02, "{red:?}");
+        // Grey stays grey.
+        let grey = lab([128; 3], no_l);
+        assert!(grey[1].abs() < 0.5 && grey[2].abs() < 0.5, "{grey:?}");
+    }
+
+    #[test]
+    fn kinds_are_told_apart_by_eyes_without_a_kind_of_cones() {
+        assert_eq!(alike(&KINDS, [15.0, 13.0]), [vec![], vec![]]);
+        // A paler box is no box of its kind that ran.
+        for ((name, running), (_, waiting)) in KINDS[..4].iter().zip(&WITH_WAITS[1..]) {
+            for (one, other) in at_depths(*running).into_iter().zip(at_depths(*waiting)) {
+                let found = least_difference(one, other);
+                assert!(found >= 15.0, "{name}: {found:.1}");
+            }
+        }
+    }
+
+    #[test]
+    fn tones_of_a_comparison_are_told_apart_by_eyes_without_a_kind_of_cones() {
+        assert_eq!(alike(&TONES, [15.0, 11.0]), [vec![], vec![]]);
+        for (name, hue) in TONES {
+            for found in at_depths(hue).map(contrast) {
+                assert!(found >= LEAST_CONTRAST, "{name}: {found:.2}");
+            }
+        }
+    }
+
+    /// Only words say what these are: the reason of a wait stands in brackets at the end of its stack, and frames have marks.
+    /// Who finds better colours takes them off the list.
+    #[test]
+    fn colours_of_waits_that_some_eyes_cannot_tell_apart_are_known() {
+        let all = [&KINDS[..], &WITH_WAITS[..]].concat();
+        let of_rgb = vec![
+            ("I/O", "wait"),
+            ("I/O", "kernel, waiting"),
+            ("thread", "JIT, waiting"),
+            ("wait", "own, waiting"),
+            ("wait", "kernel, waiting"),
+            ("own, waiting", "JIT, waiting"),
+        ];
+        let of_256 = vec![
+            ("I/O", "own, waiting"),
+            ("I/O", "library, waiting"),
+            ("I/O", "JIT, waiting"),
+            ("thread", "library, waiting"),
+            ("thread", "JIT, waiting"),
+            ("own, waiting", "library, waiting"),
+        ];
+        assert_eq!(alike(&all, [9.0, 9.0]), [of_rgb, of_256]);
+    }
 }
