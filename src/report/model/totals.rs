@@ -56,6 +56,11 @@ impl Times {
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// Whether the kinds of time miss more than a thousandth of the lifetime, or have more.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.unaccounted_ns().unsigned_abs() > self.lifetime_ns / 1000
+    }
+
     /// Adds other times.
     pub(crate) fn add(&mut self, other: &Times) {
         for (sum, part) in [

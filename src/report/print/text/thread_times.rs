@@ -83,7 +83,7 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
 }
 
 fn has_gap(times: Option<&Times>) -> bool {
-    times.is_some_and(|times| times.unaccounted_ns().unsigned_abs() > times.lifetime_ns / 1000)
+    times.is_some_and(Times::has_gap)
 }
 
 /// Text of the time that the kinds of time miss of the whole; `-` up to a thousandth.

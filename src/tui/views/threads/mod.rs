@@ -388,12 +388,20 @@ pub(crate) fn details(view: &ThreadsState, picture: &Picture, below: Below<'_>) 
     let name = thread_text(row, theme.glyphs.times);
     let first = match &row.times {
         // On a narrow screen the most important numbers stay.
-        Some(times) => vec![
-            (0, format!("on-CPU {}", duration(times.on_cpu_ns))),
-            (2, format!("no CPU {}", duration(times.no_cpu_ns))),
-            (1, format!("blocked {}", duration(times.blocked_ns()))),
-            (3, format!("idle {}", duration(times.idle_ns()))),
-        ],
+        Some(times) => {
+            let mut parts = vec![
+                (0, format!("on-CPU {}", duration(times.on_cpu_ns))),
+                (2, format!("no CPU {}", duration(times.no_cpu_ns))),
+                (1, format!("blocked {}", duration(times.blocked_ns()))),
+                (3, format!("idle {}", duration(times.idle_ns()))),
+            ];
+            if times.has_gap() {
+                let missed_ns = times.unaccounted_ns();
+                let sign = if missed_ns < 0 { "-" } else { "" };
+                parts.push((2, format!("not accounted {sign}{}", duration(missed_ns.unsigned_abs()))));
+            }
+            parts
+        }
         None if is_time(picture) => vec![(0, format!("ran {}", picture.weight_text(row.amount.weight)))],
         None => vec![(0, format!("{} {}", picture.weight_text(row.amount.weight), picture.event.title))],
     };

@@ -168,3 +168,17 @@ fn threads_can_be_searched() {
     session.press(&[Action::NextMatch]);
     assert_eq!(session.app.context.toast.as_deref(), Some("no thread matches"));
 }
+
+#[test]
+fn time_that_is_not_accounted_is_said_of_the_selected_row() {
+    let says_so = |more_ns: u64| {
+        let recording = waiting().changed(|recording| {
+            recording.profile.end.as_mut().unwrap().duration_ns += more_ns;
+            recording.profile.thread_times.iter_mut().for_each(|time| time.to_ns += more_ns);
+        });
+        let lines =
+            Session::new(recording, None, Tab::Threads).lines((140, 30), &theme(ColorDepth::True, false));
+        lines.join("\n").contains("not accounted ")
+    };
+    assert!(!says_so(0) && says_so(200 * MS));
+}
