@@ -201,7 +201,7 @@ fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line
     both_ends(spans, Span::styled(format!("{right} "), theme.faint()), columns)
 }
 
-/// What differs from the default view, the most important last.
+/// Text on what differs from the default view, the most important last.
 fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let context = &app.context;
     let query = &picture.query;

@@ -30,7 +30,7 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// Those that exist.
+    /// All tabs.
     pub(crate) const ALL: &'static [Tab] =
         &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads, Tab::Source];
 
@@ -122,7 +122,7 @@ pub enum Action {
     Undo,
     /// Undoes all changes of the filters.
     UndoAll,
-    /// What all samples have in common as one row, or frame by frame.
+    /// Shows what all samples have in common as one row, or frame by frame.
     Trunk,
     /// Callers above callees, or the other way round.
     Invert,
@@ -270,7 +270,7 @@ pub(crate) enum Feed {
     Recording(Arc<Analysis>),
     /// Elapsed time and lost samples.
     Status(LiveStatus),
-    /// What became of a command, such as the name of a saved file. Foreign text.
+    /// Outcome of a command, such as the name of a saved file. Foreign text.
     Answer(String),
     /// Something that the recorder says by itself. Foreign text.
     Notice(String),

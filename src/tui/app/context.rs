@@ -19,11 +19,11 @@ use tui_input::Input;
 pub(crate) enum Overlay {
     /// The key bindings.
     Help,
-    /// What is wrong with the recording.
+    /// Notes on what is wrong with the recording.
     Notes,
 }
 
-/// What a list offers.
+/// Content of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListOf {
     /// The actions that apply.
@@ -57,7 +57,7 @@ pub(crate) enum Prompt {
     Export,
     /// A list that is chosen from by typing.
     List {
-        /// What it offers.
+        /// Content of the list.
         list: ListOf,
         /// Text typed so far.
         input: Input,
@@ -151,7 +151,7 @@ pub(crate) struct Context {
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,
-    /// What the recorder has said by itself, shown where there is no message until the key after that. Foreign text.
+    /// Message that the recorder sent by itself, shown where there is no toast, until the next key. Foreign text.
     pub(crate) notice: Option<String>,
     /// Size of the terminal.
     pub(crate) size: Size,

@@ -13,7 +13,7 @@ pub(crate) enum DiffBase {
 }
 
 impl DiffBase {
-    /// What the base is, in a few words: the name of a file, or `0.5-1.2 s`. Foreign text.
+    /// Short name of the base: the name of a file, or `0.5-1.2 s`. Foreign text.
     pub(crate) fn words(&self) -> String {
         match self {
             DiffBase::Recording(_, file) => crate::report::module_file(file).to_owned(),
@@ -24,7 +24,7 @@ impl DiffBase {
 
 /// A time range in seconds, with as many digits as its length needs: `0.5-1.2 s`, `0.581-0.602 s`, `from 0.5 s`.
 pub(crate) fn range_words(range: TimeRange) -> String {
-    /// What one of the last digit stands for is at most this part of the length.
+    /// Least length of the range, in units of the last digit.
     const PARTS: u64 = 5;
     let length_ns = range.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(range.from_ns.unwrap_or(0)));
     let digits = [(1, 100_000_000), (3, 1_000_000), (6, 1_000)].into_iter();

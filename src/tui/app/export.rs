@@ -103,7 +103,7 @@ fn of_both(
     SidesExport { sides: sides.narrowed(common), shape, sort: query.sort, threads }
 }
 
-/// What a file is, where its contents do not say that.
+/// Kind of a file in words, where its contents do not tell the kind.
 fn shape_words(shape: ExportShape) -> &'static str {
     match shape {
         ExportShape::Format(format) if format == ExportFormat::SVG => "flame graph of ",

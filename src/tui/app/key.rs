@@ -30,7 +30,7 @@ pub(crate) struct Entry {
     pub(crate) group: &'static str,
     /// The keys, as the help shows them.
     pub(crate) keys: &'static str,
-    /// What the keys do.
+    /// Text on what the keys do.
     pub(crate) words: &'static str,
     /// The same in one word, for the line of hints; empty for no hint.
     pub(crate) hint: &'static str,

@@ -58,7 +58,7 @@ impl Window {
     }
 }
 
-/// What to compute from a recording.
+/// Description of what to compute from a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// Which samples and which frames, in the options of a report.
@@ -79,7 +79,7 @@ pub struct Query {
     pub(crate) samples_at: Option<SamplesQuery>,
     /// Part of a live recording that counts.
     pub(crate) window: Window,
-    /// What the picture is compared with.
+    /// Base that the picture is compared with.
     pub(crate) base: Option<DiffBase>,
     /// The picture is of the base, not of the new side.
     pub(crate) shows_base: bool,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The whole state.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// What the views share.
+    /// State that the views share.
     pub(crate) context: Context,
     /// The flame graph.
     pub(crate) flame: FlameState,
@@ -34,7 +34,7 @@ pub struct App {
     pub(crate) threads: ThreadsState,
     /// Source and machine code.
     pub(crate) source: SourceState,
-    /// What was seen at the marked places, in the order of their names in the context.
+    /// Marked places, in the order of their names in the context.
     pub(crate) places: Vec<MarkedPlace>,
 }
 

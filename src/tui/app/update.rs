@@ -37,7 +37,7 @@ impl App {
         self.view(self.context.tab).selected(picture)
     }
 
-    /// What an action without effect or message can still change: the open view, its fingerprint, and the search.
+    /// State that an action without effect or message can still change: the open view, its fingerprint, and the search.
     fn seen(&self) -> (Tab, u64, Option<String>) {
         let tab = self.context.tab;
         let search = self.context.search.as_ref().map(|search| search.text.clone());

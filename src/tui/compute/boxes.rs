@@ -26,7 +26,7 @@ pub(super) struct BoxSide<'s, 'p> {
     pub(super) selection: &'s Selection<'p>,
     /// Number of each label, the same on both sides for what is compared.
     pub(super) keys: &'s [u32],
-    /// What weights are divided by.
+    /// Divisor of weights.
     pub(super) divisor: f64,
 }
 
@@ -48,7 +48,7 @@ impl<'s> BoxTree<'s> {
 /// How the boxes of a tree have changed.
 #[derive(Debug, Default)]
 pub(crate) struct BoxChanges {
-    /// What each node costs in the base and on the new side, and its part; `None` where it is not compared.
+    /// Costs of each node in the base and on the new side, and its part; `None` where it is not compared.
     nodes: Vec<Option<([f64; 2], u32)>>,
     /// The changes of parts.
     tested: FxHashMap<u32, Difference>,
@@ -57,7 +57,7 @@ pub(crate) struct BoxChanges {
 /// How a box has changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoxChange<'c> {
-    /// What it costs in the base and on the new side, in the unit that is compared.
+    /// Costs of the box in the base and on the new side, in the unit that is compared.
     pub(crate) costs: [f64; 2],
     /// The same with its error, if it is large enough.
     pub(crate) tested: Option<&'c Difference>,
@@ -74,7 +74,7 @@ impl BoxChange<'_> {
 }
 
 impl BoxChanges {
-    /// Those of the first of two trees, one of each side: that of `here`, which is the base if `shown` is 0, and of `there`.
+    /// Changes in the first of two trees, one of each side: that of `here`, which is the base if `shown` is 0, and of `there`.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl BoxChanges {
         Ok(BoxChanges { nodes: path_of.into_iter().map(node).collect(), tested })
     }
 
-    /// Those of the callers, and those of the callees of a function of `here`, which is `twin` on the other side.
+    /// Changes of the callers, and of the callees, of a function of `here`, which is `twin` on the other side.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl BoxLayout<'_> {
 }
 
 impl BoxSide<'_, '_> {
-    /// What the parts cost that `part_of` has of each path of `known`.
+    /// Sums up the costs of the parts that `part_of` has for the paths of `known`.
     fn sums(self, layout: BoxLayout<'_>, known: &KnownPaths, part_of: &[u32]) -> PartSums {
         let mut steps = Vec::new();
         let mut finder = PathFinder { known, part_of, last: Vec::new() };

@@ -18,14 +18,14 @@ use std::sync::Arc;
 /// A function of one side or both, as a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangedRow {
-    /// Its label in the picture; `None` where only the other side has it.
+    /// Label of the function in the picture; `None` where only the other side has the function.
     pub(crate) label: Option<LabelId>,
     /// Number of its row in the comparison.
     pub(crate) number: u32,
     is_wait: bool,
 }
 
-/// What a picture has that its base has not.
+/// Changes between the two sides of a comparison, as a picture shows them.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// The functions of both sides.
@@ -56,7 +56,7 @@ struct SandwichChanges {
     callees: BoxChanges,
 }
 
-/// What a change is computed for.
+/// Parts of a picture for which a change is computed.
 pub(crate) struct ChangeOf<'s, 'p> {
     pub(crate) selection: &'s Selection<'p>,
     pub(crate) tree: &'s CallTree,
@@ -199,7 +199,7 @@ impl Change {
         Tone::of(base, new, tested.is_some_and(|difference| difference.outcome.is_real()))
     }
 
-    /// What limits the comparison.
+    /// Notes on what limits the comparison.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = crate::diff::notes(&self.functions, true);
         notes.extend(self.lines.as_ref().and_then(|lines| lines.why_not()));
@@ -207,7 +207,7 @@ impl Change {
         notes
     }
 
-    /// What is compared.
+    /// Sides that are compared.
     pub(crate) fn sides(&self) -> &ChangeSides {
         &self.sides
     }
@@ -219,7 +219,7 @@ impl Change {
 }
 
 impl ChangedRow {
-    /// Its difference; `functions` is the comparison that it is a row of.
+    /// Difference of the row; `functions` is the comparison that has the row.
     pub(crate) fn difference<'c>(&self, functions: &'c Comparison, value: RowValue) -> &'c Difference {
         let row: &DiffRow = &functions.rows[self.number as usize];
         row.value(if self.is_wait { RowValue::Total } else { value })
@@ -251,7 +251,7 @@ fn compared(
     Ok([Arc::new(functions?), Arc::new(threads?)])
 }
 
-/// What the trees of both sides are made from.
+/// Inputs of the trees of both sides.
 struct Trees<'c, 's, 'p> {
     picture: &'c ChangeOf<'s, 'p>,
     /// A step for each thread of the other side, unless all are merged.

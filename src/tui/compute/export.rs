@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// A file to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScreenExport {
-    /// What it is of.
+    /// Content of the file.
     pub(crate) of: ExportOf,
     /// Directory and prefix of the file name: `/tmp/prof` for `/tmp/prof-1.svg`.
     pub(crate) stem: PathBuf,
 }
 
-/// What a file is of.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportOf {
     /// A recording: of a comparison the side that is shown.
@@ -26,7 +26,7 @@ pub(crate) enum ExportOf {
     Sides(Box<SidesExport>),
 }
 
-/// What is written of both sides of a comparison.
+/// Export of both sides of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SidesExport {
     /// The sides.

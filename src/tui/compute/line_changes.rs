@@ -19,7 +19,7 @@ pub(crate) struct LineChanges {
     /// The function.
     pub(super) key: LabelKey,
     lines: FxHashMap<LinePlace, u32>,
-    /// What each line costs in the base and on the new side.
+    /// Costs of each line in the base and on the new side.
     costs: Vec<[f64; 2]>,
     /// The changes of lines.
     tested: FxHashMap<u32, Difference>,
@@ -138,7 +138,7 @@ impl<'s, 'p> SideLines<'s, 'p> {
         Annotation::new(&self.selection, &self.name, &self.module, inline, AsmSyntax::default())
     }
 
-    /// What each of the lines costs.
+    /// Sums up the cost of each of the lines.
     fn sums(&self, numbers: &FxHashMap<(StringId, u32), u32>, by_total: bool) -> PartSums {
         let calls = InnermostCalls::new(&self.selection, &self.name, &self.module);
         PartSums::of(self.side.side, &self.selection, false, |path, _, found| {

@@ -21,7 +21,7 @@ pub(crate) struct FollowedModules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ModuleHere {
     path: String,
-    /// It is the same build, in which code has the same addresses.
+    /// Whether the module is of the same build, in which code has the same addresses.
     is_same_build: bool,
 }
 
@@ -50,7 +50,7 @@ impl FollowedModules {
         FollowedModules { here: found }
     }
 
-    /// What `key` is called here; as it is where its module has the same path, or none.
+    /// Translates `key` to this recording; leaves it as it is where its module has the same path, or no counterpart.
     pub(crate) fn key<'k>(&self, key: &'k LabelKey) -> Cow<'k, LabelKey> {
         let followed = match key {
             LabelKey::Named { name, module, line } => self.here.get(module).map(|here| LabelKey::Named {

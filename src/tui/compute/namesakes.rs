@@ -16,7 +16,7 @@ pub(super) struct Namesakes {
 }
 
 impl Namesakes {
-    /// Those of two sides, each with a step for each of its threads unless all are merged.
+    /// Finds the namesakes of two sides, each with a step for each of its threads unless all are merged.
     pub(super) fn of(
         here: (&Selection<'_>, Option<&[Step]>),
         there: (&Selection<'_>, Option<&[Step]>),

@@ -288,7 +288,7 @@ pub(crate) enum Side {
 /// One function with its callers and callees.
 #[derive(Debug)]
 pub(crate) struct Pivot {
-    /// Its two call trees.
+    /// Call trees of the callers and of the callees.
     pub(crate) sandwich: Sandwich,
     /// Whether each node of the callees holds only waits, by node.
     pub(crate) is_waiting: Vec<bool>,

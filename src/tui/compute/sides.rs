@@ -79,12 +79,12 @@ impl ChangeSides {
         self.recordings[0] == self.recordings[1]
     }
 
-    /// What a side is called: its file, or its range of time. Foreign text.
+    /// Name of a side: its file, or its range of time. Foreign text.
     pub(crate) fn words(&self, side: usize) -> &str {
         module_file(&self.names[side])
     }
 
-    /// What the filters mean on one side only.
+    /// Note on filters that mean something on one side only.
     pub(super) fn note(&self) -> Option<String> {
         let is_of_ids = |filter: &ThreadFilter| match filter {
             ThreadFilter::Ids(_) | ThreadFilter::OfProcesses(_) => true,
@@ -125,7 +125,7 @@ impl ChangeSides {
         compare(self.pair(), threads)
     }
 
-    /// What `prof diff` writes of them with these options: of their functions and paths, or with `threads` of their threads,
+    /// Renders the sides as `prof diff` does with these options: their functions and paths, or with `threads` their threads,
     /// merged so.
     ///
     /// # Errors

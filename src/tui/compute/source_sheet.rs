@@ -35,11 +35,11 @@ pub(crate) enum SheetRow {
 /// The function.
 #[derive(Debug)]
 pub(crate) struct SourceSheet {
-    /// What was asked for.
+    /// Key by which the function was asked for.
     pub(crate) key: LabelKey,
-    /// Its name in full. Foreign text.
+    /// Name of the function in full. Foreign text.
     pub(crate) name: String,
-    /// Its costs.
+    /// Costs of the function.
     pub(crate) annotation: Annotation,
     sources: SourceTexts,
 }
@@ -82,12 +82,12 @@ impl SourceSheet {
         self.sources.get(&file)?.path.as_deref()
     }
 
-    /// What is to be said of the text of a file: that it is not there, or was written after the recording.
+    /// Remark on the text of a file: that it is not there, or was written after the recording.
     pub(crate) fn remark(&self, file: StringId) -> Option<&str> {
         self.sources.get(&file)?.remark.as_deref()
     }
 
-    /// What the share of a line is of: the samples in the code of the function, or all where none end in it.
+    /// Whole of which a line has a share: the samples in the code of the function, or all where none end in it.
     pub(crate) fn whole(&self) -> Amount {
         let own = self.annotation.in_code();
         if own.is_empty() { self.annotation.total } else { own }
@@ -157,7 +157,7 @@ impl SourceSheet {
         self.annotation.lines.get(at)
     }
 
-    /// What ends in a row, and what is there with all that it calls.
+    /// Cost of what ends in a row, and of what is there with all that the row calls.
     pub(crate) fn cost(&self, row: SheetRow) -> (Amount, Amount) {
         match row {
             // What is inlined there counts for the line, as its instructions below it do.

@@ -34,9 +34,9 @@ pub(crate) enum Job {
 pub(crate) struct Exported {
     /// Path of the file.
     pub(crate) path: PathBuf,
-    /// What part of the recording the file holds. Foreign text.
+    /// Part of the recording that the file holds, in words. Foreign text.
     pub(crate) what: String,
-    /// What the recording has and the file does not, in sentences. Foreign text.
+    /// Sentences on what the recording has and the file does not. Foreign text.
     pub(crate) notes: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is typed belongs to the editor. The threads that listen to the terminal look at it.
+/// Whether what is typed belongs to the editor. The threads that listen to the terminal look at this flag.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether an editor has the terminal.

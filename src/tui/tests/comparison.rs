@@ -85,7 +85,7 @@ fn the_help_of_a_comparison_says_what_its_colours_mean() {
     assert!(text.contains("colours more less new noise or small match"), "{text}");
 }
 
-/// What each box of the picture costs on both sides, by the name of its function, ms.
+/// Costs of each box of the picture on both sides, by the name of its function, ms.
 fn boxes(session: &Session) -> Vec<(String, [f64; 2])> {
     let picture = session.app.context.picture.as_ref().unwrap();
     let change = picture.change.as_ref().unwrap();
@@ -252,7 +252,7 @@ fn a_recording_is_noise_against_itself() {
     }
 }
 
-/// What the picture has on both sides, ms.
+/// Total costs of the picture on both sides, ms.
 fn totals(session: &Session) -> [f64; 2] {
     let picture = session.app.context.picture.as_ref().unwrap();
     let total = &picture.change.as_ref().unwrap().functions.total;

@@ -17,7 +17,7 @@ use ratatui::layout::Position;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What an action can change: the state and the side effects, but not the message.
+/// Text of all that an action can change: the state and the side effects, but not the message.
 fn trace(screen: &TestScreen) -> String {
     let app = &screen.app;
     format!(

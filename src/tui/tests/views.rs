@@ -107,7 +107,7 @@ fn long() -> Analysis {
     build.finish()
 }
 
-/// What the line below the view says of rows that are not on a screen of this size.
+/// Text in the line below the view on rows that are not on a screen of this size.
 fn hidden(session: &mut Session, size: (u16, u16)) -> String {
     let lines = session.lines(size, &theme(ColorDepth::True, false));
     let rule = lines.iter().find(|line| line.starts_with("──")).unwrap();

@@ -77,7 +77,7 @@ pub(crate) trait View {
     }
 }
 
-/// What a file of all that a view shows holds: the `rows` of the view as text, else stacks.
+/// Names the content of a file of all that a view shows: the `rows` of the view as text, else stacks.
 pub(super) fn all_of(rows: &str, shape: ExportShape) -> String {
     if shape.is_of_stacks() { "all stacks".to_owned() } else { rows.to_owned() }
 }

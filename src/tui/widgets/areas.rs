@@ -11,7 +11,7 @@ const ROWS: [u16; 3] = [16, 14, 12];
 /// The parts of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Areas {
-    /// What was recorded.
+    /// Line on what was recorded.
     pub(crate) header: Rect,
     /// The views.
     pub(crate) tabs: Option<Rect>,
@@ -19,7 +19,7 @@ pub(crate) struct Areas {
     pub(crate) body: Rect,
     /// A line.
     pub(crate) rule: Rect,
-    /// What is selected.
+    /// Details of what is selected.
     pub(crate) details: Rect,
     /// The keys.
     pub(crate) keys: Option<Rect>,

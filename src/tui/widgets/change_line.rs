@@ -27,7 +27,7 @@ pub(crate) fn tone(difference: &Difference) -> Tone {
     Tone::of(base, new, difference.outcome.is_real())
 }
 
-/// What follows the name in a box: how much the box itself has changed, if it is not noise.
+/// Text after the name in a box: how much the box itself has changed, if the change is not noise.
 pub(crate) fn in_box(change: Option<BoxChange<'_>>, tone: Tone) -> String {
     let Some([base, new]) = change.map(|change| change.costs_to_name()) else { return String::new() };
     match tone {
@@ -87,7 +87,7 @@ pub(crate) fn of_box(
     parts(theme, vec![(2, format!("here {values}")), (0, delta), (0, words), (1, everywhere)], columns)
 }
 
-/// What a part of the samples costs on both sides, the difference, and how sure that is.
+/// Texts on a part of the samples: the cost on both sides, the difference, and how sure the difference is.
 fn of_part(style: &ValueStyle, part: BoxChange<'_>) -> [String; 3] {
     let [base, new] = part.costs;
     let words = if is_small(part) {

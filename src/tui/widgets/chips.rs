@@ -12,21 +12,21 @@ const START: usize = 2;
 /// Most columns of the words of a chip.
 const WORDS: usize = 32;
 
-/// What a chip stands for.
+/// Meaning of a chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChipOf {
     /// A filter.
     Filter(FilterPart),
     /// The base of a comparison.
     Base,
-    /// Those for which there is no room, in words. Foreign text.
+    /// Chips for which there is no room, in words. Foreign text.
     Others(Vec<String>),
 }
 
 /// A filter or the base of a comparison, with its place on the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chip {
-    /// What it stands for.
+    /// Meaning of the chip.
     pub(crate) of: ChipOf,
     /// `[focus parse x]`, safe.
     pub(crate) text: String,

@@ -21,16 +21,16 @@ const LEAST_TARGET: usize = 8;
 /// Age from which on a live picture is an alarm.
 const OLD: Duration = Duration::from_secs(5);
 
-/// What the header goes without where it is too long.
+/// Part that the header goes without where it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Saving {
-    /// What the shares of the cost are of.
+    /// The words ` of a CPU` after the shares of the cost.
     CostUnit,
-    /// What is in brackets after the target's name.
+    /// Text in brackets after the target's name.
     TargetDetail,
     /// The rate of the event.
     Rate,
-    /// That all stacks are complete.
+    /// The share of complete stacks if all are complete.
     AllComplete,
     /// The number of threads.
     Threads,
@@ -42,11 +42,11 @@ enum Saving {
     Length,
     /// All but the start of the target's name.
     TargetMiddle,
-    /// That no sample was lost.
+    /// The share of lost samples if none was lost.
     NothingLost,
     /// The target.
     Target,
-    /// What `prof` itself used.
+    /// The cost of `prof` itself.
     Cost,
     /// The share of complete stacks.
     Stacks,

@@ -213,7 +213,7 @@ fn coloured(heading: &str, words: Vec<(&'static str, Style)>, columns: usize) ->
     lines
 }
 
-/// What the mouse does in the open view.
+/// Texts on what the mouse does in the open view.
 fn mouse_words(context: &Context) -> Vec<&'static str> {
     if !context.has_mouse {
         return vec!["the terminal has it: M takes it back"];

@@ -157,7 +157,7 @@ mod tests {
 
     type Matrix = [[f64; 3]; 3];
 
-    /// What eyes make of linear RGB: those with all cones, and those without L cones (protanopia), M cones (deuteranopia) or
+    /// Linear RGB to what eyes see: those with all cones, and those without L cones (protanopia), M cones (deuteranopia) or
     /// S cones (tritanopia). From Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
     /// Vision Deficiency", IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009: severity 1.0.
     const EYES: [Matrix; 4] = [

@@ -5,7 +5,7 @@ use crate::tui::app::action::Action;
 use crate::tui::app::context::{Context, ListOf};
 use crate::tui::app::key;
 
-/// What a row of a list does.
+/// Effect of choosing a row of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Chosen {
     /// Does this.
@@ -19,7 +19,7 @@ pub(crate) enum Chosen {
 /// A row of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListRow {
-    /// What the row is found by. Foreign text.
+    /// Text by which the row is found. Foreign text.
     pub(crate) words: String,
     /// The key that does the same, or what kind of row this is.
     pub(crate) aside: String,

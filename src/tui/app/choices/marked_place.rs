@@ -8,7 +8,7 @@ use crate::tui::views::threads::ThreadsState;
 use crate::tui::views::time::state::TimeState;
 use crate::tui::views::top::TopState;
 
-/// What was seen when a place was marked. Selections are names, and so stay valid in other pictures.
+/// Query and views when a place was marked. Selections are names, and so stay valid in other pictures.
 #[derive(Debug, Clone)]
 pub(crate) struct MarkedPlace {
     /// The query.

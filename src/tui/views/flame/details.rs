@@ -72,7 +72,7 @@ pub(crate) fn details(
     vec![Line::from(first), Line::from(theme.fit(&second, columns))]
 }
 
-/// What a box cost in the base of a comparison and on the new side.
+/// Text on the cost of a box in the base of a comparison and on the new side.
 fn change_of(picture: &Picture, what: &BoxOf, theme: &Theme, columns: usize) -> Option<String> {
     let change = picture.change.as_ref()?;
     Some(match what {
@@ -84,7 +84,7 @@ fn change_of(picture: &Picture, what: &BoxOf, theme: &Theme, columns: usize) -> 
     })
 }
 
-/// What the details say about a shared box.
+/// Text of the details about a shared box.
 const REST_WORDS: &str = "each narrower than a column: Enter shows them";
 
 fn rest_name(theme: &Theme, calls: usize) -> String {

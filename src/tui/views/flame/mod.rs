@@ -43,7 +43,7 @@ pub(crate) struct FlameState {
 }
 
 impl FlameState {
-    /// This state, to come back to with the next picture, whose stacks are inverted.
+    /// Keeps the state, to come back to it with the next picture, whose stacks are inverted.
     pub(crate) fn for_turn(self) -> Self {
         let function = self.selected.path.last().map(|crumb| crumb.label.clone());
         let (selected, by_weight) = (self.selected.clone(), self.by_weight);

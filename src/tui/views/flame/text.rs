@@ -10,7 +10,7 @@ use crate::tui::widgets::change_line;
 use crate::tui::widgets::line::first_that_fits;
 use crate::tui::widgets::theme::Theme;
 
-/// What stands in a box of `columns`.
+/// Text in a box of `columns`.
 pub(super) fn text_of(
     context: &Context,
     picture: &Picture,
@@ -31,7 +31,7 @@ pub(super) fn text_of(
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
 }
 
-/// What stands in the box of a folded trunk: as far as there is room, how many frames are hidden, the last one, and the key.
+/// Text in the box of a folded trunk: as far as there is room, how many frames are hidden, the last one, and the key.
 pub(super) fn trunk_text(
     context: &Context,
     picture: &Picture,
@@ -51,7 +51,7 @@ pub(super) fn trunk_text(
     format!("{edge}{}", theme.fit(&first_that_fits(texts, room), room))
 }
 
-/// What stands in a box that several share.
+/// Text in a box that several calls share.
 pub(in crate::tui::views) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
     let ellipsis = theme.glyphs.ellipsis;
     let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
@@ -68,7 +68,7 @@ fn all_text(picture: &Picture, theme: &Theme) -> String {
     )
 }
 
-/// What the weight is of, where its unit does not say it: ` CPU`, ` page faults`.
+/// Word for what the weight is of, where the unit does not tell: ` CPU`, ` page faults`.
 fn weight_word(picture: &Picture) -> String {
     match picture.event.metric {
         Metric::OnCpu => " CPU".to_owned(),
@@ -77,7 +77,7 @@ fn weight_word(picture: &Picture) -> String {
     }
 }
 
-/// Its name, with the number of threads after it.
+/// Name of a node, with the number of threads after it where several have the name.
 pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
     let label = picture.tree.node(id).label;
     let name = context.name(picture.labels.get(label));

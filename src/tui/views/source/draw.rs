@@ -29,7 +29,7 @@ const HOT_PERCENT: f64 = 10.0;
 /// Columns of a tab in a source.
 const TAB: &str = "    ";
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SourceColumn {
     Own,
@@ -209,7 +209,7 @@ fn safe_source(text: &str) -> String {
     safe_text::terminal(&text.trim_end().replace('\t', TAB)).into_owned()
 }
 
-/// What is selected: the function, and of its line what is called from there, or why its text is not shown.
+/// Details of the selection: the function, and of the line its change, what it calls, or why its text is not shown.
 pub(super) fn details(
     view: &SourceState,
     context: &Context,
@@ -237,7 +237,7 @@ pub(super) fn details(
     lines
 }
 
-/// What can be said of a row besides its costs.
+/// Text on a row besides its costs.
 fn line_words(sheet: &SourceSheet, row: SheetRow) -> Option<String> {
     let called = |key: &LabelKey| format!(" calls {}", safe_text::terminal(&short(&key.name())));
     let file = match row {

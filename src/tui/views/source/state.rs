@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 /// A row that is found again in another picture: its line, and the address of an instruction of it.
 type RowKey = (LinePlace, Option<u64>);
 
-/// What the user did to the view.
+/// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct SourceState {
     /// The function that is shown.
     pub(super) function: Option<LabelKey>,
-    /// Those that were shown before, oldest first.
+    /// Functions that were shown before, oldest first.
     pub(super) history: Vec<LabelKey>,
     /// Lines whose instructions are shown.
     pub(super) unfolded: BTreeSet<LinePlace>,

@@ -77,7 +77,7 @@ pub(crate) struct ThreadsState {
     selected: Option<ThreadKey>,
 }
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Id {
     Thread,

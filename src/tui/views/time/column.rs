@@ -5,7 +5,7 @@ use crate::report::TimelineState;
 /// Eighths of a line, the steps of a bar.
 pub(super) const EIGHTHS: usize = 8;
 
-/// What one line of a column shows. A terminal has two colours for it.
+/// Content of one line of a column. A terminal has two colours for such a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cell {
     /// The state at the bottom of the line, and how many eighths of it it fills.

@@ -19,7 +19,7 @@ use ratatui::text::{Line, Span};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// What a column of the list holds.
+/// Content of a column of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SampleColumn {
     Time,
@@ -29,7 +29,7 @@ enum SampleColumn {
     Stack,
 }
 
-/// What a column of the stack holds.
+/// Content of a column of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepId {
     Function,

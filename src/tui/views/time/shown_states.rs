@@ -136,7 +136,7 @@ fn group_of(state: TimelineState) -> &'static str {
     GROUPS[group]
 }
 
-/// What a state is called where it has a number.
+/// Name of a state where a number follows the name.
 pub(super) fn name_of(state: TimelineState) -> &'static str {
     match state {
         TimelineState::Running => "on-CPU",

@@ -3,7 +3,7 @@
 use crate::report::{Activity, ThreadKey};
 use crate::tui::widgets::list::ListState;
 
-/// What the view shows.
+/// Panel of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Panel {
     /// Bars or the heat map.
@@ -24,7 +24,7 @@ pub(crate) struct TimeState {
     pub(crate) at_ns: u64,
     /// Whether the heat map is shown rather than the bars.
     pub(crate) is_heat_map: bool,
-    /// What the view shows.
+    /// Panel that the view shows.
     pub(crate) panel: Panel,
     /// Cursor and scroll position in the list of samples.
     pub(crate) samples: ListState,

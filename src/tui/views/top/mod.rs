@@ -82,7 +82,7 @@ impl TopState {
     }
 }
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TopColumn {
     Own,
