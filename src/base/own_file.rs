@@ -60,22 +60,22 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// A file at one time: which one it is, how long, and when it was last written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileState {
+pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
     bytes: u64,
     written: (i64, i64),
 }
 
-impl FileState {
-    /// Returns the state of what is at `path`; links are not followed.
+impl FileStamp {
+    /// Returns the stamp of what is at `path`; links are not followed.
     ///
     /// # Errors
     ///
     /// When nothing is there, or one may not look.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         let facts = std::fs::symlink_metadata(path)?;
-        Ok(FileState {
+        Ok(FileStamp {
             device: facts.dev(),
             inode: facts.ino(),
             bytes: facts.len(),
@@ -89,19 +89,19 @@ impl FileState {
 /// # Errors
 ///
 /// [`io::ErrorKind::AlreadyExists`] when another file is there, or it was written meanwhile: it stays.
-pub(crate) fn replace_same(new: &Path, path: &Path, was: FileState) -> io::Result<()> {
-    let own = FileState::at(new)?;
+pub(crate) fn replace_same(new: &Path, path: &Path, was: FileStamp) -> io::Result<()> {
+    let own = FileStamp::at(new)?;
     let placed = exchange_same(new, path, was);
-    if placed.is_err() && FileState::at(new).is_ok_and(|left| left == own) {
+    if placed.is_err() && FileStamp::at(new).is_ok_and(|left| left == own) {
         // Already failing for a better reason.
         let _ = std::fs::remove_file(new);
     }
     placed
 }
 
-fn exchange_same(new: &Path, path: &Path, was: FileState) -> io::Result<()> {
+fn exchange_same(new: &Path, path: &Path, was: FileStamp) -> io::Result<()> {
     let is_other = || io::Error::new(io::ErrorKind::AlreadyExists, "it was replaced or written meanwhile");
-    if FileState::at(path)? != was {
+    if FileStamp::at(path)? != was {
         return Err(is_other());
     }
     match rustix::fs::renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
@@ -110,7 +110,7 @@ fn exchange_same(new: &Path, path: &Path, was: FileState) -> io::Result<()> {
         Err(Errno::INVAL | Errno::NOSYS) => return std::fs::rename(new, path),
         Err(error) => return Err(error.into()),
     }
-    if FileState::at(new)? == was {
+    if FileStamp::at(new)? == was {
         return std::fs::remove_file(new);
     }
     rustix::fs::renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE)?;
@@ -137,14 +137,14 @@ mod tests {
         let read = |name: &str| fs::read_to_string(path(name)).expect("reads");
         fs::write(path("old"), "old").expect("writes");
         fs::write(path("new"), "new").expect("writes");
-        let was = FileState::at(&path("old")).expect("it is there");
+        let was = FileStamp::at(&path("old")).expect("it is there");
         replace_same(&path("new"), &path("old"), was).expect("it is the same");
         assert_eq!((read("old"), path("new").exists()), ("new".to_owned(), false));
 
         // Another file has its name, or it was written.
         fs::write(path("newer"), "newer").expect("writes");
         for is_replaced in [true, false] {
-            let was = FileState::at(&path("old")).expect("it is there");
+            let was = FileStamp::at(&path("old")).expect("it is there");
             if is_replaced {
                 fs::rename(path("newer"), path("old")).expect("renames");
             } else {

@@ -1,7 +1,7 @@
 //! `prof symbolize`: adds names, inlined functions and lines to a recording that lacks them.
 
 use crate::base::failure::{self, Failure, status};
-use crate::base::own_file::FileState;
+use crate::base::own_file::FileStamp;
 use crate::base::{privilege, safe_text, units};
 use crate::debuginfod::fetch::Fetcher;
 use crate::profile::{Profile, Writer, lock, read_path};
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
 fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let shown = safe_text::terminal(&options.file.display().to_string()).into_owned();
     // Before it is read: what becomes of it meanwhile is noticed.
-    let was = FileState::at(&options.file);
+    let was = FileStamp::at(&options.file);
     let (mut profile, integrity) =
         read_path(&options.file).map_err(|error| unreadable(&options.file, &error))?;
     let was = was.with_context(|| format!("cannot read `{shown}`"))?;
@@ -151,7 +151,7 @@ fn download_bar() -> indicatif::ProgressBar {
 }
 
 /// Gives a truncated file, if it still is as it was when it was read, a second name, under which it stays so.
-fn keep_cut(path: &Path, was: FileState) -> anyhow::Result<PathBuf> {
+fn keep_cut(path: &Path, was: FileStamp) -> anyhow::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".cut");
     let kept = PathBuf::from(name);
@@ -164,7 +164,7 @@ fn keep_cut(path: &Path, was: FileState) -> anyhow::Result<PathBuf> {
         );
         Failure::new(status::FAILED, message).hint("nothing was changed")
     })?;
-    if FileState::at(&kept).ok() != Some(was) {
+    if FileStamp::at(&kept).ok() != Some(was) {
         // Another file's second name.
         let _ = std::fs::remove_file(&kept);
         let message =
@@ -284,11 +284,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prof.data");
         std::fs::write(&path, "cut").unwrap();
-        let was = FileState::at(&path).unwrap();
+        let was = FileStamp::at(&path).unwrap();
         let kept = keep_cut(&path, was).unwrap();
         replace_file(&path, was, b"named").unwrap();
         assert_eq!(std::fs::read(&kept).unwrap(), b"cut");
-        let was = FileState::at(&path).unwrap();
+        let was = FileStamp::at(&path).unwrap();
         assert!(keep_cut(&path, was).is_err(), "an older one is not replaced");
         assert_eq!(std::fs::read(&kept).unwrap(), b"cut");
     }
@@ -298,7 +298,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prof.data");
         std::fs::write(&path, "read").unwrap();
-        let was = FileState::at(&path).unwrap();
+        let was = FileStamp::at(&path).unwrap();
         let newer = folder.path().join("newer");
         std::fs::write(&newer, "another recording").unwrap();
         std::fs::rename(&newer, &path).unwrap();

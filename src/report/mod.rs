@@ -13,6 +13,7 @@ mod options;
 mod print;
 mod query;
 mod recording;
+mod row_limits;
 #[cfg(test)]
 pub(crate) mod tests;
 mod views;
@@ -43,7 +44,7 @@ pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
     ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
-    ReportDestination, RowLimits, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
+    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
@@ -62,6 +63,7 @@ pub(crate) use query::filter_words::{FilterPart, description as filters_in_words
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
 pub(crate) use recording::Recording;
+pub(crate) use row_limits::RowLimits;
 pub(crate) use views::annotation::{AnnotatedLine, Annotation, InnermostCalls};
 pub use views::call_tree::Direction;
 pub(crate) use views::call_tree::{CallTree, Node, NodeId};

@@ -82,15 +82,7 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
     let named = comparison.named(rule)?;
     if matches!(rule.subject, RuleSubject::Functions { .. }) && named.is_empty() {
         let needed = "is the name right? prof report -n 0 shows all".to_owned();
-        let mut why = "no function of either side has such a name".to_owned();
-        if let RuleSubject::Functions { pattern, .. } = &rule.subject {
-            let names: Vec<String> =
-                comparison.labels.iter().map(|label| label.name_in(NameStyle::Short)).collect();
-            let near = nearest(names.iter().map(String::as_str), pattern);
-            if !near.is_empty() {
-                why.push_str(&format!("; the nearest: {}", near.join(", ")));
-            }
-        }
+        let why = format!("no function of either side has such a name{}", nearest_words(comparison, rule));
         return Ok(made(GateOutcome::TooLittle, why, Some(needed), Vec::new()));
     }
     if let Some((why, needed)) = too_few_runs(comparison, options) {
@@ -132,6 +124,16 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
         why.push_str(&format!("; {small} of {} too small to find {}", subjects.len(), part(least)));
     }
     Ok(made(GateOutcome::Pass, why, None, Vec::new()))
+}
+
+/// Names like that of a rule which no function has; empty if there are none.
+fn nearest_words(comparison: &Comparison, rule: &GateRule) -> String {
+    let RuleSubject::Functions { pattern, .. } = &rule.subject else { return String::new() };
+    let names: Vec<String> = comparison.labels.iter().map(|label| label.name_in(NameStyle::Short)).collect();
+    match nearest(names.iter().map(String::as_str), pattern)[..] {
+        [] => String::new(),
+        ref near => format!("; the nearest: {}", near.join(", ")),
+    }
 }
 
 /// The total or a row that is judged.

@@ -5,7 +5,7 @@
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use crate::base::failure::{self, Failure, status};
-use crate::base::own_file::FileState;
+use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege, safe_text};
 use crate::profile::lock;
 use crate::report::options::{Input, ReportDestination};
@@ -120,7 +120,7 @@ pub(crate) fn write_with(
 ///
 /// When another file is there or it was written meanwhile, when there is something else than a regular file, the disk is full, or
 /// the folder cannot be written; nothing half-written stays.
-pub(crate) fn replace_file(path: &Path, was: FileState, bytes: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn replace_file(path: &Path, was: FileStamp, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&ReportDestination::File { path: path.to_owned(), force: true })?;
     let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;

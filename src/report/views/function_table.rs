@@ -8,8 +8,9 @@ use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Place};
 use crate::report::model::label_key::SourceLine;
 use crate::report::model::label_kind::LabelKind;
-use crate::report::options::{RowLimits, SortKey};
+use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
+use crate::report::row_limits::RowLimits;
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 

@@ -7,8 +7,9 @@ use crate::profile::{Outcome, Reason, StackId, TaskId, Waker};
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
-use crate::report::options::{RowLimits, SortKey};
+use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
+use crate::report::row_limits::RowLimits;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 

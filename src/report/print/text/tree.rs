@@ -5,8 +5,9 @@
 
 use super::page::{FAINT, HEADING, Page, push_line};
 use crate::base::units::{counted, percent, percent_text, weight};
-use crate::report::options::{ReportOptions, RowLimits};
+use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;
+use crate::report::row_limits::RowLimits;
 use crate::report::views::call_tree::{CallTree, Direction, Node, NodeId};
 
 /// Deepest indentation: deeper branches line up.
