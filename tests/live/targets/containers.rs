@@ -198,21 +198,21 @@ fn what_is_recorded_elsewhere_is_recorded_in_a_pid_namespace() {
     hold_inside(
         PID,
         &[
-            "accounts::times_of_threads_are_those_of_the_kernels_own_books",
-            "fixtures_recorded::children_are_followed_through_fork_and_exec",
-            "fixtures_recorded::generated_code_is_walked_by_its_frame_pointers",
-            "fixtures_recorded::no_children_leaves_children_out",
-            "fixtures_recorded::threads_born_during_the_recording_are_seen",
+            "targets::accounts::times_of_threads_are_those_of_the_kernels_own_books",
+            "stacks::fixtures_recorded::children_are_followed_through_fork_and_exec",
+            "stacks::fixtures_recorded::generated_code_is_walked_by_its_frame_pointers",
+            "stacks::fixtures_recorded::no_children_leaves_children_out",
+            "stacks::fixtures_recorded::threads_born_during_the_recording_are_seen",
             // The target's namespace is one in that of the recorder.
-            "targets::a_process_in_namespaces_of_its_own_is_read_through_its_own_root",
-            "targets::a_process_whose_first_thread_has_ended_is_recorded",
-            "targets::one_thread_can_be_recorded_alone",
-            "waits_targets::a_thread_that_executes_a_program_is_another_one_from_then_on",
-            "waits_targets::a_wait_from_before_the_start_to_after_the_end_has_its_stack",
-            "waits_targets::threads_that_run_until_the_end_of_their_process_are_accounted_for",
-            "waits_targets::two_processes_with_the_same_number_have_waits_of_their_own",
-            "watched::a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once",
-            "watched::the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one",
+            "targets::choice::a_process_in_namespaces_of_its_own_is_read_through_its_own_root",
+            "targets::choice::a_process_whose_first_thread_has_ended_is_recorded",
+            "targets::choice::one_thread_can_be_recorded_alone",
+            "waits::targets::a_thread_that_executes_a_program_is_another_one_from_then_on",
+            "waits::targets::a_wait_from_before_the_start_to_after_the_end_has_its_stack",
+            "waits::targets::threads_that_run_until_the_end_of_their_process_are_accounted_for",
+            "waits::targets::two_processes_with_the_same_number_have_waits_of_their_own",
+            "terminal::watched::a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once",
+            "terminal::watched::the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one",
         ],
     );
 }
@@ -223,10 +223,10 @@ fn times_are_right_where_the_clock_has_an_offset() {
     hold_inside(
         &[PID, &offsets].concat(),
         &[
-            "accounts::times_of_threads_are_those_of_the_kernels_own_books",
-            "targets::several_processes_are_recorded_into_one_file",
-            "targets::the_targets_end_ends_the_recording",
-            "watched::a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once",
+            "targets::accounts::times_of_threads_are_those_of_the_kernels_own_books",
+            "targets::choice::several_processes_are_recorded_into_one_file",
+            "targets::choice::the_targets_end_ends_the_recording",
+            "terminal::watched::a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once",
         ],
     );
 }

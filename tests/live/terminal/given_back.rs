@@ -251,7 +251,7 @@ fn a_thread_that_panics_beside_the_screen() {
 fn the_terminal_is_given_back_by_a_panic() {
     let Some(terminal) = Terminal::open(100, 40) else { return };
     let tests = std::env::current_exe().expect("a test knows its own program");
-    let itself = "--ignored --exact terminal_given_back::a_screen_that_panics --nocapture";
+    let itself = "--ignored --exact terminal::given_back::a_screen_that_panics --nocapture";
     terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
     let screen = terminal.wait_for("over\n");
     assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");
@@ -262,7 +262,7 @@ fn the_terminal_is_given_back_by_a_panic() {
 fn the_terminal_is_given_back_by_a_panic_of_any_thread() {
     let Some(terminal) = Terminal::open(100, 60) else { return };
     let tests = std::env::current_exe().expect("a test knows its own program");
-    let itself = "--ignored --exact terminal_given_back::a_thread_that_panics_beside_the_screen --nocapture";
+    let itself = "--ignored --exact terminal::given_back::a_thread_that_panics_beside_the_screen --nocapture";
     terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
     let screen = terminal.wait_for("over\n");
     assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");

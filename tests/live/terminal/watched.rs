@@ -181,7 +181,7 @@ fn a_day_goes_by() {
 fn memory_stays_bounded_over_a_day() {
     let tests = std::env::current_exe().expect("a test knows its own program");
     let day = Command::new(tests)
-        .args(["--ignored", "--exact", "watched::a_day_goes_by", "--nocapture"])
+        .args(["--ignored", "--exact", "terminal::watched::a_day_goes_by", "--nocapture"])
         .output()
         .expect("the tests can be run");
     assert!(day.status.success(), "{}", String::from_utf8_lossy(&day.stderr));
