@@ -211,8 +211,10 @@ fn sample(program: &Path, arguments: &[&str], count: usize) -> Option<Vec<Sample
             let names = stack.frames.iter().map(|frame| process.name(frame.lookup_address())).collect();
             samples.push(Sampled { stack, names });
         }
-        // Odd pauses, so that samples do not fall into step with the program.
-        std::thread::sleep(Duration::from_micros(700 + 137 * (round as u64 % 11)));
+        // Pauses that differ by all parts of the program's period, or samples fall into step with it: one of eleven pauses may
+        // always end in the same function.
+        let odd = (round as u64).wrapping_mul(2_654_435_761) % 1_500_007;
+        std::thread::sleep(Duration::from_nanos(700_000 + odd));
     }
     Some(samples)
 }
