@@ -1,5 +1,6 @@
 //! Files that are made for the user: new ones that only their owner may read, and that belong to the user who called sudo.
 
+use super::file_state::FileState;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -58,13 +59,12 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A file at one time: which one it is, how long, and when it was last written.
+/// Which file has a name, and its state at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
-    bytes: u64,
-    written: (i64, i64),
+    state: FileState,
 }
 
 impl FileStamp {
@@ -75,12 +75,7 @@ impl FileStamp {
     /// When nothing is there, or one may not look.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         let facts = std::fs::symlink_metadata(path)?;
-        Ok(FileStamp {
-            device: facts.dev(),
-            inode: facts.ino(),
-            bytes: facts.len(),
-            written: (facts.mtime(), facts.mtime_nsec()),
-        })
+        Ok(FileStamp { device: facts.dev(), inode: facts.ino(), state: FileState::from(&facts) })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::base::units::{counted, weight};
 use crate::base::{privilege, safe_text};
 use crate::import::{self, ImportError, ImportFormat, ImportOptions, ImportSource, Imported};
 use crate::profile::Profile;
-use crate::record::{LeftMaps, read_own_vdso, system_meta};
+use crate::record::{LeftMaps, hostname, read_own_vdso};
 use crate::report::{Input, ReportDestination, check, check_not_input, write_with};
 use crate::symbols::KernelSymbols;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Resu
         let Some(source) = source.take() else { return Ok(()) };
         let mut name_frames = |profile: &mut Profile| {
             // Another machine's processes have left nothing here.
-            let is_of_here = profile.meta.hostname == system_meta().hostname;
+            let is_of_here = profile.meta.hostname == hostname();
             let mut maps = written_at.filter(|_| is_of_here).map(LeftMaps::of_here_until);
             // Without names it is imported all the same.
             match symbolize::complete(profile, &request.folders, request.debuginfod, maps.as_mut()) {

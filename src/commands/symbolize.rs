@@ -119,7 +119,7 @@ pub(crate) fn complete(
     Ok((completed, fetcher.problems))
 }
 
-/// Refuses a folder that does not exist, because nothing would ever be found in it. What a user may not see is not told apart.
+/// Refuses a folder that does not exist, because nothing would ever be found in it. What a user may not see has one answer, whatever it is.
 pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Failure> {
     for folder in folders {
         let facts =

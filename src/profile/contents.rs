@@ -5,7 +5,7 @@ use super::code::source_text::SourceText;
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
-use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes, Task};
+use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes, Task, TaskId};
 use super::symbols::{Function, Location, Symbols};
 use super::table::Tables;
 use super::wait::ThreadTime;
@@ -343,12 +343,12 @@ impl Profile {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Whether each task is of a process that was recorded. Others have only ended waits. Without accounts of threads all are.
-    pub(crate) fn recorded_tasks(&self) -> Vec<bool> {
-        let task = |time: &ThreadTime| self.tables.task(time.task).pid;
-        let processes: FxHashSet<u32> = self.thread_times.iter().map(task).collect();
-        let is_recorded = |task: &Task| processes.is_empty() || processes.contains(&task.pid);
-        self.tables.tasks().iter().map(is_recorded).collect()
+    /// The tasks of processes that were recorded: others have only ended waits. Without accounts of threads, all tasks.
+    pub(crate) fn recorded_tasks(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+        let pid = |time: &ThreadTime| self.tables.task(time.task).pid;
+        let processes: FxHashSet<u32> = self.thread_times.iter().map(pid).collect();
+        let tasks = (0..).map(TaskId).zip(self.tables.tasks());
+        tasks.filter(move |(_, task)| processes.is_empty() || processes.contains(&task.pid))
     }
 
     /// Samples of this kind, which are no waits, that were lost while it was recorded.

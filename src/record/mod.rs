@@ -22,7 +22,7 @@ mod target;
 mod waits;
 
 pub(crate) use counter::PerfCounter;
-pub(crate) use environment::machine::{MAX_CPU_CLOCK_HZ, system_meta};
+pub(crate) use environment::machine::{MAX_CPU_CLOCK_HZ, hostname};
 pub(crate) use environment::namespaces::{
     NamespaceKind, NamespacePlace, apart as namespaces_apart, check as check_namespaces, clock_offset_ns,
     own as own_namespace,

@@ -187,6 +187,7 @@ mod tests {
             ("prof report -lines", "--by function|line"),
             ("prof -sample_index=alloc_space x.pb.gz", "-e EVENT"),
             ("prof -tagfocus=x", "no labels"),
+            ("prof --focus x", "that is the report's --focus"),
             ("prof script", "export"),
             ("prof stat", "-c 1"),
             ("prof list", "help of record"),

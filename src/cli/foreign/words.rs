@@ -154,10 +154,10 @@ pub(super) const PERF_REPORT: [Foreign; 25] = [
     ),
     word(
         &["--inline", "--demangle", "--source", "-q", "--quiet", "-v", "--verbose", "-f", "--force"],
-        "a report does that by itself, and its notes say what it could not do",
+        "a report needs no such option, and its notes say what it could not do",
         &["leave it out"],
     ),
-    word(&["--no-demangle"], "names are shown as they are in the symbol table", &["--names raw"]),
+    word(&["--no-demangle"], "names can be shown as they are in the symbol table", &["--names raw"]),
     word(
         &["-l", "--print-line", "--full-source-path", "-P", "--full-paths"],
         "lines are shown with their files",
@@ -250,10 +250,10 @@ pub(super) const PPROF: [Foreign; 27] = [
     word(&["cum"], "the order is chosen by --sort", &["prof report --sort total"]),
     word(&["flat"], "the order is chosen by --sort", &["prof report --sort self"]),
     word(&["peek"], "that is the report's --peek", &["prof report --peek '{}'"]),
-    word(&["focus"], "options have two dashes", &["--focus '{}'"]),
-    word(&["ignore"], "options have two dashes", &["--ignore '{}'"]),
-    word(&["hide"], "options have two dashes", &["--hide '{}'"]),
-    word(&["show"], "options have two dashes", &["--show '{}'"]),
+    word(&["focus"], "that is the report's --focus", &["prof report --focus '{}'"]),
+    word(&["ignore"], "that is the report's --ignore", &["prof report --ignore '{}'"]),
+    word(&["hide"], "that is the report's --hide", &["prof report --hide '{}'"]),
+    word(&["show"], "that is the report's --show", &["prof report --show '{}'"]),
     word(
         &["show_from", "prune_from", "noinlines", "no_inlines"],
         "stacks are changed by other options",

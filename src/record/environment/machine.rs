@@ -61,12 +61,17 @@ pub(crate) fn signature_mask() -> u64 {
     signature_mask_of(std::ptr::from_ref(&on_the_stack).addr() as u64)
 }
 
+/// Name of this machine.
+pub(crate) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Facts of the machine, and of who recorded on it, for a profile.
 pub(crate) fn system_meta() -> Meta {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     Meta {
-        hostname: text(uname.nodename()),
+        hostname: hostname(),
         kernel: text(uname.release()),
         arch: text(uname.machine()),
         recorder_pid: std::process::id(),

@@ -1,6 +1,6 @@
 //! One file that code runs from: its headers, how far its table is, and how it is opened.
 
-use super::file_state::FileState;
+use crate::base::file_state::FileState;
 use crate::profile::ModuleKind;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;

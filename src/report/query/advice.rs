@@ -102,9 +102,8 @@ fn inlines(selection: &Selection<'_>) -> Option<Advice> {
 /// One of many threads that has most of the CPU time.
 fn one_thread(selection: &Selection<'_>) -> Option<Advice> {
     let tables = &selection.profile.tables;
-    let recorded = selection.profile.recorded_tasks();
-    let tasks = tables.tasks().iter().zip(recorded).filter(|(_, is_recorded)| *is_recorded);
-    let all: FxHashSet<(u32, u32)> = tasks.map(|(task, _)| (task.tid, task.generation)).collect();
+    let tasks = selection.profile.recorded_tasks();
+    let all: FxHashSet<(u32, u32)> = tasks.map(|(_, task)| (task.tid, task.generation)).collect();
     if all.len() < LEAST_THREADS {
         return None;
     }

@@ -198,7 +198,7 @@ impl Owner {
 pub(crate) struct PerfMapSource {
     root: OwnedFd,
     owner: Owner,
-    /// A map that was begun later is of another process.
+    /// A map that was begun later may be of another process.
     begun_by: Option<SystemTime>,
 }
 

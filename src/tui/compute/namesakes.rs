@@ -38,10 +38,8 @@ impl Namesakes {
         let tables = &selection.profile.tables;
         let mut by_row: FxHashMap<DiffRowKey, LabelId> = FxHashMap::default();
         let mut by_name: FxHashMap<String, LabelId> = FxHashMap::default();
-        let recorded = selection.profile.recorded_tasks();
-        for ((task, step), _) in
-            tables.tasks().iter().zip(steps).zip(recorded).filter(|(_, is_recorded)| *is_recorded)
-        {
+        for (id, task) in selection.profile.recorded_tasks() {
+            let Some(step) = steps.get(id.index()) else { continue };
             let key = RowLabel::of(selection.labels.get(step.label)).key;
             let key = DiffRowKey { module: tables.string(task.process).to_owned(), ..key };
             if *by_name.entry(key.name.clone()).or_insert(step.label) != step.label {
@@ -58,8 +56,7 @@ impl Namesakes {
         let tables = &selection.profile.tables;
         let mut by_name: FxHashMap<StringId, u32> = FxHashMap::default();
         // Those without samples have rows, too.
-        let recorded = selection.profile.recorded_tasks();
-        for (task, _) in tables.tasks().iter().zip(recorded).filter(|(_, is_recorded)| *is_recorded) {
+        for (_, task) in selection.profile.recorded_tasks() {
             if *by_name.entry(task.process).or_insert(task.pid) != task.pid {
                 let module = tables.string(task.process).to_owned();
                 self.rows.insert(DiffRowKey { name: String::new(), module, line: None });

@@ -74,7 +74,7 @@ fn texts(query: &Query, theme: &Theme) -> Vec<(ChipOf, String, String)> {
         }
         let words = words.trim_start_matches("--");
         let inner = words.strip_prefix('(').and_then(|words| words.strip_suffix(')'));
-        // A search for small letters finds large ones, too; the pattern says so in a way that nobody has typed.
+        // A search for small letters finds large ones, too; the pattern says so in a way that the user has not typed.
         (ChipOf::Filter(part), inner.unwrap_or(words).replacen(" match of (?i)", " match of ", 1))
     });
     let text = |(of, words): (ChipOf, String)| {

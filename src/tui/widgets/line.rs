@@ -60,7 +60,7 @@ pub(crate) fn place_text(theme: &Theme, module: &str, source: &str, columns: usi
     format!("{module}   {}", theme.fit_end(source, room))
 }
 
-/// Least room for the word for a kind beside a place, columns.
+/// Least room for the word for a kind next to a place, columns.
 const KIND_COLUMNS: usize = 24;
 
 /// The word for the colour of a box, in that colour; in a comparison, whose colours are those of the change, without.

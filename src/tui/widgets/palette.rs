@@ -39,7 +39,7 @@ impl Hue {
     const MUCH_LESS: Hue = hue(0x21_66ac, 25, Color::Blue, Color::White);
     const LESS: Hue = hue(0x67_a9cf, 74, Color::Blue, Color::White);
     const LITTLE_LESS: Hue = hue(0xd1_e5f0, 195, Color::Blue, Color::White);
-    // Dark enough beside the palest blue and red for eyes that lack a kind of cones.
+    // Dark enough next to the palest blue and red for eyes that lack a kind of cones.
     const NOISE: Hue = hue(0xbd_bdbd, 250, Color::DarkGray, Color::White);
     const LITTLE_MORE: Hue = hue(0xfd_dbc7, 224, Color::Red, Color::White);
     const MORE: Hue = hue(0xef_8a62, 209, Color::Red, Color::White);

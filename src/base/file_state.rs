@@ -10,7 +10,7 @@ pub(crate) struct FileState {
     /// Length, bytes.
     pub(crate) size_bytes: u64,
     /// Time of the last write, ns since 1970, modulo 2^64: only compared, also by the kernel side.
-    pub(super) modified_ns: u64,
+    pub(crate) modified_ns: u64,
 }
 
 impl FileState {
