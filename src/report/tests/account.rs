@@ -2,7 +2,7 @@
 
 use super::fixture::Build;
 use super::fixture_waits::{slices, stack, waiting};
-use crate::profile::{CpuShares, EventKind, Reason};
+use crate::profile::{CpuShares, End, EventKind, Reason};
 use crate::report::print::info;
 use crate::report::*;
 
@@ -56,6 +56,18 @@ fn what_is_counted_is_no_time_and_loses_its_own() {
     let export = ExportOptions { common: counted("page-faults"), ..ExportOptions::default() };
     let svg = String::from_utf8(export::render(&recording, ExportFormat::SVG, &export).unwrap()).unwrap();
     assert!(svg.contains("1,000 page faults"), "{svg}");
+}
+
+#[test]
+fn a_target_that_ended_before_the_first_sample_did_not_just_wait() {
+    let mut build = Build::new();
+    build.task(1, 1, "p", "p");
+    let recording = build.finish().changed(|recording| {
+        recording.profile.end.as_mut().unwrap().reason = End::TARGET_GONE.to_owned();
+    });
+    let empty = recording.select_for_report(&CommonOptions::default()).unwrap_err();
+    assert_eq!(empty.message, "the recording has no samples: the target ended before the first of them");
+    assert_eq!(empty.hints, ["from its start on:  prof record COMMAND"]);
 }
 
 #[test]
@@ -192,4 +204,17 @@ fn a_recording_without_waits_says_why_it_has_none() {
     let recording = build.finish();
     let failure = recording.select(&of(Metric::OffCpu)).unwrap_err();
     assert!(failure.message.contains("is of the kernel") && failure.hints.is_empty(), "{failure:?}");
+}
+
+/// The other end of a pipe may be in the same process.
+#[test]
+fn a_wait_for_a_pipe_is_not_said_to_be_for_another_process() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "reader", "p");
+    build.add(task, 1_000, &["/x:main"]);
+    build.wait(task, Reason::Pipe, 0, 900_000_000, &["/x:main", "/x:read_all"]);
+    build.thread_time(task, 1_000_000_000, 0, 900_000_000);
+    let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("for the other end of a pipe or a local socket in read_all"), "{text}");
 }

@@ -311,6 +311,16 @@ fn what_to_look_at_next_has_a_size_and_a_command() {
             "NOTE  thread `t1` has 90.0% of the CPU time of 5 threads: prof report --thread '^t1$'",
         ]
     );
+    // Threads of other processes, which have only ended waits, are none of the program's.
+    let mut build = Build::new();
+    let tasks: Vec<_> = (1..=5).map(|tid| build.task(1, tid, &format!("t{tid}"), "p")).collect();
+    tasks.iter().for_each(|task| build.thread_time(*task, 1_000_000, 0, 0));
+    for tid in 7..=9 {
+        build.task(tid, tid, "waker", "waker");
+    }
+    build.add(tasks[0], 100, &["/x:main", "/x:work"]);
+    let text = render(&build.finish(), &ReportOptions::default(), &terminal(120)).unwrap();
+    assert!(text.contains("of the CPU time of 5 threads"), "{text}");
     // There is nothing to say of a program that does as one expects.
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
