@@ -39,9 +39,8 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
     };
     match found {
         FileType::RegularFile if *force => match privilege::as_user(|| lock::writer_of(path)) {
-            Some(recorder) => {
-                Err(refuse(&format!("{recorder} is recording into it")).hint("name another file:  -o NAME"))
-            }
+            Some(recorder) => Err(refuse(&format!("{recorder} is recording into it"))
+                .hint("wait until that has ended, or name another file")),
             None => Ok(()),
         },
         FileType::RegularFile => Err(refuse("it exists").hint("to replace it:  -f")),
@@ -192,6 +191,20 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_file_that_a_recorder_writes_is_not_replaced_even_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prof.data");
+        let recorded = File::create(&path).unwrap();
+        assert!(lock::lock(&recorded));
+        let failure = write(&file(path.clone(), true), b"two").unwrap_err().downcast::<Failure>().unwrap();
+        assert!(failure.message.ends_with("is recording into it"), "{failure}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        drop(recorded);
+        write(&file(path.clone(), true), b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
     }
 
     #[test]
