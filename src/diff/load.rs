@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use super::gate::judge::{GateVerdict, exit_status, judge};
 use super::options::{DiffFormat, DiffOptions, Sides};
 use super::print;
-use super::sums::run::{RunSums, RunWishes};
+use super::sums::run::{RunOptions, RunSums};
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text};
 use crate::report::{Analysis, CommonOptions, Input, check, check_not_input};
@@ -78,8 +78,8 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
         let common = CommonOptions { metric, ..options.common.clone() };
         let read = |(side, file): &(usize, &Path)| {
             let slices = files[*side].len() == 1;
-            let wishes = RunWishes { common: &common, paths: options.has_paths(), slices, threads: None };
-            load_one(file, &wishes)
+            let run = RunOptions { common: &common, paths: options.has_paths(), slices, threads: None };
+            load_one(file, &run)
         };
         for ((side, _), loaded) in chunk.iter().zip(chunk.par_iter().map(read).collect::<Vec<_>>()) {
             let (sums, warning) = loaded?;
@@ -97,12 +97,12 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
     Ok(sides)
 }
 
-fn load_one(file: &Path, wishes: &RunWishes<'_>) -> anyhow::Result<(RunSums, Option<String>)> {
+fn load_one(file: &Path, run: &RunOptions<'_>) -> anyhow::Result<(RunSums, Option<String>)> {
     let input = Input::File(file.to_owned());
     let recording = Analysis::load_quietly(&input)?;
     let warning = recording.warning(&input);
     let name = file.display().to_string();
-    let sums = RunSums::of(&recording, name, wishes).map_err(|error| of_file(file, error))?;
+    let sums = RunSums::of(&recording, name, run).map_err(|error| of_file(file, error))?;
     Ok((sums, warning))
 }
 

@@ -5,7 +5,7 @@ use super::difference::Difference;
 use super::options::DiffOptions;
 use super::print::output::{self, PrintedDiff, page_of_file};
 use super::sums::parts::number_of_part;
-use super::sums::run::{RunSums, RunWishes};
+use super::sums::run::{RunOptions, RunSums};
 use crate::base::failure::Failure;
 use crate::report::{Analysis, CommonOptions, Group, Selection, Step, ThreadSplit};
 use rustc_hash::FxHashMap;
@@ -83,8 +83,8 @@ fn compared(
     paths: bool,
 ) -> Result<Comparison, Failure> {
     let sums = |side: PairSide<'_>| {
-        let wishes = RunWishes { common: side.common, paths, slices: true, threads };
-        RunSums::of(side.recording, side.file.to_owned(), &wishes).map(|sums| vec![sums])
+        let run = RunOptions { common: side.common, paths, slices: true, threads };
+        RunSums::of(side.recording, side.file.to_owned(), &run).map(|sums| vec![sums])
     };
     let [base, new] = sides;
     let (base, new) = rayon::join(|| sums(base), || sums(new));

@@ -8,7 +8,7 @@ use crate::profile::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Start of synthetic addresses, for frames without an address and those whose address is taken by another frame.
-const MADE_UP: u64 = 1 << 62;
+const SYNTHETIC: u64 = 1 << 62;
 
 /// A function of a frame.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ pub(super) struct FramePlace {
 pub(super) struct NamedFrames {
     known: FxHashMap<(Frame, Vec<Location>), FrameId>,
     taken: FxHashSet<Frame>,
-    made_up: u64,
+    synthetic: u64,
 }
 
 impl NamedFrames {
@@ -71,7 +71,7 @@ impl NamedFrames {
     ) -> FrameId {
         let locations: Vec<Location> = functions.iter().map(|function| location(profile, function)).collect();
         let flags = FrameFlags { space: place.space, ..FrameFlags::default() };
-        let wanted = Frame { module: place.module, address: place.address.unwrap_or(MADE_UP), flags };
+        let wanted = Frame { module: place.module, address: place.address.unwrap_or(SYNTHETIC), flags };
         let key = (wanted, locations);
         if let Some(frame) = self.known.get(&key) {
             return *frame;
@@ -79,8 +79,8 @@ impl NamedFrames {
         let row = if place.address.is_some() && self.taken.insert(wanted) {
             wanted
         } else {
-            self.made_up += 1;
-            Frame { address: MADE_UP + self.made_up, ..wanted }
+            self.synthetic += 1;
+            Frame { address: SYNTHETIC + self.synthetic, ..wanted }
         };
         let frame = profile.tables.intern_frame(row);
         profile.symbols.set_locations(frame, key.1.clone());

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 /// Request for what to compute from a recording.
 #[derive(Debug, Clone)]
-pub(crate) struct RunWishes<'o> {
+pub(crate) struct RunOptions<'o> {
     /// Samples and frames to include.
     pub(crate) common: &'o CommonOptions,
     /// Whether to compute call paths, with threads in front of them if `common` says which are one.
@@ -69,18 +69,19 @@ impl RunSums {
     ///
     /// Status 3 when the recording lacks the metric; a usage error for a bad pattern. It is not an error if no sample
     /// passes the filters.
-    pub(crate) fn of(recording: &Analysis, file: String, wishes: &RunWishes<'_>) -> Result<Self, Failure> {
-        let shown = recording.shown(wishes.common.metric)?;
-        let mut selection = Selection::new(recording, shown, wishes.common)?;
-        let threads = wishes.threads.map(|split| selection.thread_steps(split));
-        let in_front = wishes.common.threads.filter(|split| wishes.paths && *split != ThreadSplit::None);
+    pub(crate) fn of(recording: &Analysis, file: String, options: &RunOptions<'_>) -> Result<Self, Failure> {
+        let shown = recording.shown(options.common.metric)?;
+        let mut selection = Selection::new(recording, shown, options.common)?;
+        let threads = options.threads.map(|split| selection.thread_steps(split));
+        let in_front = options.common.threads.filter(|split| options.paths && *split != ThreadSplit::None);
         let in_front = in_front.map(|split| selection.thread_steps(split));
-        let facts = facts(recording, file, wishes.common);
+        let facts = facts(recording, file, options.common);
         let mut rows = RowBuilder::new(&selection, threads.as_deref());
-        let (total, path_rows) = add_all(&selection, &mut rows, wishes.slices);
-        let slices = path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, wishes.common, &facts));
+        let (total, path_rows) = add_all(&selection, &mut rows, options.slices);
+        let slices =
+            path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, options.common, &facts));
         let paths =
-            if wishes.paths { call_paths(&selection, in_front.as_deref(), &mut rows) } else { Vec::new() };
+            if options.paths { call_paths(&selection, in_front.as_deref(), &mut rows) } else { Vec::new() };
         let whole = selection.whole.weight as f64;
         Ok(RunSums { event: event(&selection), facts, total, whole, rows: rows.rows, paths, slices })
     }

@@ -5,7 +5,7 @@ use crate::diff::gate::judge::{GateVerdict, judge};
 use crate::diff::gate::rule::GateRule;
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::print::output::render;
-use crate::diff::sums::run::{RunSums, RunWishes};
+use crate::diff::sums::run::{RunOptions, RunSums};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::{Analysis, CommonOptions, NameStyle, Page};
 
@@ -26,8 +26,8 @@ pub(super) fn gated(rules: &[&str]) -> DiffOptions {
 
 /// The sums of a recording.
 pub(crate) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, slices: bool) -> RunSums {
-    let wishes = RunWishes { common, paths: true, slices, threads: None };
-    RunSums::of(recording, file.to_owned(), &wishes).expect("it can be summed up")
+    let options = RunOptions { common, paths: true, slices, threads: None };
+    RunSums::of(recording, file.to_owned(), &options).expect("it can be summed up")
 }
 
 /// Number of samples of each path of a run, root first.

@@ -96,7 +96,7 @@ struct Shared {
     /// Readable to wake the thread.
     bell: OwnedFd,
     /// Readable when a batch is on its way.
-    news: OwnedFd,
+    wakeup: OwnedFd,
 }
 
 /// Makes an eventfd readable.
@@ -133,7 +133,7 @@ impl Drain {
             deadline_ns: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             bell: eventfd(0, flags)?,
-            news: eventfd(0, flags)?,
+            wakeup: eventfd(0, flags)?,
         });
         let (sender, batches) = channel();
         let poll = Poll::new(&rings, &shared)?;
@@ -158,8 +158,8 @@ impl Drain {
     }
 
     /// Becomes readable when there is a batch.
-    pub(crate) fn news(&self) -> BorrowedFd<'_> {
-        self.shared.news.as_fd()
+    pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
+        self.shared.wakeup.as_fd()
     }
 
     /// The batches that are there.
@@ -168,7 +168,7 @@ impl Drain {
     ///
     /// When the rings cannot be read.
     pub(crate) fn received(&self) -> anyhow::Result<Vec<Batch>> {
-        silence(&self.shared.news);
+        silence(&self.shared.wakeup);
         let mut batches = Vec::new();
         loop {
             match self.batches.try_recv() {
@@ -203,7 +203,7 @@ impl Drain {
             if batches.iter().any(is_last) {
                 return Ok(batches);
             }
-            wait_for(&mut [PollFd::from_borrowed_fd(self.news(), PollFlags::IN)], Duration::from_secs(1))?;
+            wait_for(&mut [PollFd::from_borrowed_fd(self.wakeup(), PollFlags::IN)], Duration::from_secs(1))?;
         }
     }
 }
@@ -358,7 +358,7 @@ impl DrainWorker {
             };
             self.shared.in_flight.fetch_add(batch.bytes, Ordering::SeqCst);
             let is_received = self.sender.send(Ok(batch)).is_ok();
-            ring(&self.shared.news);
+            ring(&self.shared.wakeup);
             if !is_received || is_over {
                 return Ok(());
             }

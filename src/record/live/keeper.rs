@@ -162,8 +162,8 @@ impl Keeper {
             Message::Ask(LiveRequest::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
             Message::Ask(LiveRequest::Quit) => {}
             Message::Ended(mut end) => {
-                if let Some(news) = end.news.take() {
-                    self.apply(*news);
+                if let Some(last_delta) = end.last_delta.take() {
+                    self.apply(*last_delta);
                     self.archive.forget_living();
                 }
                 self.end = Some((end, Instant::now()));
@@ -226,11 +226,11 @@ impl Keeper {
             self.downsample();
         }
         if self.end.is_some() {
-            self.tell_end();
+            self.send_end();
             return;
         }
         if self.last_status.is_none_or(|last| last.elapsed() >= self.status_interval()) {
-            self.tell_status();
+            self.send_status();
         }
         if self.is_snapshot_due(Moment::Other) {
             self.show();
@@ -239,7 +239,7 @@ impl Keeper {
 
     /// Time after a status until the next one, if no snapshot is made before.
     fn status_interval(&self) -> Duration {
-        if self.archive.has_news() { STATUS_INTERVAL + STATUS_PATIENCE } else { STATUS_INTERVAL }
+        if self.archive.has_changes() { STATUS_INTERVAL + STATUS_PATIENCE } else { STATUS_INTERVAL }
     }
 
     /// Sends a snapshot of everything so far together with the status, so that the screen is drawn only once.
@@ -247,7 +247,7 @@ impl Keeper {
         let snapshot = self.snapshot();
         self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
         if self.end.is_none() {
-            self.tell_status();
+            self.send_status();
         }
     }
 
@@ -283,7 +283,7 @@ impl Keeper {
 
     /// Interval until the next snapshot.
     fn patience(&self) -> Duration {
-        match self.archive.has_news() {
+        match self.archive.has_changes() {
             true if self.lacks_names && self.snapshots <= UNNAMED_PICTURES => {
                 self.interval.min(UNNAMED_INTERVAL)
             }
@@ -298,7 +298,7 @@ impl Keeper {
 
     /// Makes a snapshot of everything so far.
     pub(super) fn snapshot(&mut self) -> Snapshot {
-        self.archive.forget_news();
+        self.archive.clear_changes();
         self.last_snapshot = Some(Instant::now());
         self.snapshots += 1;
         let mut profile = self.archive.profile(self.reason());
@@ -321,7 +321,7 @@ impl Keeper {
         }
     }
 
-    fn tell_status(&mut self) {
+    fn send_status(&mut self) {
         self.last_status = Some(Instant::now());
         self.events.send(LiveEvent::Status(Status {
             elapsed: Duration::from_nanos(self.archive.duration_ns()),
@@ -334,10 +334,10 @@ impl Keeper {
     }
 
     /// Sends the end once all names are there, or do not come in time; names that come later make another snapshot.
-    fn tell_end(&mut self) {
+    fn send_end(&mut self) {
         let Some((end, since)) = &self.end else { return };
         if self.is_end_told {
-            if self.archive.has_news() {
+            if self.archive.has_changes() {
                 self.show();
             }
             return;
@@ -348,7 +348,7 @@ impl Keeper {
         let (reason, command_status) = (end.reason.clone(), end.command_status);
         let failure = end.failure.as_ref().map(|error| format!("{error:#}"));
         self.is_end_told = true;
-        self.tell_status();
+        self.send_status();
         let snapshot = Box::new(self.snapshot());
         self.events.send(LiveEvent::Ended(Ended { reason, snapshot, command_status, failure }));
     }

@@ -39,7 +39,7 @@ pub(super) enum LiveRequest {
 #[derive(Debug)]
 pub(super) struct RecorderEnd {
     pub(crate) reason: String,
-    pub(crate) news: Option<Box<Delta>>,
+    pub(crate) last_delta: Option<Box<Delta>>,
     pub(crate) command_status: Option<i32>,
     pub(crate) command_signal: Option<i32>,
     pub(crate) failure: Option<anyhow::Error>,

@@ -1,7 +1,7 @@
 //! A recording that can be looked at while it runs.
 //!
 //! ```text
-//! rings ─► recorder ─ news ─► keeper ─ newest snapshot ─► mailbox ─► what shows it
+//! rings ─► recorder ─ delta ─► keeper ─ newest snapshot ─► mailbox ─► what shows it
 //!                               │ ▲
 //!                         frames│ │names
 //!                               ▼ │

@@ -47,7 +47,7 @@ impl Drop for PanicNote<'_> {
         if std::thread::panicking() {
             let end = RecorderEnd {
                 reason: "the recording failed".to_owned(),
-                news: None,
+                last_delta: None,
                 command_status: None,
                 command_signal: None,
                 failure: Some(anyhow::anyhow!("the recording thread has failed")),
@@ -79,19 +79,19 @@ pub(super) fn run(
         }
     };
     let profile = &session.collector.profile;
-    let news = Attached {
+    let answer = Attached {
         meta: profile.meta.clone(),
         events: profile.events.iter().map(|event| event.info().clone()).collect(),
         notices: std::mem::take(&mut session.notices),
     };
-    if attached.send(Ok(news)).is_err() {
+    if attached.send(Ok(answer)).is_err() {
         return;
     }
     let mut cursor = Cursor::default();
     let duration = options.duration;
     let mut watch = RecordingLoop { session: &mut session, child: &mut child, has_launched, duration };
     let end = match watch.until_end(&mut LiveSink::new(control, &mut cursor, sender)) {
-        Ok(Some(reason)) => last_news(&mut session, &mut cursor, reason).map(Some),
+        Ok(Some(reason)) => last_delta(&mut session, &mut cursor, reason).map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
@@ -149,16 +149,16 @@ fn recorder_end(end: anyhow::Result<Option<Box<Delta>>>, launched: Option<&mut C
     let (command_status, command_signal) =
         launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
     match end {
-        Ok(news) => RecorderEnd {
-            reason: news.as_ref().map(|delta| delta.end.reason.clone()).unwrap_or_default(),
-            news,
+        Ok(delta) => RecorderEnd {
+            reason: delta.as_ref().map(|delta| delta.end.reason.clone()).unwrap_or_default(),
+            last_delta: delta,
             command_status,
             command_signal,
             failure: None,
         },
         Err(error) => RecorderEnd {
             reason: "the recording failed".to_owned(),
-            news: None,
+            last_delta: None,
             command_status,
             command_signal,
             failure: Some(error),
@@ -183,7 +183,7 @@ struct LiveSink<'a> {
     cursor: &'a mut Cursor,
     sender: &'a Sender<Message>,
     begun: Instant,
-    last_news: Instant,
+    last_sent: Instant,
     next_look: Instant,
     pace: Pace,
 }
@@ -191,7 +191,7 @@ struct LiveSink<'a> {
 impl<'a> LiveSink<'a> {
     fn new(control: &'a Control, cursor: &'a mut Cursor, sender: &'a Sender<Message>) -> Self {
         let (begun, pace) = (Instant::now(), Pace::new(LOOK_REST));
-        LiveSink { control, cursor, sender, begun, last_news: begun, next_look: begun + EARLY_LOOKS, pace }
+        LiveSink { control, cursor, sender, begun, last_sent: begun, next_look: begun + EARLY_LOOKS, pace }
     }
 
     /// Looks at the living threads if that is due or the archive is cleared; returns whether it did.
@@ -227,10 +227,10 @@ impl Sink for LiveSink<'_> {
             && profile.events.iter().all(crate::profile::Event::is_empty)
             && profile.thread_times.is_empty()
             && session.notices.is_empty();
-        if is_quiet && self.last_news.elapsed() < QUIET_INTERVAL {
+        if is_quiet && self.last_sent.elapsed() < QUIET_INTERVAL {
             return Ok(ControlFlow::Continue(()));
         }
-        self.last_news = Instant::now();
+        self.last_sent = Instant::now();
         let delta = self.cursor.take(session, resets)?;
         let is_wanted = self.sender.send(Message::Delta(Box::new(delta))).is_ok();
         Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
@@ -238,7 +238,7 @@ impl Sink for LiveSink<'_> {
 }
 
 /// Stops the recording; returns the last update, which includes the waits that were not over.
-fn last_news(
+fn last_delta(
     session: &mut Session<'_>,
     cursor: &mut Cursor,
     reason: StopReason,

@@ -42,11 +42,11 @@ impl Processes {
         living.map(|(&pid, process)| (pid, touch(touched, pid, process)))
     }
 
-    /// Has `tell` publish each target that has changed since it was published last. One that is still dirty
+    /// Has `send` publish each target that has changed since it was published last. One that is still dirty
     /// after that comes again the next time. Returns those that were refused, and why, each once until it is taken.
-    pub(crate) fn tell_changed(
+    pub(crate) fn send_changed(
         &mut self,
-        mut tell: impl FnMut(u32, &mut Process) -> anyhow::Result<()>,
+        mut send: impl FnMut(u32, &mut Process) -> anyhow::Result<()>,
     ) -> Vec<(u32, anyhow::Error)> {
         let mut refused = Vec::new();
         let mut is_full = false;
@@ -58,7 +58,7 @@ impl Processes {
             }
             // Where there is no room for one there is none for those that have waited for it.
             if !(is_full && process.is_refused) {
-                let sent = tell(pid, process);
+                let sent = send(pid, process);
                 is_full |= sent.is_err();
                 let was_refused = std::mem::replace(&mut process.is_refused, sent.is_err());
                 refused.extend(sent.err().filter(|_| !was_refused).map(|error| (pid, error)));
@@ -206,7 +206,7 @@ mod tests {
     /// The processes that would be published to the kernel side now, in ascending order.
     fn sent(processes: &mut Processes) -> Vec<u32> {
         let mut pids = Vec::new();
-        let refused = processes.tell_changed(|pid, process| {
+        let refused = processes.send_changed(|pid, process| {
             pids.push(pid);
             process.published(1);
             Ok(())
@@ -290,7 +290,7 @@ mod tests {
         }
         let mut tried = 0;
         let mut refuse = |processes: &mut Processes| {
-            let refused = processes.tell_changed(|_, _| {
+            let refused = processes.send_changed(|_, _| {
                 tried += 1;
                 anyhow::bail!("no room")
             });

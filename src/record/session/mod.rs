@@ -183,7 +183,7 @@ impl<'obj> Session<'obj> {
     ///
     /// When the rings cannot be read.
     pub(crate) fn wait(&mut self, patience: Duration, others: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
-        let fds = others.iter().copied().chain([self.drain.news()]);
+        let fds = others.iter().copied().chain([self.drain.wakeup()]);
         let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         wait_for(&mut fds, patience)?;
         let batches = self.drain.received()?;

@@ -49,7 +49,7 @@ impl Session<'_> {
             files.publish_without_table(id, &mut kernel.tables);
             refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
         }
-        let refused = processes.tell_changed(|pid, process| {
+        let refused = processes.send_changed(|pid, process| {
             for mapping in process.mappings() {
                 files.publish_without_table(mapping.file, &mut kernel.tables);
             }
@@ -63,7 +63,7 @@ impl Session<'_> {
                 if process.mismatch_ns == 0 {
                     process.mismatch_ns = now_ns;
                 }
-                // News of an exec are on their way, to here or to the kernel side. If not, one of both has missed it.
+                // Word of an exec is on its way, to here or to the kernel side. If not, one of both has missed it.
                 if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
                     return Ok(());
                 }
@@ -72,7 +72,7 @@ impl Session<'_> {
             }
             process.mismatch_ns = 0;
             *stamps += 1;
-            tell(kernel, pid, process, *stamps, files, refusals)
+            send_entry(kernel, pid, process, *stamps, files, refusals)
         });
         if self.refusals.processes == 0
             && let Some((pid, error)) = refused.first()
@@ -112,7 +112,7 @@ impl Session<'_> {
 }
 
 /// Gives the kernel side the entry of a process.
-fn tell(
+fn send_entry(
     kernel: &KernelSide<'_>,
     pid: u32,
     process: &mut Process,

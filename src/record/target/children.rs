@@ -82,16 +82,16 @@ mod tests {
         let own = std::process::id();
         let parent = proc_fs::parent(own).expect("own parent");
         // 1 has this process's parent, and another child with two of its own. Of those only one exists.
-        let made_up = u32::MAX - 1;
-        let family = Family::of([(parent, 1), (own, parent), (made_up, 1)].into_iter(), own);
+        let synthetic = u32::MAX - 1;
+        let family = Family::of([(parent, 1), (own, parent), (synthetic, 1)].into_iter(), own);
         assert_eq!(family.descendants(&[1]), [0; 0], "a process that has ended is no child, nor is this one");
-        let family = Family::of([(parent, 1), (own, parent)].into_iter(), made_up);
+        let family = Family::of([(parent, 1), (own, parent)].into_iter(), synthetic);
         let mut both = [parent, own];
         both.sort_unstable();
         assert_eq!(family.descendants(&[1]), both);
         assert_eq!(family.descendants(&[1, parent]), [own], "whom the user has named is no child");
         // A circle, which /proc may show for a moment, ends.
-        let family = Family::of([(parent, own), (own, parent)].into_iter(), made_up);
+        let family = Family::of([(parent, own), (own, parent)].into_iter(), synthetic);
         assert_eq!(family.descendants(&[own]), [parent]);
     }
 

@@ -457,7 +457,7 @@ fn short_limit<'p>(shown: &Shown<'p>) -> Option<&'p str> {
     sampling.split_once(" and more")?.0.rsplit_once("of ").map(|(_, limit)| limit)
 }
 
-/// Names the frames of all groups, and finds the steps that stand before and behind them.
+/// Names the frames of all groups, and finds the steps that stand before and after them.
 fn name_groups(profile: &Profile, labels: &mut Labels, groups: &mut [Group], short_name: &str) {
     // Many stacks share their outer frames, which are named once.
     let mut is_named = vec![false; profile.tables.stacks().len()];

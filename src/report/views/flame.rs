@@ -312,15 +312,15 @@ mod tests {
                 // The boxes below cover all children, each once.
                 let weights: u64 = below.iter().map(|one| one.what.total(&tree)).sum();
                 prop_assert_eq!(weights, sum(&tree, children), "{:?}", parent);
-                let mut behind: Vec<NodeId> = below.iter().flat_map(|one| match &one.what {
+                let mut sharing: Vec<NodeId> = below.iter().flat_map(|one| match &one.what {
                     BoxOf::Node(id) => vec![*id],
                     BoxOf::Rest(ids) => ids.clone(),
                     BoxOf::All => Vec::new(),
                 }).collect();
                 let mut called = children.to_vec();
-                behind.sort();
+                sharing.sort();
                 called.sort();
-                prop_assert_eq!(behind, called);
+                prop_assert_eq!(sharing, called);
                 // They fill the parent from its left edge, except for its self weight, without gaps.
                 let filled: u32 = below.iter().map(|one| one.end - one.start).sum();
                 let exact = weights as f64 * f64::from(columns) / whole as f64;

@@ -1,6 +1,6 @@
 //! The recording as a grid: a column per second, with the time within the second from top to bottom.
 //!
-//! What repeats every second shows as a line, a single event as a spot. Weights are kept in slots of equal length, from
+//! What repeats every second shows as a line, a single event as a dot. Weights are kept in slots of equal length, from
 //! which a grid of any size is made: a cell is always one contiguous range of time.
 
 use crate::report::model::spread::Spread;

@@ -229,7 +229,7 @@ impl Context {
     }
 
     /// Shows a message until the next key.
-    pub(crate) fn tell(&mut self, text: impl Into<String>) {
+    pub(crate) fn show_message(&mut self, text: impl Into<String>) {
         self.toast = Some(text.into());
     }
 
@@ -265,17 +265,20 @@ impl Context {
         let range = self.query.common.filter.time;
         match &self.query.base {
             Some(DiffBase::Recording(_, file)) => {
-                self.tell(format!("the base is {}: B shows that side", crate::report::module_file(file)));
+                self.show_message(format!(
+                    "the base is {}: B shows that side",
+                    crate::report::module_file(file)
+                ));
             }
             Some(DiffBase::Range(_)) if range.is_everything() => self.take_base_off(),
             None if range.is_everything() => {
-                self.tell("choose a range of time first: [ and ] in 4 Time");
+                self.show_message("choose a range of time first: [ and ] in 4 Time");
             }
             Some(DiffBase::Range(_)) | None => {
                 self.change_filter(|options| options.time = TimeRange::default());
                 self.ask(|query| query.base = Some(DiffBase::Range(range)));
                 let words = range_words(range);
-                self.tell(format!(
+                self.show_message(format!(
                     "{words} is the base, and all of the recording the new side; [ ] choose a part of it"
                 ));
             }
@@ -290,7 +293,7 @@ impl Context {
     /// Shows the base, or the new side again.
     pub(super) fn turn_sides(&mut self) {
         self.ask(|query| query.shows_base = !query.shows_base);
-        self.tell(match self.query.shows_base {
+        self.show_message(match self.query.shows_base {
             true => "as wide as in the base, with what is gone; B shows the new side",
             false => "as wide as on the new side",
         });
@@ -299,7 +302,7 @@ impl Context {
     /// Clears the selected time range.
     pub(crate) fn clear_range(&mut self) {
         if self.query.common.filter.time.is_everything() {
-            self.tell("no range is chosen: [ and ] choose one");
+            self.show_message("no range is chosen: [ and ] choose one");
         }
         self.change_filter(|options| options.time = TimeRange::default());
     }

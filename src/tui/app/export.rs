@@ -23,11 +23,11 @@ impl App {
     /// Writes what is shown to a new file.
     pub(crate) fn export(&mut self, shape: ExportShape) {
         let Some(picture) = self.context.picture.clone() else {
-            return self.context.tell("there is no picture yet");
+            return self.context.show_message("there is no picture yet");
         };
         let (job, what) = job(self, &picture, shape);
         self.context.effects.push(Effect::Export(Box::new(job), what));
-        self.context.tell("writing…");
+        self.context.show_message("writing…");
     }
 
     /// Copies the selected name, or the `whole` stack.
@@ -35,7 +35,7 @@ impl App {
         let names = self.view(self.context.tab).copied(&self.context, picture);
         let names: Vec<String> = names.iter().map(|name| safe_text::terminal(name).into_owned()).collect();
         let Some(first) = names.first() else {
-            return self.context.tell(match self.context.tab {
+            return self.context.show_message(match self.context.tab {
                 Tab::Time => "Enter lists the samples: there y copies a name, Y a stack",
                 _ => "select a function first",
             });
@@ -46,7 +46,7 @@ impl App {
             (first.clone(), "the name".to_owned())
         };
         self.context.effects.push(Effect::Copy(text));
-        self.context.tell(format!("copied {what}, if the terminal allows it (OSC 52)"));
+        self.context.show_message(format!("copied {what}, if the terminal allows it (OSC 52)"));
     }
 }
 

@@ -218,8 +218,8 @@ impl ScreenSession {
                     self.app.set_problem(&failure);
                 }
             }
-            SessionMessage::Done(Done::Exported(Ok(exported))) => self.app.context.tell(exported.words()),
-            SessionMessage::Done(Done::Exported(Err(why))) => self.app.context.tell(why),
+            SessionMessage::Done(Done::Exported(Ok(exported))) => self.app.context.show_message(exported.words()),
+            SessionMessage::Done(Done::Exported(Err(why))) => self.app.context.show_message(why),
             SessionMessage::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
             SessionMessage::News => {
                 while let Some(news) = self.take_news() {
@@ -259,7 +259,7 @@ impl ScreenSession {
                 self.worker.ask(Job::Recording(recording));
             }
             Feed::Status(status) => live.status = status,
-            Feed::Answer(text) => self.app.context.tell(text),
+            Feed::Answer(text) => self.app.context.show_message(text),
             Feed::Notice(text) => self.app.context.notice = Some(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
@@ -267,7 +267,7 @@ impl ScreenSession {
                 if std::mem::take(&mut live.is_frozen) {
                     self.look_at_newest();
                 }
-                self.app.context.tell(why);
+                self.app.context.show_message(why);
             }
         }
     }
@@ -303,7 +303,7 @@ impl ScreenSession {
         if let Some(commands) = &self.commands
             && commands.send(command).is_err()
         {
-            self.app.context.tell("the recording is over");
+            self.app.context.show_message("the recording is over");
         }
     }
 
@@ -338,7 +338,7 @@ impl ScreenSession {
         let edited = editor::edit(path, line);
         self.terminal.enter().map_err(gone)?;
         if let Err(why) = edited {
-            self.app.context.tell(why);
+            self.app.context.show_message(why);
         }
         self.see_size()
     }

@@ -56,7 +56,7 @@ impl<'p> NamedTree<'p> {
     }
 
     /// The path of `what`.
-    pub(crate) fn spot_of(self, what: &BoxOf) -> TreePath {
+    pub(crate) fn path_of(self, what: &BoxOf) -> TreePath {
         match what {
             BoxOf::All => TreePath::ALL,
             BoxOf::Node(id) => TreePath { path: self.path_to(*id), rest: Vec::new() },
@@ -70,34 +70,34 @@ impl<'p> NamedTree<'p> {
         }
     }
 
-    /// The node at `spot`, or its nearest ancestor that is in this tree.
-    pub(crate) fn find(self, spot: &TreePath) -> BoxOf {
-        self.follow(spot).0
+    /// The node at `path`, or its nearest ancestor that is in this tree.
+    pub(crate) fn find(self, path: &TreePath) -> BoxOf {
+        self.follow(path).0
     }
 
-    /// Replaces addresses in `spot` by the function names they have here, if the whole path is in this tree.
-    pub(crate) fn rename(self, spot: &mut TreePath) {
-        if spot.keys().any(|key| matches!(key, LabelKey::Address { .. }))
-            && let (found, true) = self.follow(spot)
+    /// Replaces addresses in `path` by the function names they have here, if the whole path is in this tree.
+    pub(crate) fn rename(self, path: &mut TreePath) {
+        if path.keys().any(|key| matches!(key, LabelKey::Address { .. }))
+            && let (found, true) = self.follow(path)
         {
-            *spot = self.spot_of(&found);
+            *path = self.path_of(&found);
         }
     }
 
-    /// The node at `spot` or its nearest ancestor, and whether the whole path was found.
-    fn follow(self, spot: &TreePath) -> (BoxOf, bool) {
-        let spot = &*spot.followed(self.modules);
+    /// The node at `path` or its nearest ancestor, and whether the whole path was found.
+    fn follow(self, path: &TreePath) -> (BoxOf, bool) {
+        let path = &*path.followed(self.modules);
         // Computed only when needed: in most paths no function has been named since.
         let since = OnceCell::new();
         let since = || {
-            let new = || NamedSince::new(self.profile, self.labels, self.samples_of_frame, spot.keys());
+            let new = || NamedSince::new(self.profile, self.labels, self.samples_of_frame, path.keys());
             since.get_or_init(new)
         };
         let mut at = BoxOf::All;
-        for (place, step) in spot.path.iter().enumerate() {
+        for (place, step) in path.path.iter().enumerate() {
             let found = self.child(&at, step).or_else(|| {
                 let steps = since().steps(&step.label)?;
-                let is_end = place + 1 == spot.path.len() && spot.rest.is_empty();
+                let is_end = place + 1 == path.path.len() && path.rest.is_empty();
                 self.descend(&at, &self.way(steps, place, is_end))
             });
             match found {
@@ -105,13 +105,13 @@ impl<'p> NamedTree<'p> {
                 None => return (at, false),
             }
         }
-        if spot.rest.is_empty() {
+        if path.rest.is_empty() {
             return (at, true);
         }
         // Hash maps, since a caller can have many callees and comparing each with each would be quadratic.
         let mut by_name: FxHashMap<Cow<'_, str>, Vec<(usize, &PathStep)>> = FxHashMap::default();
         let mut by_label: FxHashMap<(LabelId, bool), usize> = FxHashMap::default();
-        for (place, step) in spot.rest.iter().enumerate() {
+        for (place, step) in path.rest.iter().enumerate() {
             by_name.entry(step.label.name()).or_default().push((place, step));
             let steps = since().steps(&step.label).unwrap_or_default();
             if let Some(first) = self.start.way(steps, false).first() {

@@ -27,7 +27,7 @@ impl App {
         self.measure_search();
         let said = self.context.toast.is_some() || !self.context.effects.is_empty();
         if let Some(why) = refusal::words(action).filter(|_| !said && before == self.seen()) {
-            self.context.tell(why);
+            self.context.show_message(why);
         }
     }
 
@@ -47,7 +47,7 @@ impl App {
     fn everywhere(&mut self, action: &Action) {
         match action {
             Action::Quit => self.context.is_done = true,
-            Action::Nothing(why) => self.context.tell(why.clone()),
+            Action::Nothing(why) => self.context.show_message(why.clone()),
             Action::Suspend => self.context.effects.push(Effect::Suspend),
             Action::Redraw => self.context.effects.push(Effect::Redraw),
             Action::CloseOverlay => self.context.overlay = None,
@@ -101,7 +101,7 @@ impl App {
     fn take_mouse(&mut self) {
         self.context.has_mouse = !self.context.has_mouse;
         self.context.effects.push(Effect::Mouse(self.context.has_mouse));
-        self.context.tell(if self.context.has_mouse {
+        self.context.show_message(if self.context.has_mouse {
             "the mouse works here"
         } else {
             "the terminal has the mouse; M takes it back"
@@ -119,7 +119,7 @@ impl App {
             return;
         }
         let Some(picture) = self.context.picture.clone() else {
-            return self.context.tell("there is no picture yet");
+            return self.context.show_message("there is no picture yet");
         };
         // Back ends the search first, as the last line says, whatever the view could go back from.
         if *action == Action::Back && self.context.search.take().is_some() {
@@ -173,7 +173,7 @@ impl App {
                 ThreadSplit::None => ThreadSplit::Class,
             });
         });
-        self.context.tell(match self.context.query.threads() {
+        self.context.show_message(match self.context.query.threads() {
             ThreadSplit::Each if self.context.query.base.is_some() => {
                 "each thread separately; T merges them. Those of one name are not compared"
             }
@@ -187,10 +187,10 @@ impl App {
 
     fn show_idle(&mut self, picture: &Picture) {
         if !picture.metrics.contains(&Metric::OffCpu) {
-            return self.context.tell("the recording has no waits, idle or not");
+            return self.context.show_message("the recording has no waits, idle or not");
         }
         self.context.ask(|query| query.common.filter.idle = !query.common.filter.idle);
-        self.context.tell(match self.context.query.common.filter.idle {
+        self.context.show_message(match self.context.query.common.filter.idle {
             true => "idle waits are shown: o hides them",
             false => "idle waits are hidden",
         });
@@ -201,7 +201,7 @@ impl App {
             let space = &mut query.common.filter.space;
             *space = if *space == Space::User { Space::All } else { Space::User };
         });
-        self.context.tell(if self.context.query.common.filter.space == Space::User {
+        self.context.show_message(if self.context.query.common.filter.space == Space::User {
             "kernel frames are hidden: K shows them"
         } else {
             "kernel frames are shown"
@@ -210,7 +210,7 @@ impl App {
 
     fn show_inlined_frames(&mut self) {
         self.context.ask(|query| query.common.inline = !query.common.inline);
-        self.context.tell(if self.context.query.common.inline {
+        self.context.show_message(if self.context.query.common.inline {
             "inlined functions are shown"
         } else {
             "inlined functions count as their callers; I shows them"
@@ -223,7 +223,7 @@ impl App {
             NameDetail::Full => NameDetail::WithModule,
             NameDetail::WithModule => NameDetail::Short,
         };
-        self.context.tell(match self.context.names {
+        self.context.show_message(match self.context.names {
             NameDetail::Short => "short names",
             NameDetail::Full => "full names",
             NameDetail::WithModule => "full names with their module",
@@ -302,7 +302,7 @@ impl App {
                 self.context.ask(|query| part.remove(&mut query.common.filter));
             }
             Some(ChipOf::Filter(part)) => self.context.change_filter(|options| part.remove(options)),
-            Some(ChipOf::Others(words)) => self.context.tell(words.join("; ")),
+            Some(ChipOf::Others(words)) => self.context.show_message(words.join("; ")),
             None => {}
         }
         found.is_some()
@@ -349,7 +349,7 @@ impl App {
         let mut parts: Vec<FilterPart> = parts.into_iter().map(|(part, _)| part).collect();
         parts.retain(|part| *part != FilterPart::Space);
         if parts.is_empty() {
-            return self.context.tell("no filter to undo");
+            return self.context.show_message("no filter to undo");
         }
         // The last first: numbers of those before it stay what they are.
         self.context.ask(|query| {
@@ -362,7 +362,7 @@ impl App {
         let now = self.context.query.common.metric.unwrap_or(picture.event.metric);
         let at = all.iter().position(|metric| *metric == now).unwrap_or(0);
         let Some(next) = all.get((at + 1) % all.len().max(1)).filter(|_| all.len() > 1) else {
-            self.context.tell(match all.first() {
+            self.context.show_message(match all.first() {
                 Some(Metric::OnCpu) => "the recording has running time only",
                 Some(Metric::OffCpu) => "the recording has waits only",
                 _ => "the recording has only one metric",
@@ -376,7 +376,7 @@ impl App {
     /// Filters by the selected function.
     fn filter_selected(&mut self, action: &Action, picture: &Picture) {
         let Some(label) = self.selected().last().map(|id| picture.labels.get(*id)) else {
-            self.context.tell("select a function first");
+            self.context.show_message("select a function first");
             return;
         };
         if label.kind == LabelKind::Task {
@@ -390,7 +390,7 @@ impl App {
             Action::CollapseFunction => StackFilter::CollapseFunction(label.key()),
             Action::CollapseRecursion => StackFilter::CollapseRecursion(label.key()),
             _ if label.module.is_empty() => {
-                self.context.tell("this has no module");
+                self.context.show_message("this has no module");
                 return;
             }
             _ => StackFilter::CollapseModule(label.module.clone()),
@@ -410,7 +410,7 @@ impl App {
     fn filter_thread(&mut self, action: &Action, picture: &Picture, id: Option<LabelId>) {
         let Some(label) = id.map(|id| picture.labels.get(id)) else { return };
         if *action != Action::Focus {
-            self.context.tell("this is a thread: f keeps it, u undoes that");
+            self.context.show_message("this is a thread: f keeps it, u undoes that");
             return;
         }
         let (name, split) = (label.name.as_str(), picture.query.threads());
@@ -422,11 +422,11 @@ impl App {
         if label.is_some_and(|label| label.kind.is_code()) {
             return self.open(Tab::Source);
         }
-        self.context.tell("select a function first");
+        self.context.show_message("select a function first");
     }
 
     fn keep_matches(&mut self) {
-        let Some(search) = &self.context.search else { return self.context.tell("search first: /") };
+        let Some(search) = &self.context.search else { return self.context.show_message("search first: /") };
         // The matches are those of the picture on the screen.
         let threads =
             self.context.picture.as_ref().map_or(ThreadSplit::Class, |picture| picture.query.threads());

@@ -9,11 +9,11 @@ use std::sync::Arc;
 impl Context {
     pub(super) fn live_action(&mut self, action: &Action) {
         if self.live.is_some() && *action == Action::Save {
-            let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+            let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
             let seen = Seen(Arc::clone(&picture.recording));
             self.effects.push(Effect::Live(LiveCommand::Save(seen)));
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-            return self.tell(if is_frozen { "saving the frozen picture…" } else { "saving…" });
+            return self.show_message(if is_frozen { "saving the frozen picture…" } else { "saving…" });
         }
         if self.live.is_some() && *action == Action::NextWindow {
             return self.next_window();
@@ -28,7 +28,7 @@ impl Context {
             }
             self.effects.push(Effect::Live(LiveCommand::Clear));
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-            return self.tell(if is_frozen {
+            return self.show_message(if is_frozen {
                 "cleared; Space shows what is recorded from now on"
             } else {
                 "cleared; counting from now on"
@@ -43,11 +43,11 @@ impl Context {
         let Some(refresh) = next.and_then(|next| LiveState::REFRESHES.get(next)).copied() else {
             let seconds = live.refresh.as_secs_f64();
             let end = if *action == Action::Faster { "fastest" } else { "slowest" };
-            return self.tell(format!("a new picture every {seconds:.2} s is the {end}"));
+            return self.show_message(format!("a new picture every {seconds:.2} s is the {end}"));
         };
         live.refresh = refresh;
         self.effects.push(Effect::Live(LiveCommand::Refresh(refresh)));
-        self.tell(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
+        self.show_message(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
     }
 
     /// Freezes the picture, so that all further queries are answered from its recording; or resumes with the newest
@@ -57,7 +57,7 @@ impl Context {
         if std::mem::take(&mut live.is_frozen) {
             return self.effects.push(Effect::Resume);
         }
-        let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+        let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
         live.is_frozen = true;
         self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
         if picture.query != self.query {
@@ -75,9 +75,9 @@ impl Context {
 
     fn next_window(&mut self) {
         if !self.query.common.filter.time.is_everything() {
-            return self.tell("a time range is chosen; clear it with 0 in Time to use w");
+            return self.show_message("a time range is chosen; clear it with 0 in Time to use w");
         }
         self.ask(|query| query.window = query.window.next());
-        self.tell(format!("window: {}", self.query.window.words()));
+        self.show_message(format!("window: {}", self.query.window.words()));
     }
 }

@@ -207,7 +207,7 @@ impl Picture {
 
     /// The path of `what`.
     pub(crate) fn path_of(&self, what: &BoxOf) -> TreePath {
-        self.named_tree().spot_of(what)
+        self.named_tree().path_of(what)
     }
 
     /// The box at `path`, or its nearest ancestor that is in this picture.

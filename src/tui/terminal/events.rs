@@ -34,14 +34,14 @@ const PARTIAL: Duration = Duration::from_millis(20);
 /// So often it is looked whether an editor has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Starts both threads; `tell` says whether somebody still listens. They end with the process.
+/// Starts both threads; `send` says whether somebody still listens. They end with the process.
 ///
 /// # Errors
 ///
 /// Fails when the system cannot create a thread, or signals cannot be handled.
-pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) -> io::Result<()> {
+pub(crate) fn listen(send: impl Fn(Outside) -> bool + Clone + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(SIGNALS)?;
-    let hear = tell.clone();
+    let hear = send.clone();
     let (mut resized, mut wake) = io::pipe()?;
     thread::Builder::new().name("prof-signals".into()).spawn(move || {
         for signal in signals.forever() {
@@ -71,8 +71,8 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
     })?;
     thread::Builder::new().name("prof-input".into()).spawn(move || {
         // A closed terminal and one that cannot be read are treated alike.
-        let _ = read_input(&tell, &mut resized);
-        tell(Outside::Gone);
+        let _ = read_input(&send, &mut resized);
+        send(Outside::Gone);
     })?;
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
 /// Reads input until the terminal is gone. It polls by itself, since crossterm would spin on a closed terminal. A
 /// resize, which arrives through `resized`, has to be read at once: when crossterm finds it along with a key, it
 /// returns only the resize, and the key only together with the next one.
-fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
+fn read_input(send: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
     let (device, stdin) = (guard::device()?, io::stdin());
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
     loop {
@@ -93,7 +93,7 @@ fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::
             thread::sleep(LOOK_AGAIN);
         }
         while !editor::is_open() && event::poll(PARTIAL)? {
-            if !tell(Outside::Input(event::read()?)) {
+            if !send(Outside::Input(event::read()?)) {
                 return Ok(());
             }
         }

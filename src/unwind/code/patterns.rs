@@ -210,7 +210,7 @@ impl KnownCode {
         let mut without: Vec<CodeBytes> = ranges.iter().filter_map(&mut read).collect();
         without.retain(|code| !is_padding(&code.bytes));
         let unknown: usize = without.iter().map(|code| code.bytes.len()).sum();
-        self.mark_known_code(&without);
+        self.mark_patterns(&without);
 
         let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
         let certain = |address| FunctionStart { address, end: None, is_certain: true };
@@ -236,7 +236,7 @@ impl KnownCode {
     }
 
     /// Code that is known by its bytes: where signals and threads begin and end.
-    fn mark_known_code(&mut self, without: &[CodeBytes]) {
+    fn mark_patterns(&mut self, without: &[CodeBytes]) {
         for code in without {
             add_pattern(&mut self.overrides, code, &SIGNAL_RETURN, |at| {
                 // From one byte before, because handlers' return addresses are looked up there.

@@ -64,7 +64,7 @@ pub(super) struct Archive {
     /// Number of times that samples were dropped or got new ids.
     epoch: u64,
     /// Whether anything was added, named or merged since the last snapshot.
-    has_news: bool,
+    has_changes: bool,
     late_cost: LateCost,
 }
 
@@ -109,7 +109,7 @@ impl Archive {
             open_waits: Vec::new(),
             merging: None,
             epoch: 0,
-            has_news: false,
+            has_changes: false,
             late_cost: LateCost::default(),
         }
     }
@@ -150,14 +150,14 @@ impl Archive {
         tables.stacks().len() + tables.frames().len() + tables.tasks().len() + tables.strings().len()
     }
 
-    /// Whether anything is new since [`Archive::forget_news`].
-    pub(super) fn has_news(&self) -> bool {
-        self.has_news
+    /// Whether anything is new since [`Archive::clear_changes`].
+    pub(super) fn has_changes(&self) -> bool {
+        self.has_changes
     }
 
     /// Marks everything as sent.
-    pub(super) fn forget_news(&mut self) {
-        self.has_news = false;
+    pub(super) fn clear_changes(&mut self) {
+        self.has_changes = false;
     }
 
     /// Adds an update of the recorder.
@@ -173,7 +173,7 @@ impl Archive {
         }
         let mut seen = Vec::new();
         for (event, samples) in delta.samples.into_iter().enumerate() {
-            self.has_news |= !samples.is_empty();
+            self.has_changes |= !samples.is_empty();
             for sample in samples {
                 let sample = self.numbered(sample);
                 if sample.wait.is_none() {
@@ -237,7 +237,7 @@ impl Archive {
     /// Replaces the open waits: those known before are over, or among `waits`.
     fn set_open_waits(&mut self, waits: Vec<Sample>) {
         let waits: Vec<Sample> = waits.into_iter().map(|wait| self.numbered(wait)).collect();
-        self.has_news |= waits != self.open_waits;
+        self.has_changes |= waits != self.open_waits;
         self.open_waits = waits;
     }
 
@@ -291,14 +291,14 @@ impl Archive {
         let task = self.numbers.tasks[time.task.index()];
         let tid = self.profile.tables.task(task).tid;
         if let Some(time) = self.accounts.end(tid, ThreadTime { task, ..time }) {
-            self.has_news = true;
+            self.has_changes = true;
             self.profile.thread_times.push(time);
         }
     }
 
     /// Enters names of frames.
     pub(super) fn name(&mut self, named: Named) {
-        self.has_news |= !named.is_empty();
+        self.has_changes |= !named.is_empty();
         symbolize::store(&mut self.profile, named);
     }
 
@@ -360,7 +360,7 @@ impl Archive {
         self.downsampler = downsampling.downsampler;
         // The limits may have changed meanwhile.
         self.downsampler.limits = limits;
-        self.has_news = true;
+        self.has_changes = true;
         let begins_ns = self.downsampler.begins_ns;
         self.profile.thread_times.retain(|time| time.to_ns >= begins_ns);
         (self.downsampler.dropped > dropped).then(|| {
@@ -404,7 +404,7 @@ impl Archive {
         self.lost_before = self.lost;
         self.observed = 0;
         self.downsampler = Downsampler::new(self.usual_limits.take().unwrap_or(self.downsampler.limits));
-        self.has_news = true;
+        self.has_changes = true;
     }
 
     /// Forgets living threads, because the times of all threads are known.

@@ -36,7 +36,7 @@ impl CallTree {
         tree
     }
 
-    /// Adds the trees of `part` behind these.
+    /// Adds the trees of `part` after these.
     fn append(&mut self, part: CallTree) {
         let (nodes, children) = (self.nodes.len() as u32, self.children.len() as u32);
         let moved = |id: NodeId| NodeId(id.0 + nodes);

@@ -22,7 +22,9 @@ impl App {
     /// Opens a list.
     pub(super) fn open_list(&mut self, list: ListOf) {
         if list == ListOf::Places && places(&self.context).is_empty() {
-            return self.context.tell("no place is marked and nothing was searched: \" marks a place");
+            return self
+                .context
+                .show_message("no place is marked and nothing was searched: \" marks a place");
         }
         self.context.prompt = Some(Prompt::List { list, input: Input::default(), cursor: 0 });
     }
@@ -65,7 +67,7 @@ impl App {
     /// Does what the selected row of a list says.
     pub(super) fn choose(&mut self, list: ListOf, typed: &str, cursor: usize) {
         let Some(row) = rows(&self.context, list, typed).into_iter().nth(cursor) else {
-            return self.context.tell("nothing in the list has these words");
+            return self.context.show_message("nothing in the list has these words");
         };
         match row.choice {
             Chosen::Act(action) => self.update(&action),
@@ -80,7 +82,7 @@ impl App {
     /// Asks for the name of the place that is seen now.
     pub(super) fn mark_place(&mut self) {
         let Some(picture) = self.context.picture.clone() else {
-            return self.context.tell("there is no picture yet");
+            return self.context.show_message("there is no picture yet");
         };
         let label = self.selected().last().map(|id| picture.labels.get(*id).text(NameStyle::Short));
         let name = label.unwrap_or_else(|| self.context.tab.name().to_owned());
@@ -93,7 +95,7 @@ impl App {
             "" => self.context.tab.name().to_owned(),
             name => name.to_owned(),
         };
-        self.context.tell(format!("marked {name}: ' goes back to it"));
+        self.context.show_message(format!("marked {name}: ' goes back to it"));
         if let Some(at) = self.context.places.iter().position(|place| place.name == name) {
             self.context.places.remove(at);
             self.places.remove(at);

@@ -9,7 +9,7 @@ use crate::tui::compute::picture::Picture;
 impl App {
     pub(in crate::tui::app) fn search_selected(&mut self, picture: &Picture) {
         let Some(label) = self.selected().last().map(|id| picture.labels.get(*id)) else {
-            self.context.tell("select a function first");
+            self.context.show_message("select a function first");
             return;
         };
         self.set_search(&format!("^{}$", regex::escape(&label.name)));
@@ -24,7 +24,7 @@ impl App {
                 }
                 self.context.search = Some(search);
             }
-            Err(problem) => self.context.tell(format!("cannot search that: {problem}")),
+            Err(problem) => self.context.show_message(format!("cannot search that: {problem}")),
         }
     }
 

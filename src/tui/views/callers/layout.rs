@@ -21,7 +21,7 @@ pub(crate) fn boxes(
     let (named, columns) = (named(picture, pivot, side), u32::from(columns));
     let Some(root) = named.tree.roots().first() else { return Vec::new() };
     let zoom = view.zooms.iter().rev().find(|(of, _)| *of == side);
-    let top = match zoom.map(|(_, spot)| named.find(spot)) {
+    let top = match zoom.map(|(_, path)| named.find(path)) {
         None | Some(BoxOf::All) => BoxOf::Node(*root),
         Some(what) => what,
     };

@@ -60,7 +60,7 @@ pub(crate) fn opened(
 }
 
 fn select(view: &mut CallersState, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
-    view.selected = named(picture, pivot, side).spot_of(what);
+    view.selected = named(picture, pivot, side).path_of(what);
     view.side = side;
 }
 
@@ -132,11 +132,11 @@ fn enter(view: &mut CallersState, context: &mut Context, picture: &Picture, pivo
     let side = view.side;
     let label = picture.labels.get(tree(pivot, side).node(id).label);
     if view.is_middle() {
-        context.tell("this is already in the middle; select a caller or a callee");
+        context.show_message("this is already in the middle; select a caller or a callee");
     } else if hides_what_follows(pivot, side, id, &shown(view, picture, pivot, area)) {
         view.zooms.push((side, view.selected.clone()));
     } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
-        context.tell("this is not a function");
+        context.show_message("this is not a function");
     } else {
         view.set_pivot(context, label.key());
     }
@@ -170,9 +170,9 @@ fn open(view: &mut CallersState, picture: &Picture, pivot: &Pivot, area: Rect) {
 }
 
 fn back(view: &mut CallersState, context: &mut Context) -> bool {
-    if let Some((side, spot)) = view.zooms.pop() {
+    if let Some((side, path)) = view.zooms.pop() {
         view.side = side;
-        view.selected = spot;
+        view.selected = path;
         return true;
     }
     let Some(before) = view.history.pop() else { return false };
@@ -228,11 +228,13 @@ fn step(
         .max_by_key(|(index, one)| (one.end - one.start, Reverse(*index)));
     match next {
         Some((_, one)) => select(view, picture, pivot, towards, &one.what),
-        None if matches!(here.what, BoxOf::Rest(_)) => context.tell("Enter shows what is in this box"),
+        None if matches!(here.what, BoxOf::Rest(_)) => {
+            context.show_message("Enter shows what is in this box")
+        }
         None => {
             let is_narrow =
                 node_of(&here.what).is_some_and(|id| hides_what_follows(pivot, towards, id, &boxes));
-            context.tell(match towards {
+            context.show_message(match towards {
                 _ if is_narrow => "too narrow for what follows: Enter shows it",
                 Side::Callers => "nothing calls this",
                 Side::Callees => "this calls nothing",
@@ -278,7 +280,7 @@ fn select_neighbour(
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
     match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
         Some(one) => select(view, picture, pivot, side, &one.what),
-        None => context.tell("nothing is next to this"),
+        None => context.show_message("nothing is next to this"),
     }
 }
 
@@ -291,7 +293,7 @@ fn next_match(
     forward: bool,
 ) {
     let Some(search) = &context.search else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let columns = layout(view, picture, pivot, area).columns;
@@ -323,7 +325,7 @@ fn next_match(
     };
     match found {
         Some((side, id)) => select(view, picture, pivot, *side, &BoxOf::Node(*id)),
-        None => context.tell("nothing matches here"),
+        None => context.show_message("nothing matches here"),
     }
 }
 

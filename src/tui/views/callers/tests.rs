@@ -184,7 +184,7 @@ fn gifts() -> Session {
 #[test]
 fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
     let pivot = |session: &Session| session.app.context.query.pivot.clone().unwrap().name().into_owned();
-    for (towards, away, wide, narrow, behind) in [
+    for (towards, away, wide, narrow, beyond) in [
         (Action::Up, Action::Down, "main", "caller", "outer"),
         (Action::Down, Action::Up, "parse", "callee", "inner"),
     ] {
@@ -195,14 +195,14 @@ fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
         session.press(&[Action::Enter]);
         assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
         let text = session.text();
-        assert!(text.contains(&format!("▏{narrow}")) && text.contains(&format!("▏{behind}")), "{text}");
+        assert!(text.contains(&format!("▏{narrow}")) && text.contains(&format!("▏{beyond}")), "{text}");
         assert!(!text.contains(&format!("▏{wide}")), "{text}");
         session.press(&[Action::Back]);
         assert!(session.text().contains(&format!("▏{wide}")), "{}", session.text());
         assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
         // The hidden box can be selected now, with the same pivot.
         session.press(&[Action::Enter, towards]);
-        assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), behind.to_owned()));
+        assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), beyond.to_owned()));
         session.press(&[away]);
         assert_eq!(function(&session.app), narrow);
         session.press(&[Action::Enter]);

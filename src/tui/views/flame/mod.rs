@@ -190,7 +190,7 @@ pub(crate) fn update(
 
 fn toggle_trunk(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect) {
     if !view.has_open_trunk && folded_boxes(view, context, picture, area.width).1.is_empty() {
-        context.tell("no long row of frames is common to all samples here, nor to all of a thread");
+        context.show_message("no long row of frames is common to all samples here, nor to all of a thread");
         return;
     }
     view.has_open_trunk = !view.has_open_trunk;
@@ -212,7 +212,7 @@ fn last_row(boxes: &[FlameBox]) -> u32 {
 
 fn zoom_in(view: &mut FlameState, context: &mut Context) {
     if view.selected == view.zoom || view.selected.is_all() {
-        context.tell("this is as wide as it gets: select a box below");
+        context.show_message("this is as wide as it gets: select a box below");
         return;
     }
     let before = std::mem::replace(&mut view.zoom, view.selected.clone());
@@ -229,9 +229,9 @@ fn zoom_out(view: &mut FlameState) -> bool {
 
 /// Index of the selected box, or of its nearest ancestor that is drawn.
 fn selected_box(view: &FlameState, picture: &Picture, boxes: &[FlameBox]) -> usize {
-    let mut spot = view.selected.clone();
+    let mut path = view.selected.clone();
     loop {
-        let what = picture.find(&spot);
+        let what = picture.find(&path);
         // A node in a shared box has no box of its own. From the end, since the top box can share nodes with one drawn
         // below it.
         let shares = |one: &FlameBox| match (&one.what, &what) {
@@ -242,8 +242,8 @@ fn selected_box(view: &FlameState, picture: &Picture, boxes: &[FlameBox]) -> usi
         let is_it = |one: &FlameBox| one.what == what;
         match boxes.iter().position(is_it).or_else(|| boxes.iter().rposition(shares)) {
             Some(index) => return index,
-            None if spot.is_all() => return 0,
-            None => spot = spot.parent(),
+            None if path.is_all() => return 0,
+            None => path = path.parent(),
         }
     }
 }
@@ -286,7 +286,7 @@ fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area
             Some(next) => at = next,
             None => {
                 if rows > 0 && calls_something(picture, &boxes[at].what) {
-                    context.tell("too narrow for what is below: Enter shows it");
+                    context.show_message("too narrow for what is below: Enter shows it");
                 }
                 break;
             }
@@ -333,7 +333,7 @@ fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Re
     view.zoom = match next.and_then(|next| outer.get(next)).filter(is_neighbour) {
         Some(next) => picture.path_of(&next.what),
         None => {
-            context.tell("nothing is next to the zoom");
+            context.show_message("nothing is next to the zoom");
             zoom
         }
     };
@@ -343,7 +343,7 @@ fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Re
 
 fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, forward: bool) {
     let Some(search) = &context.search else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let boxes = boxes(view, context, picture, area.width);
@@ -361,7 +361,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
         } else {
             "no box of a match is wide enough: & keeps only matches"
         };
-        context.tell(what);
+        context.show_message(what);
         return;
     }
     let at = selected_box(view, picture, &boxes);

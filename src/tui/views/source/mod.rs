@@ -65,7 +65,7 @@ fn update(
 fn follow_call(view: &mut SourceState, context: &mut Context, key: Option<LabelKey>, nothing: &str) {
     match key {
         Some(key) => view.show(context, key),
-        None => context.tell(nothing),
+        None => context.show_message(nothing),
     }
 }
 
@@ -79,11 +79,11 @@ fn toggle(
 ) {
     let line = selected.and_then(|row| sheet.line_of(row)).filter(|line| line.line > 0);
     let Some(line) = line else {
-        context.tell("this line has no code");
+        context.show_message("this line has no code");
         return;
     };
     if line.groups.iter().all(|group| group.instructions.is_empty()) {
-        context.tell("no instruction of this line is known");
+        context.show_message("no instruction of this line is known");
         return;
     }
     let place = (picture.recording.profile.tables.string(line.file).to_owned(), line.line);
@@ -115,7 +115,7 @@ fn open_editor(context: &mut Context, picture: &Picture, sheet: &SourceSheet, se
     });
     match path.filter(|(path, _)| !path.as_os_str().is_empty()) {
         Some((path, line)) => context.effects.push(Effect::OpenEditor(path.to_owned(), line.max(1))),
-        None => context.tell("no source line is known here"),
+        None => context.show_message("no source line is known here"),
     }
 }
 
@@ -128,13 +128,13 @@ fn next_match(
     forward: bool,
 ) {
     let (Some(search), Some(sheet)) = (&context.search, &picture.source) else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let count = rows.len();
     let is_match = |at: usize| search.matches_text(&draw::row_text(picture, sheet, rows[at]));
     match view.list.next_match(count, forward, is_match) {
         Some(found) => view.list.select(found, count, height),
-        None => context.tell("nothing matches in this function"),
+        None => context.show_message("nothing matches in this function"),
     }
 }

@@ -242,7 +242,7 @@ fn next_match(
     forward: bool,
 ) {
     let Some(search) = &context.search else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let order = order(view, picture);
@@ -250,7 +250,7 @@ fn next_match(
     let is_found = |at: usize| is_match(search, &picture.threads[order[at]]);
     match view.list.next_match(rows, forward, is_found) {
         Some(found) => view.list.select(found, rows, height),
-        None => context.tell("no thread matches"),
+        None => context.show_message("no thread matches"),
     }
 }
 
@@ -289,7 +289,7 @@ fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) 
             options.threads.push(filter);
         }
     });
-    context.tell(format!("only {name}; u undoes that"));
+    context.show_message(format!("only {name}; u undoes that"));
 }
 
 fn thread_text(row: &ThreadRow, times: &str) -> String {

@@ -76,7 +76,7 @@ pub(crate) fn update(
     match turned.as_ref().unwrap_or(action) {
         Action::HeatMap => view.is_heat_map = !view.is_heat_map,
         Action::NextMatch | Action::PreviousMatch => {
-            context.tell("Enter lists the samples: there n and N go through those that match");
+            context.show_message("Enter lists the samples: there n and N go through those that match");
         }
         way @ (Action::Left | Action::Right | Action::Up | Action::Down)
             if layout.grid.is_some() || matches!(way, Action::Left | Action::Right) =>
@@ -227,7 +227,7 @@ fn show_samples(
     } else {
         let Some(row) = timeline.rows.get(view.list.cursor(timeline.rows.len())) else { return };
         if row.is_rest {
-            context.tell("too many threads for a row each: choose some in Threads first");
+            context.show_message("too many threads for a row each: choose some in Threads first");
             return;
         }
         key(row)

@@ -68,7 +68,7 @@ pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Pict
             view.sample = self::selected(view, samples_at).map(|sample| key(samples_at, sample));
             if view.panel == Panel::Stack {
                 view.panel = Panel::Samples;
-                context.tell("that sample was merged with others, or dropped");
+                context.show_message("that sample was merged with others, or dropped");
             }
         }
     }
@@ -153,7 +153,7 @@ fn next_match(
     forward: bool,
 ) {
     let Some(search) = &context.search else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let is_stack = view.panel == Panel::Stack;
@@ -170,7 +170,7 @@ fn next_match(
     };
     match next {
         Some(next) => list.select(next, rows, table::Frame { area, count: rows }.rows()),
-        None => context.tell("nothing matches in what is listed"),
+        None => context.show_message("nothing matches in what is listed"),
     }
 }
 
@@ -186,7 +186,7 @@ fn pivot(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt) {
     let steps = steps(view, samples_at);
     let Some(step) = steps.get(view.stack.cursor(steps.len())) else { return };
     if matches!(step.label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
-        context.tell("this is not a function");
+        context.show_message("this is not a function");
         return;
     }
     context.callers_of = Some(step.label.key());

@@ -264,7 +264,7 @@ pub(crate) fn update(
 fn pivot(view: &mut TopState, context: &mut Context, picture: &Picture) {
     match selected_label(view, picture) {
         Some(label) => context.callers_of = Some(picture.labels.get(label).key()),
-        None if picture.change.is_some() => context.tell("only the other side has it: B shows that"),
+        None if picture.change.is_some() => context.show_message("only the other side has it: B shows that"),
         None => {}
     }
 }
@@ -288,7 +288,7 @@ fn sort_by(view: &mut TopState, context: &mut Context, picture: &Picture, column
 
 fn next_match(view: &mut TopState, context: &mut Context, picture: &Picture, height: usize, forward: bool) {
     let Some(search) = &context.search else {
-        context.tell("search first: /");
+        context.show_message("search first: /");
         return;
     };
     let rows = count_of(picture);
@@ -299,7 +299,7 @@ fn next_match(view: &mut TopState, context: &mut Context, picture: &Picture, hei
     };
     match view.list.next_match(rows, forward, is_match) {
         Some(found) => view.list.select(found, rows, height),
-        None => context.tell("nothing matches"),
+        None => context.show_message("nothing matches"),
     }
 }
 
