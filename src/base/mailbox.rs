@@ -1,9 +1,10 @@
 //! A mailbox between threads that never fills up: of each kind of message only the newest few wait for the receiver.
 //!
 //! The sender never waits. Messages of several kinds are taken in the order of their kinds. The mailbox is closed when the
-//! last sender is dropped; what is in it can still be taken.
+//! last sender is dropped; what is in it can still be taken. A receiver that waits for something else as well is notified.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,19 +24,22 @@ pub(crate) struct MailKind {
     pub(crate) most: usize,
 }
 
-#[derive(Debug)]
 struct Letters<T> {
     by_rank: BTreeMap<u8, VecDeque<T>>,
-    /// Something was put in since [`MailReceiver::wait`] looked last.
-    has_new: bool,
     has_sender: bool,
-    has_receiver: bool,
+    /// Called for each message that is put in.
+    notify: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-#[derive(Debug)]
 struct SharedMailbox<T> {
     letters: Mutex<Letters<T>>,
     changed: Condvar,
+}
+
+impl<T> fmt::Debug for SharedMailbox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedMailbox").finish_non_exhaustive()
+    }
 }
 
 impl<T> SharedMailbox<T> {
@@ -78,59 +82,66 @@ impl<T> Clone for MailReceiver<T> {
 
 /// Both ends of an empty mailbox.
 pub(crate) fn mailbox<T>() -> (MailSender<T>, MailReceiver<T>) {
-    let letters = Letters { by_rank: BTreeMap::new(), has_new: false, has_sender: true, has_receiver: true };
+    let letters = Letters { by_rank: BTreeMap::new(), has_sender: true, notify: None };
     let shared = Arc::new(SharedMailbox { letters: Mutex::new(letters), changed: Condvar::new() });
     (MailSender(Arc::new(SenderGuard(Arc::clone(&shared)))), MailReceiver(shared))
 }
 
 impl<T: Mail> MailSender<T> {
-    /// Puts a message in. Returns false when the receiver has hung up.
-    pub(crate) fn send(&self, message: T) -> bool {
+    /// Puts a message in.
+    pub(crate) fn send(&self, message: T) {
         let shared = &self.0.0;
         let mut letters = shared.lock();
-        if !letters.has_receiver {
-            return false;
-        }
         let MailKind { rank, most } = message.kind();
         let same = letters.by_rank.entry(rank).or_default();
         same.push_back(message);
         let dropped = if same.len() > most { same.pop_front() } else { None };
-        letters.has_new = true;
+        let notify = letters.notify.clone();
         drop(letters);
         shared.changed.notify_all();
+        if let Some(notify) = notify {
+            notify();
+        }
         // Dropping a recording takes time: not while the lock is held.
         drop(dropped);
-        true
     }
 }
 
 impl<T> MailReceiver<T> {
-    /// Waits until something is put in; false when the last sender is gone and nothing new is there.
-    pub(crate) fn wait(&self) -> bool {
+    /// Calls `notify` on the sender's thread after each message that is put in from now on, and now if there is one.
+    pub(crate) fn on_message(&self, notify: impl Fn() + Send + Sync + 'static) {
         let mut letters = self.0.lock();
-        while !letters.has_new {
-            if !letters.has_sender {
-                return false;
-            }
-            letters = self.0.changed.wait(letters).unwrap_or_else(PoisonError::into_inner);
+        let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(notify);
+        letters.notify = Some(Arc::clone(&notify));
+        let has_message = letters.by_rank.values().any(|same| !same.is_empty());
+        drop(letters);
+        if has_message {
+            notify();
         }
-        letters.has_new = false;
-        true
     }
 
-    /// The first message that is `wanted`; of each kind only the oldest is looked at.
+    /// Takes the first message that is `wanted`, if there is one; of each kind only the oldest is looked at.
     pub(crate) fn take(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
         let mut letters = self.0.lock();
         letters.by_rank.values_mut().find(|same| same.front().is_some_and(&wanted))?.pop_front()
     }
 
-    /// The next message; waits for it, but not longer than `patience`.
+    /// Waits for the next message, but not longer than `patience`.
     ///
     /// # Errors
     ///
     /// When none has come, or when none will come any more.
     pub fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
-        let deadline = Instant::now() + patience;
+        self.receive(Some(patience))
+    }
+
+    /// Waits for the next message, but not longer than `patience` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When none has come, or when none will come any more.
+    pub(crate) fn receive(&self, patience: Option<Duration>) -> Result<T, RecvTimeoutError> {
+        let deadline = patience.map(|patience| Instant::now() + patience);
         let mut letters = self.0.lock();
         loop {
             if let Some(message) = letters.by_rank.values_mut().find_map(VecDeque::pop_front) {
@@ -139,21 +150,16 @@ impl<T> MailReceiver<T> {
             if !letters.has_sender {
                 return Err(RecvTimeoutError::Disconnected);
             }
+            let Some(deadline) = deadline else {
+                letters = self.0.changed.wait(letters).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(RecvTimeoutError::Timeout);
             }
             (letters, _) = self.0.changed.wait_timeout(letters, left).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// Takes no more messages: those in the mailbox are dropped, and senders get to know.
-    pub(crate) fn hang_up(&self) {
-        let mut letters = self.0.lock();
-        letters.has_receiver = false;
-        let dropped = std::mem::take(&mut letters.by_rank);
-        drop(letters);
-        drop(dropped);
     }
 }
 
@@ -183,11 +189,10 @@ mod tests {
             for rank in 0..3 {
                 let letter = letter(rank, number);
                 seen.push(Arc::downgrade(&letter.1));
-                assert!(sender.send(letter));
+                sender.send(letter);
             }
         }
         assert_eq!(seen.iter().filter(|number| number.upgrade().is_some()).count(), 102);
-        assert!(receiver.wait());
         for number in 900..1_000 {
             assert_eq!(receiver.recv_timeout(Duration::ZERO), Ok(letter(0, number)));
         }
@@ -201,10 +206,8 @@ mod tests {
     fn what_was_sent_before_the_last_sender_went_is_received() {
         let (sender, receiver) = mailbox();
         let other = sender.clone();
-        assert!(sender.send(letter(1, 9)));
+        sender.send(letter(1, 9));
         drop((sender, other));
-        assert!(receiver.wait());
-        assert!(!receiver.wait(), "nothing new can come");
         assert_eq!(receiver.recv_timeout(Duration::ZERO), Ok(letter(1, 9)));
         assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Disconnected));
     }
@@ -213,17 +216,31 @@ mod tests {
     fn a_receiver_that_waits_is_woken() {
         let (sender, receiver) = mailbox();
         let waiting = std::thread::spawn(move || receiver.recv_timeout(Duration::from_secs(60)));
-        assert!(sender.send(letter(1, 1)));
+        sender.send(letter(1, 1));
         assert_eq!(waiting.join().expect("it does not panic"), Ok(letter(1, 1)));
     }
 
     #[test]
-    fn senders_get_to_know_that_the_receiver_has_hung_up() {
+    fn a_receiver_is_notified_of_each_message_and_of_those_before() {
+        let (sender, receiver) = mailbox();
+        sender.send(letter(0, 1));
+        let (notified, notices) = std::sync::mpsc::channel();
+        receiver.on_message(move || notified.send(()).expect("the test listens"));
+        assert_eq!(notices.try_iter().count(), 1, "one was there already");
+        sender.send(letter(0, 2));
+        sender.send(letter(1, 3));
+        assert_eq!(notices.try_iter().count(), 2);
+        assert_eq!(receiver.take(|_| true), Some(letter(0, 1)));
+        assert_eq!(notices.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn what_is_replaced_is_dropped() {
         let (sender, receiver) = mailbox();
         let held = letter(1, 1);
-        assert!(sender.send(held.clone()));
-        receiver.hang_up();
-        assert_eq!(Arc::strong_count(&held.1), 1, "what no one will take is dropped");
-        assert!(!sender.send(letter(1, 2)));
+        sender.send(held.clone());
+        sender.send(letter(1, 2));
+        assert_eq!(Arc::strong_count(&held.1), 1);
+        assert_eq!(receiver.receive(None), Ok(letter(1, 2)));
     }
 }

@@ -1,26 +1,22 @@
 //! `prof tui TARGET`: shows a recording while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
-use crate::base::mailbox::{MailSender, mailbox};
+use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, mailbox};
 use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
 use crate::record::live::Saved;
-use crate::record::live::events::{INTERVALS, LiveEvent, Snapshot};
+use crate::record::live::events::{INTERVALS, LiveEvent, Snapshot, Status};
 use crate::record::live::handle::Live;
 use crate::report::{Analysis, Recording, ending_words};
 use crate::tui;
 use crate::tui::options::TuiOptions;
-use crate::tui::{Feed, LiveCommand, LiveStatus, Seen, SessionSource};
+use crate::tui::{LiveCommand, LiveStatus, LiveUpdate, LiveUpdates, Seen, SessionSource};
 use anyhow::Context;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
-
-/// How long the thread that passes on events waits for one before it checks whether anyone is still receiving.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// All options of `prof tui TARGET`.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,55 +41,87 @@ pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::R
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
     let live = Arc::new(Live::start(options.record.clone(), command_line)?);
-    let (tell, feed) = mailbox();
-    let (commands, orders) = channel();
-    let events = live.events();
-    let of_events = tell.clone();
-    spawn("prof-events", move || {
-        let mut status = LiveStatus::default();
-        loop {
-            match events.recv_timeout(PATIENCE) {
-                Ok(event) => {
-                    if !pass_on(event, &mut status, &of_events) {
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    })?;
+    let (answer, answers) = mailbox();
+    let (commands, requests) = channel();
+    let updates = RecordingUpdates { events: live.events(), answers, last: None, shown: 0 };
     let (recording, output) = (Arc::clone(&live), options.record.output.clone());
     // A separate thread, because saving may have to wait for names. It must not keep `live` when the screen is gone.
-    let control = spawn("prof-control", move || carry_out(&recording, &orders, &output, &tell))?;
-    let status = tui::run_source(&options.tui, SessionSource::Live { feed, commands });
+    let control = thread::Builder::new()
+        .name("prof-control".into())
+        .spawn(move || carry_out(&recording, &requests, &output, &answer))
+        .context("cannot start a thread")?;
+    let source = SessionSource::Live { updates: Box::new(updates), commands };
+    let status = tui::run_source(&options.tui, source);
     // The screen has dropped its end of the channel. A save in progress is completed.
     let _ = control.join();
     drop(live);
     status
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).context("cannot start a thread")
-}
+/// The outcome of a command, for the user. Foreign text.
+#[derive(Debug)]
+struct Answer(String);
 
-/// Passes an event of the recording on to the screen. Returns whether the receiver still exists.
-fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -> bool {
-    match event {
-        LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)),
-        LiveEvent::Status(now) => {
-            (status.elapsed, status.lost) = (now.elapsed, now.lost);
-            tell.send(Feed::Status(status.clone()))
-        }
-        LiveEvent::Notice(text) => tell.send(Feed::Notice(text)),
-        LiveEvent::Ended(ended) => {
-            let why = ended.failure.or(ending_words(&ended.snapshot.profile)).unwrap_or(ended.reason);
-            tell.send(picture(*ended.snapshot)) && tell.send(Feed::Ended { why })
-        }
+impl Mail for Answer {
+    fn kind(&self) -> MailKind {
+        MailKind { rank: 0, most: 100 }
     }
 }
 
-fn picture(snapshot: Snapshot) -> Feed {
+/// What a recording and the commands to it send to the screen.
+#[derive(Debug)]
+struct RecordingUpdates {
+    events: MailReceiver<LiveEvent>,
+    answers: MailReceiver<Answer>,
+    /// The last snapshot, which came with the end of the recording.
+    last: Option<Box<Snapshot>>,
+    /// Number of the newest snapshot that was taken.
+    shown: u64,
+}
+
+impl LiveUpdates for RecordingUpdates {
+    fn on_arrival(&self, notify: Arc<dyn Fn() + Send + Sync>) {
+        let of_events = Arc::clone(&notify);
+        self.events.on_message(move || of_events());
+        self.answers.on_message(move || notify());
+    }
+
+    fn next(&mut self) -> Option<LiveUpdate> {
+        if let Some(Answer(text)) = self.answers.take(|_| true) {
+            return Some(LiveUpdate::Answer(text));
+        }
+        match self.events.take(|event| !matches!(event, LiveEvent::Snapshot(_)))? {
+            LiveEvent::Snapshot(_) => None,
+            LiveEvent::Status(status) => Some(LiveUpdate::Status(progress(&status))),
+            LiveEvent::Notice(text) => Some(LiveUpdate::Notice(text)),
+            LiveEvent::Ended(ended) => {
+                let why = ended.failure.or(ending_words(&ended.snapshot.profile)).unwrap_or(ended.reason);
+                self.last = Some(ended.snapshot);
+                Some(LiveUpdate::Ended { why })
+            }
+        }
+    }
+
+    fn newest(&mut self) -> Option<Arc<Analysis>> {
+        let sent = match self.events.take(|event| matches!(event, LiveEvent::Snapshot(_))) {
+            Some(LiveEvent::Snapshot(snapshot)) => Some(snapshot),
+            _ => None,
+        };
+        // A snapshot that came after the end has more names than the last one of the recording.
+        let newest = sent.into_iter().chain(self.last.take()).max_by_key(|snapshot| snapshot.number)?;
+        if newest.number <= self.shown {
+            return None;
+        }
+        self.shown = newest.number;
+        Some(Arc::new(picture(*newest)))
+    }
+}
+
+fn progress(status: &Status) -> LiveStatus {
+    LiveStatus { elapsed: status.elapsed, lost: status.lost }
+}
+
+fn picture(snapshot: Snapshot) -> Analysis {
     let cost = snapshot.cost;
     let late_cost = CpuShares::of(cost.cpu_ns, cost.bpf_ns, cost.length_ns);
     let recording = Recording {
@@ -101,18 +129,18 @@ fn picture(snapshot: Snapshot) -> Feed {
         late_cost,
         ..Recording::new(snapshot.profile, snapshot.integrity)
     };
-    Feed::Recording(Arc::new(Analysis::of(recording)))
+    Analysis::of(recording)
 }
 
 /// Carries out the user's commands to the recording, until the screen is gone.
 fn carry_out(
     live: &Live,
-    orders: &Receiver<LiveCommand>,
+    requests: &Receiver<LiveCommand>,
     output: &crate::record::Output,
-    tell: &MailSender<Feed>,
+    answers: &MailSender<Answer>,
 ) {
-    for order in orders {
-        let answer = match order {
+    for request in requests {
+        let answer = match request {
             LiveCommand::Refresh(interval) => {
                 live.set_interval(interval.clamp(INTERVALS.0, INTERVALS.1));
                 continue;
@@ -127,7 +155,7 @@ fn carry_out(
             },
         };
         // Without a screen, the answer is lost.
-        tell.send(Feed::Answer(answer));
+        answers.send(Answer(answer));
     }
 }
 

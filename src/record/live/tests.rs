@@ -27,7 +27,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 1_001_001;
 
 fn event(kind: EventKind, period: u64) -> EventInfo {
-    EventInfo { kind, sampling: "a rule".to_owned(), period }
+    EventInfo { kind, sampling: "a rule".to_owned(), period, ..EventInfo::default() }
 }
 
 fn archive() -> (Archive, Receiver<Message>) {
@@ -71,7 +71,7 @@ fn waiting(time_ns: u64, stack: u32, duration_ns: u64, weight: u64) -> Sample {
 }
 
 /// An update at `now_ns`.
-fn delta(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
+fn delta_of(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
     let end = End { duration_ns: now_ns, threads: 1, ..End::default() };
     Delta { samples: vec![on_cpu, off_cpu], end, ..Delta::default() }
 }
@@ -100,9 +100,9 @@ fn sums(event: &Event) -> [u64; 4] {
 fn the_names_and_numbers_of_a_recorder_that_begins_anew_are_those_of_the_same_frames() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(10));
-    archive.apply(delta(SECOND_NS, vec![running(1, 3), running(2, 4)], vec![]));
+    archive.apply(delta_of(SECOND_NS, vec![running(1, 3), running(2, 4)], vec![]));
     // From here on stack 1 is what was stack 4.
-    archive.apply(Delta { was_reset: true, ..delta(2 * SECOND_NS, vec![running(3, 4)], vec![]) });
+    archive.apply(Delta { was_reset: true, ..delta_of(2 * SECOND_NS, vec![running(3, 4)], vec![]) });
     assert!(archive.table_rows() < 20, "what nothing refers to is gone: {} rows", archive.table_rows());
     let mut again = beginning(1);
     again.frames[1].address = 4;
@@ -124,7 +124,7 @@ fn clearing_begins_a_new_time_and_keeps_the_rest_of_a_wait() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(3));
     let counters = [("lost_waits".to_owned(), 5)].into_iter().collect();
-    let mut first = delta(10 * SECOND_NS, vec![running(SECOND_NS, 1)], vec![waiting(0, 1, 5, 5)]);
+    let mut first = delta_of(10 * SECOND_NS, vec![running(SECOND_NS, 1)], vec![waiting(0, 1, 5, 5)]);
     (first.counters, first.lost) = (counters, 3);
     archive.apply(first);
     archive.clear();
@@ -132,7 +132,7 @@ fn clearing_begins_a_new_time_and_keeps_the_rest_of_a_wait() {
     let late = running(9 * SECOND_NS, 1);
     // Half of it was before.
     let wait = waiting(8 * SECOND_NS, 2, 4 * SECOND_NS, 8 * SECOND_NS);
-    let mut second = delta(15 * SECOND_NS, vec![late, running(14 * SECOND_NS, 2)], vec![wait]);
+    let mut second = delta_of(15 * SECOND_NS, vec![late, running(14 * SECOND_NS, 2)], vec![wait]);
     (second.counters, second.lost) = ([("lost_waits".to_owned(), 7)].into_iter().collect(), 4);
     let time = |from_ns| ThreadTime { from_ns, to_ns: 15 * SECOND_NS, ..ThreadTime::default() };
     second.thread_times = vec![time(0), time(12 * SECOND_NS)];
@@ -156,7 +156,7 @@ fn what_is_saved_is_what_was_seen() {
     archive.apply(beginning(5));
     let on_cpu: Vec<Sample> = (0..10_000).map(|at| running(at * PERIOD_NS, (at % 6) as u32)).collect();
     let wait = |at: u64| waiting(at * PERIOD_NS, 2, 1_000 + at, 3_000 + at);
-    archive.apply(delta(200 * SECOND_NS, on_cpu, (0..1_000).map(wait).collect()));
+    archive.apply(delta_of(200 * SECOND_NS, on_cpu, (0..1_000).map(wait).collect()));
     downsample(&mut archive);
     let profile = archive.profile("saved");
     let folder = tempfile::tempdir().expect("temporary folder");
@@ -214,14 +214,14 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
         blocked_ns: to_ns / 5 + 1,
         ..ThreadTime::default()
     };
-    let mut delta = delta(130 * SECOND_NS + 1, on_cpu(0), off_cpu(0));
+    let mut delta = delta_of(130 * SECOND_NS + 1, on_cpu(0), off_cpu(0));
     delta.thread_times = vec![time(3 * SECOND_NS + 11)];
     archive.apply(delta);
     downsample(&mut archive);
     let (mut keeper, _receiver) = keeper(archive, mailbox().0);
     let seen = keeper.snapshot().profile;
     // The recording goes on, but the profile to complete is the one seen before.
-    keeper.archive.apply(delta(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
+    keeper.archive.apply(delta_of(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
     keeper.archive.name(vec![(FrameId(5), vec![kernel_location("function_5")])]);
     let (reply, answer) = channel();
     keeper.take(Message::Ask(LiveRequest::Complete(Box::new(seen.clone()), reply)));
@@ -242,10 +242,10 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
 fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(1));
-    archive.apply(delta(SECOND_NS, (0..50_000).map(|at| running(at, 1)).collect(), vec![]));
+    archive.apply(delta_of(SECOND_NS, (0..50_000).map(|at| running(at, 1)).collect(), vec![]));
     let (mut keeper, receiver) = keeper(archive, mailbox().0);
     let first = keeper.snapshot();
-    keeper.archive.apply(delta(2 * SECOND_NS, vec![running(SECOND_NS, 0)], vec![]));
+    keeper.archive.apply(delta_of(2 * SECOND_NS, vec![running(SECOND_NS, 0)], vec![]));
     let second = keeper.snapshot();
     assert_eq!((first.number, second.number), (1, 2));
     assert_eq!((first.profile.events[0].len(), second.profile.events[0].len()), (50_000, 50_001));
@@ -271,7 +271,7 @@ fn picture(events: &MailReceiver<LiveEvent>) -> Snapshot {
 fn who_clears_sees_it_at_once() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(1));
-    archive.apply(delta(SECOND_NS, vec![running(5, 1)], vec![]));
+    archive.apply(delta_of(SECOND_NS, vec![running(5, 1)], vec![]));
     let (sender, events) = mailbox();
     let (mut keeper, _receiver) = keeper(archive, sender);
     keeper.take(Message::Ask(LiveRequest::Clear));
@@ -286,7 +286,7 @@ fn a_picture_is_made_right_after_a_look_at_the_threads() {
     let (sender, events) = mailbox();
     let (mut keeper, _receiver) = keeper(archive, sender);
     std::thread::sleep(Duration::from_millis(700));
-    let more = |living| Delta { living, ..delta(SECOND_NS, vec![running(5, 1)], vec![]) };
+    let more = |living| Delta { living, ..delta_of(SECOND_NS, vec![running(5, 1)], vec![]) };
     keeper.take(Message::Delta(Box::new(more(None))));
     assert!(next(&events).is_err(), "its threads were not looked at");
     let time = ThreadTime { to_ns: SECOND_NS, on_cpu_ns: SECOND_NS, ..ThreadTime::default() };
@@ -307,7 +307,7 @@ fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
         waits.filter_map(|sample| Some((sample.time_ns, sample.wait?.duration_ns))).collect()
     };
     for seconds in [2, 3] {
-        let more = delta((1 + seconds) * SECOND_NS, vec![], vec![]);
+        let more = delta_of((1 + seconds) * SECOND_NS, vec![], vec![]);
         archive.apply(Delta { open_waits: open(seconds * SECOND_NS), ..more });
         assert_eq!(waits(&archive), [(SECOND_NS, seconds * SECOND_NS)]);
         assert_eq!(archive.rows(), 0);
@@ -316,10 +316,10 @@ fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
     }
     // Only the part after the clearing counts.
     archive.clear();
-    archive.apply(Delta { open_waits: open(5 * SECOND_NS), ..delta(6 * SECOND_NS, vec![], vec![]) });
+    archive.apply(Delta { open_waits: open(5 * SECOND_NS), ..delta_of(6 * SECOND_NS, vec![], vec![]) });
     assert_eq!(waits(&archive), [(0, 2 * SECOND_NS)]);
     // The wait ends: from now on it is like any other.
-    archive.apply(delta(7 * SECOND_NS, vec![], open(6 * SECOND_NS)));
+    archive.apply(delta_of(7 * SECOND_NS, vec![], open(6 * SECOND_NS)));
     assert_eq!((waits(&archive), archive.rows()), (vec![(0, 3 * SECOND_NS)], 1));
 }
 

@@ -1,12 +1,10 @@
 //! Every action of the interface: what keys and the pointer mean, however they were pressed.
 
-use crate::base::mailbox::{Mail, MailKind};
-use crate::report::{Analysis, ExportShape};
+use crate::report::ExportShape;
 use crate::tui::compute::export::ScreenExport;
 use crate::tui::compute::seen::Seen;
 use ratatui::layout::Position;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tui_input::InputRequest;
@@ -259,38 +257,24 @@ pub(crate) enum LiveCommand {
     Refresh(Duration),
     /// Discard what was recorded so far.
     Clear,
-    /// Save this recording to a file, and report its name as [`Feed::Answer`].
+    /// Save this recording to a file, and report its name as [`LiveUpdate::Answer`].
     Save(Seen),
 }
 
-/// Updates from a live recording.
+/// An update from a live recording that is no snapshot.
 #[derive(Debug)]
-pub(crate) enum Feed {
-    /// A newer snapshot.
-    Recording(Arc<Analysis>),
+pub(crate) enum LiveUpdate {
     /// Elapsed time and lost samples.
     Status(LiveStatus),
     /// Outcome of a command, such as the name of a saved file. Foreign text.
     Answer(String),
     /// Something that the recorder says by itself. Foreign text.
     Notice(String),
-    /// The recording has ended; the last picture stays on the screen.
+    /// The recording has ended; the last snapshot stays on the screen.
     Ended {
         /// Why it ended. Foreign text.
         why: String,
     },
-}
-
-impl Mail for Feed {
-    fn kind(&self) -> MailKind {
-        let (rank, most) = match self {
-            Feed::Status(_) => (0, 1),
-            Feed::Answer(_) | Feed::Notice(_) => (1, 100),
-            Feed::Recording(_) => (2, 1),
-            Feed::Ended { .. } => (3, 1),
-        };
-        MailKind { rank, most }
-    }
 }
 
 /// Progress of a live recording.

@@ -1,12 +1,11 @@
-//! One terminal session: every event goes through one queue, and the screen is drawn once per batch.
+//! One terminal session: every event wakes one queue, and the screen is drawn once per batch.
 
-use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands};
+use super::action::{Action, Effect, LiveCommand, LiveCommands, LiveUpdate};
 use super::context::LiveState;
 use super::diff_base::DiffBase;
 use super::query::Query;
 use super::state::App;
 use crate::base::failure::{Failure, status};
-use crate::base::mailbox::MailReceiver;
 use crate::report::Analysis;
 use crate::tui::compute::seen::Seen;
 use crate::tui::compute::worker::{Done, Job, Worker};
@@ -20,13 +19,13 @@ use crate::tui::terminal::{editor, events, tty};
 use crate::tui::widgets::theme::Theme;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Capacity of the event queue while the terminal is slow; when it is full, senders block.
+/// Capacity of the event queue while the terminal is slow; when it is full, input waits in the terminal.
 const MOST_WAITING: usize = 256;
 
 /// Longest time until a panic in another thread is noticed, since nothing reports it.
@@ -42,20 +41,31 @@ pub(crate) enum SessionSource {
     File(Arc<Analysis>, Option<DiffBase>),
     /// A recording that is going on.
     Live {
-        /// Updates from the recording.
-        feed: MailReceiver<Feed>,
+        /// What the recording sends.
+        updates: Box<dyn LiveUpdates>,
         /// Channel that sends commands to the recording.
         commands: LiveCommands,
     },
+}
+
+/// What a live recording sends. It is kept where it arrives until it is taken, of snapshots only the newest.
+pub(crate) trait LiveUpdates: fmt::Debug {
+    /// Calls `notify`, on any thread, each time that something has arrived.
+    fn on_arrival(&self, notify: Arc<dyn Fn() + Send + Sync>);
+
+    /// Takes the next update that is no snapshot.
+    fn next(&mut self) -> Option<LiveUpdate>;
+
+    /// Takes the newest snapshot, if it was not taken before.
+    fn newest(&mut self) -> Option<Arc<Analysis>>;
 }
 
 /// An event of the session.
 #[derive(Debug)]
 enum SessionMessage {
     Outside(Outside),
-    Done(Done),
-    /// The live recording has sent an update.
-    News,
+    /// The worker has replied, or the live recording has sent something.
+    Arrived,
 }
 
 /// State of one session.
@@ -65,7 +75,7 @@ struct ScreenSession {
     terminal: TerminalGuard,
     worker: Worker,
     translator: Translator,
-    feed: Option<MailReceiver<Feed>>,
+    updates: Option<Box<dyn LiveUpdates>>,
     /// The newest snapshot of a live recording that was received.
     newest: Option<Arc<Analysis>>,
     commands: Option<LiveCommands>,
@@ -86,16 +96,19 @@ pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow:
 
 fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result<u8> {
     let (queue, inbox) = sync_channel(MOST_WAITING);
-    let tell = queue.clone();
-    let worker = Worker::start(move |done| {
-        let _ = tell.send(SessionMessage::Done(done));
-    })
-    .context("cannot start a thread")?;
+    let waker = queue.clone();
+    let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+        // If the queue is full, the session is awake, and looks for what has arrived when it has emptied the queue.
+        let _ = waker.try_send(SessionMessage::Arrived);
+    });
+    let worker = Worker::start().context("cannot start a thread")?;
+    let wake = Arc::clone(&notify);
+    worker.done().on_message(move || wake());
     let mut query = Query::new(options.common.clone());
     query.source_dirs.clone_from(&options.source_dirs);
     let mut live = None;
     let mut warning = None;
-    let (feed, commands) = match source {
+    let (updates, commands) = match source {
         SessionSource::File(recording, base) => {
             let of_base = match (&base, &options.base) {
                 (Some(DiffBase::Recording(base, _)), Some(input)) => base.0.warning(input),
@@ -107,18 +120,17 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
             worker.ask(Job::Recording(recording));
             (None, None)
         }
-        SessionSource::Live { feed, commands } => {
+        SessionSource::Live { updates, commands } => {
             live = Some(LiveState::default());
-            forward(feed.clone(), queue.clone()).context("cannot start a thread")?;
-            (Some(feed), Some(commands))
+            updates.on_arrival(notify);
+            (Some(updates), Some(commands))
         }
     };
     // Computed while the terminal is asked for its colours.
     worker.ask(Job::Query(Box::new(query.clone())));
     let theme = Theme::of_terminal(options.color, options.ascii);
     let translator = Translator::after_a_question(Instant::now());
-    let tell = queue.clone();
-    events::listen(move |outside| tell.send(SessionMessage::Outside(outside)).is_ok())
+    events::listen(move |outside| queue.send(SessionMessage::Outside(outside)).is_ok())
         .context("cannot listen to the terminal")?;
     let terminal = TerminalGuard::take(options.mouse).context("cannot use the terminal")?;
     let size = terminal.screen.size().context("cannot tell the size of the terminal")?;
@@ -128,22 +140,18 @@ fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result
     app.context.is_ascii = theme.is_ascii();
     app.context.live = live;
     app.context.toast = warning;
-    let mut session =
-        ScreenSession { app, theme, terminal, worker, translator, feed, newest: None, commands, over: None };
+    let mut session = ScreenSession {
+        app,
+        theme,
+        terminal,
+        worker,
+        translator,
+        updates,
+        newest: None,
+        commands,
+        over: None,
+    };
     session.run(&inbox)
-}
-
-/// Announces each update of a live recording; the update itself stays in its mailbox until it is taken.
-fn forward(feed: MailReceiver<Feed>, queue: SyncSender<SessionMessage>) -> std::io::Result<()> {
-    thread::Builder::new().name("prof-feed".into()).spawn(move || {
-        while feed.wait() {
-            if queue.send(SessionMessage::News).is_err() {
-                // The screen is gone. On any other end, the last update still has to be taken.
-                return feed.hang_up();
-            }
-        }
-    })?;
-    Ok(())
 }
 
 impl ScreenSession {
@@ -167,6 +175,7 @@ impl ScreenSession {
             {
                 self.take(message)?;
             }
+            self.take_arrived()?;
             if let Some(status) = self.over {
                 return Ok(status);
             }
@@ -199,33 +208,48 @@ impl ScreenSession {
             }
             SessionMessage::Outside(Outside::Signal(signal)) => self.signal(signal)?,
             SessionMessage::Outside(Outside::Gone) => self.over = Some(SIGNAL_STATUS + SIGHUP as u8),
-            SessionMessage::Done(Done::Picture) => {
-                if let Some(picture) = self.worker.take() {
-                    let old = if self.app.context.holds_back(&picture) {
-                        Some(picture)
-                    } else {
-                        let before = self.app.context.picture.clone();
-                        self.app.set_picture(picture);
-                        before
-                    };
-                    old.into_iter().for_each(|old| self.worker.ask(Job::Forget(old)));
-                    // A new picture can request the next one: its query may have used an address that has a name now.
-                    self.carry_out()?;
-                }
+            SessionMessage::Arrived => self.take_arrived()?,
+        }
+        Ok(())
+    }
+
+    /// Takes all replies of the worker and all updates of a live recording. While the picture is frozen, snapshots stay
+    /// where they are.
+    fn take_arrived(&mut self) -> anyhow::Result<()> {
+        while let Some(done) = self.worker.done().take(|_| true) {
+            self.take_done(done)?;
+        }
+        while let Some(update) = self.updates.as_mut().and_then(|updates| updates.next()) {
+            self.take_update(update);
+        }
+        if !self.is_frozen() {
+            self.take_snapshot();
+        }
+        Ok(())
+    }
+
+    fn take_done(&mut self, done: Done) -> anyhow::Result<()> {
+        match done {
+            Done::Picture(picture) => {
+                let old = if self.app.context.holds_back(&picture) {
+                    Some(picture)
+                } else {
+                    let before = self.app.context.picture.clone();
+                    self.app.set_picture(picture);
+                    before
+                };
+                old.into_iter().for_each(|old| self.worker.ask(Job::Forget(old)));
+                // A new picture can request the next one: its query may have used an address that has a name now.
+                self.carry_out()?;
             }
-            SessionMessage::Done(Done::Problem(query, failure)) => {
+            Done::Problem(query, failure) => {
                 if *query == self.app.context.query {
                     self.app.set_problem(&failure);
                 }
             }
-            SessionMessage::Done(Done::Exported(Ok(exported))) => self.app.context.show_message(exported.words()),
-            SessionMessage::Done(Done::Exported(Err(why))) => self.app.context.show_message(why),
-            SessionMessage::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
-            SessionMessage::News => {
-                while let Some(news) = self.take_news() {
-                    self.receive(news);
-                }
-            }
+            Done::Exported(Ok(exported)) => self.app.context.show_message(exported.words()),
+            Done::Exported(Err(why)) => self.app.context.show_message(why),
+            Done::Ended => anyhow::bail!("the thread that computes has failed"),
         }
         Ok(())
     }
@@ -234,38 +258,35 @@ impl ScreenSession {
         self.app.context.live.as_ref().is_some_and(|live| live.is_frozen)
     }
 
-    /// Hands the newest snapshot to the worker, which may have replaced it with the held one.
-    fn look_at_newest(&mut self) {
-        let newest = self.feed.as_ref().and_then(|feed| feed.take(|news| matches!(news, Feed::Recording(_))));
-        if let Some(Feed::Recording(recording)) = newest {
-            self.newest = Some(recording);
-        }
-        if let Some(recording) = &self.newest {
-            self.worker.ask(Job::Recording(Arc::clone(recording)));
+    /// Hands the newest snapshot to the worker if there is a newer one.
+    fn take_snapshot(&mut self) {
+        if let Some(newest) = self.updates.as_mut().and_then(|updates| updates.newest()) {
+            self.newest = Some(Arc::clone(&newest));
+            self.worker.ask(Job::Recording(newest));
         }
     }
 
-    /// The next update; while the picture is frozen, snapshots stay in the mailbox.
-    fn take_news(&self) -> Option<Feed> {
-        let is_frozen = self.is_frozen();
-        self.feed.as_ref()?.take(|news| !is_frozen || !matches!(news, Feed::Recording(_)))
+    /// Hands the newest snapshot to the worker, in place of the one that was held.
+    fn resume(&mut self) {
+        if let Some(newest) = self.updates.as_mut().and_then(|updates| updates.newest()) {
+            self.newest = Some(newest);
+        }
+        if let Some(newest) = &self.newest {
+            self.worker.ask(Job::Recording(Arc::clone(newest)));
+        }
     }
 
-    fn receive(&mut self, news: Feed) {
+    fn take_update(&mut self, update: LiveUpdate) {
         let Some(live) = &mut self.app.context.live else { return };
-        match news {
-            Feed::Recording(recording) => {
-                self.newest = Some(Arc::clone(&recording));
-                self.worker.ask(Job::Recording(recording));
-            }
-            Feed::Status(status) => live.status = status,
-            Feed::Answer(text) => self.app.context.show_message(text),
-            Feed::Notice(text) => self.app.context.notice = Some(text),
-            Feed::Ended { why } => {
+        match update {
+            LiveUpdate::Status(status) => live.status = status,
+            LiveUpdate::Answer(text) => self.app.context.show_message(text),
+            LiveUpdate::Notice(text) => self.app.context.notice = Some(text),
+            LiveUpdate::Ended { why } => {
                 live.ended = Some(why.clone());
                 // The last picture is complete: there is nothing left to freeze.
                 if std::mem::take(&mut live.is_frozen) {
-                    self.look_at_newest();
+                    self.resume();
                 }
                 self.app.context.show_message(why);
             }
@@ -286,7 +307,7 @@ impl ScreenSession {
                 Effect::Mouse(on) => self.terminal.set_mouse(on).map_err(gone)?,
                 Effect::Export(job, what) => self.worker.ask(Job::Export(job, what)),
                 Effect::Hold(Seen(recording)) => self.worker.ask(Job::Hold(recording)),
-                Effect::Resume => self.look_at_newest(),
+                Effect::Resume => self.resume(),
                 Effect::Live(command) => self.command(command),
                 Effect::OpenEditor(path, line) => self.edit(&path, line)?,
                 Effect::Suspend => self.suspend()?,

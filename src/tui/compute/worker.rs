@@ -3,13 +3,15 @@
 use super::export::ScreenExport;
 use super::picture::Picture;
 use crate::base::failure::Failure;
+use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, mailbox};
 use crate::base::pace::{Pace, process_cpu_time};
 use crate::report::Analysis;
 use crate::tui::app::query::Query;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// CPU budget for pictures that are only refreshes: one part in this many of a CPU, 0.5 %.
 const PICTURE_REST: u32 = 200;
@@ -51,11 +53,11 @@ impl Exported {
     }
 }
 
-/// A reply of the worker. Pictures are taken with [`Worker::take`], since only the newest matters.
+/// A reply of the worker.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// There is a new picture.
-    Picture,
+    /// A new picture.
+    Picture(Arc<Picture>),
     /// A query could not be answered.
     Problem(Box<Query>, Failure),
     /// An export ended with a file, or with the reason for its failure. Foreign text.
@@ -64,172 +66,135 @@ pub(crate) enum Done {
     Ended,
 }
 
-type Slot = Arc<Mutex<Option<Arc<Picture>>>>;
-
-/// Pending requests. Of recordings and queries only the last is kept.
-#[derive(Debug, Default)]
-struct Inbox {
-    recording: Option<Arc<Analysis>>,
-    /// Whether the recording is newer than the one before.
-    has_grown: bool,
-    query: Option<Query>,
-    exports: Vec<(Box<ScreenExport>, String)>,
-    forgotten: Vec<Arc<Picture>>,
-    /// The worker has been dropped.
-    is_over: bool,
-}
-
-impl Inbox {
-    fn is_empty(&self) -> bool {
-        self.recording.is_none()
-            && self.query.is_none()
-            && self.exports.is_empty()
-            && self.forgotten.is_empty()
+impl Mail for Done {
+    fn kind(&self) -> MailKind {
+        let (rank, most) = match self {
+            Done::Picture(_) => (0, 1),
+            Done::Problem(..) => (1, 1),
+            Done::Exported(_) => (2, usize::MAX),
+            Done::Ended => (3, 1),
+        };
+        MailKind { rank, most }
     }
 }
 
-#[derive(Debug, Default)]
-struct WorkerShared {
-    inbox: Mutex<Inbox>,
-    asked: Condvar,
-}
-
-impl WorkerShared {
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // A panic while the lock is held leaves no request half-written.
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes all pending requests; waits for one, but not longer than `patience`. `None` once the worker has been
-    /// dropped.
-    fn take(&self, patience: Option<Duration>) -> Option<Inbox> {
-        let mut inbox = self.lock();
-        let deadline = patience.map(|patience| Instant::now() + patience);
-        loop {
-            if inbox.is_over {
-                return None;
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if !inbox.is_empty() || left.is_some_and(|left| left.is_zero()) {
-                return Some(std::mem::take(&mut *inbox));
-            }
-            inbox = match left {
-                Some(left) => self.asked.wait_timeout(inbox, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.asked.wait(inbox).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
+impl Mail for Job {
+    fn kind(&self) -> MailKind {
+        let (rank, most) = match self {
+            Job::Recording(_) | Job::Hold(_) => (0, 1),
+            Job::Query(_) => (1, 1),
+            Job::Export(..) => (2, usize::MAX),
+            Job::Forget(_) => (3, usize::MAX),
+        };
+        MailKind { rank, most }
     }
 }
 
 /// Handle to the worker thread, which ends when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    shared: Arc<WorkerShared>,
-    slot: Slot,
+    jobs: MailSender<Job>,
+    done: MailReceiver<Done>,
 }
 
 impl Worker {
-    /// Starts the thread. `tell` is called on it.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
     /// Fails when the system cannot create a thread.
-    pub(crate) fn start(tell: impl Fn(Done) + Send + 'static) -> std::io::Result<Self> {
-        let (shared, slot) = (Arc::<WorkerShared>::default(), Slot::default());
-        let (inbox, out) = (Arc::clone(&shared), Arc::clone(&slot));
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (jobs, inbox) = mailbox();
+        let (sender, done) = mailbox();
         thread::Builder::new().name("prof-picture".into()).spawn(move || {
-            let reporter = Reporter { tell };
-            work(&inbox, &out, &reporter.tell);
+            let reporter = Reporter(sender);
+            WorkerState::default().work(&inbox, &reporter.0);
         })?;
-        Ok(Worker { shared, slot })
+        Ok(Worker { jobs, done })
     }
 
     /// Sends a request. If the worker is gone, [`Done::Ended`] has been sent already.
     pub(crate) fn ask(&self, job: Job) {
-        let mut inbox = self.shared.lock();
-        // Dropping a recording takes time, so it happens after the lock is released.
-        let mut old = None;
-        match job {
-            Job::Recording(newest) => {
-                old = inbox.recording.replace(newest);
-                inbox.has_grown = true;
-            }
-            Job::Hold(seen) => {
-                old = inbox.recording.replace(seen);
-                inbox.has_grown = false;
-            }
-            Job::Query(newest) => inbox.query = Some(*newest),
-            Job::Export(job, what) => inbox.exports.push((job, what)),
-            Job::Forget(picture) => inbox.forgotten.push(picture),
-        }
-        drop(inbox);
-        self.shared.asked.notify_all();
-        drop(old);
+        self.jobs.send(job);
     }
 
-    /// Takes the newest picture, if it was not taken yet.
-    pub(crate) fn take(&self) -> Option<Arc<Picture>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.shared.lock().is_over = true;
-        self.shared.asked.notify_all();
+    /// Replies of the worker, of which only the newest picture is kept.
+    pub(crate) fn done(&self) -> &MailReceiver<Done> {
+        &self.done
     }
 }
 
 /// Reports that the worker ended, by a panic or otherwise.
-struct Reporter<F: Fn(Done)> {
-    tell: F,
-}
+struct Reporter(MailSender<Done>);
 
-impl<F: Fn(Done)> Drop for Reporter<F> {
+impl Drop for Reporter {
     fn drop(&mut self) {
-        (self.tell)(Done::Ended);
+        self.0.send(Done::Ended);
     }
 }
 
-fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
-    let mut recording: Option<Arc<Analysis>> = None;
-    let mut query: Option<Query> = None;
-    let mut last: Option<Arc<Picture>> = None;
-    let mut pace = Pace::new(PICTURE_REST);
-    // Whether the recording has grown since the last picture.
-    let mut has_grown = false;
-    loop {
-        let patience = (has_grown && query.is_some()).then(|| pace.left(Instant::now()));
-        let Some(asked) = shared.take(patience) else { return };
-        if asked.recording.is_some() {
-            (recording, has_grown) = (asked.recording, asked.has_grown);
-        }
-        let is_asked = asked.query.is_some();
-        query = asked.query.or(query);
-        let (began, used) = (Instant::now(), process_cpu_time());
-        if let (Some(recording), Some(query)) = (&recording, &query)
-            && (is_asked || (has_grown && pace.left(began).is_zero()))
-        {
-            has_grown = false;
-            match Picture::after(recording, query, last.as_deref()) {
-                Ok(picture) => {
-                    let newest = Some(Arc::new(picture));
-                    let before = std::mem::replace(&mut last, newest.clone());
-                    // Dropping a picture takes time, so it happens after the lock is released.
-                    let old = {
-                        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-                        std::mem::replace(&mut *slot, newest)
-                    };
-                    tell(Done::Picture);
-                    drop((old, before));
-                }
-                Err(failure) => tell(Done::Problem(Box::new(query.clone()), failure)),
+/// What the worker computes pictures from.
+#[derive(Debug, Default)]
+struct WorkerState {
+    recording: Option<Arc<Analysis>>,
+    query: Option<Query>,
+    last: Option<Arc<Picture>>,
+    /// Whether the recording has grown since the last picture.
+    has_grown: bool,
+    /// Whether the query has come since the last picture.
+    is_asked: bool,
+    exports: Vec<(Box<ScreenExport>, String)>,
+}
+
+impl WorkerState {
+    fn work(mut self, inbox: &MailReceiver<Job>, done: &MailSender<Done>) {
+        let mut pace = Pace::new(PICTURE_REST);
+        loop {
+            let patience = (self.has_grown && self.query.is_some()).then(|| pace.left(Instant::now()));
+            match inbox.receive(patience) {
+                Ok(job) => self.take(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            pace.worked(process_cpu_time().saturating_sub(used), Instant::now());
+            // Of all that came meanwhile the last counts.
+            while let Some(job) = inbox.take(|_| true) {
+                self.take(job);
+            }
+            let (began, used) = (Instant::now(), process_cpu_time());
+            if self.is_asked || (self.has_grown && pace.left(began).is_zero()) {
+                self.compute(done);
+                pace.worked(process_cpu_time().saturating_sub(used), Instant::now());
+            }
+            for (job, what) in self.exports.drain(..) {
+                let written = job.run().map(|(path, notes)| Exported { path, what, notes });
+                done.send(Done::Exported(written.map_err(|error| format!("{error:#}"))));
+            }
         }
-        for (job, what) in asked.exports {
-            let written = job.run().map(|(path, notes)| Exported { path, what, notes });
-            tell(Done::Exported(written.map_err(|error| format!("{error:#}"))));
+    }
+
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Recording(newest) => (self.recording, self.has_grown) = (Some(newest), true),
+            Job::Hold(seen) => (self.recording, self.has_grown) = (Some(seen), false),
+            Job::Query(newest) => (self.query, self.is_asked) = (Some(*newest), true),
+            Job::Export(job, what) => self.exports.push((job, what)),
+            Job::Forget(picture) => drop(picture),
+        }
+    }
+
+    /// Computes a picture, once there are a recording and a query.
+    fn compute(&mut self, done: &MailSender<Done>) {
+        let (Some(recording), Some(query)) = (&self.recording, &self.query) else { return };
+        (self.has_grown, self.is_asked) = (false, false);
+        match Picture::after(recording, query, self.last.as_deref()) {
+            Ok(picture) => {
+                let newest = Arc::new(picture);
+                let before = self.last.replace(Arc::clone(&newest));
+                done.send(Done::Picture(newest));
+                // Dropping a picture takes time: the new one is sent first.
+                drop(before);
+            }
+            Err(failure) => done.send(Done::Problem(Box::new(query.clone()), failure)),
         }
     }
 }

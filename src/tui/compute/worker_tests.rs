@@ -12,23 +12,16 @@ use crate::report::{
 use crate::tui::app::query::Query;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Longer than computing any test picture takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-fn started() -> (Worker, Receiver<Done>) {
-    let (tell, done) = channel();
-    let worker = Worker::start(move |what| {
-        let _ = tell.send(what);
-    });
-    (worker.unwrap(), done)
-}
-
-fn next(worker: &Worker, done: &Receiver<Done>) -> Arc<Picture> {
-    assert!(matches!(done.recv_timeout(LONG).unwrap(), Done::Picture));
-    worker.take().unwrap()
+fn next(worker: &Worker) -> Arc<Picture> {
+    match worker.done().recv_timeout(LONG).unwrap() {
+        Done::Picture(picture) => picture,
+        other => panic!("no picture: {other:?}"),
+    }
 }
 
 fn turned() -> Query {
@@ -38,23 +31,23 @@ fn turned() -> Query {
 #[test]
 fn what_is_held_is_asked_and_nothing_newer() {
     let (first, newer): (Arc<Analysis>, Arc<Analysis>) = (Arc::new(ingest()), Arc::new(ingest()));
-    let (worker, done) = started();
+    let worker = Worker::start().unwrap();
     worker.ask(Job::Query(Box::new(Query::new(CommonOptions::default()))));
     worker.ask(Job::Recording(Arc::clone(&first)));
-    assert!(Arc::ptr_eq(&next(&worker, &done).recording, &first));
+    assert!(Arc::ptr_eq(&next(&worker).recording, &first));
     // The worker is pausing for its CPU budget; the newer snapshot has arrived when the screen is frozen.
     worker.ask(Job::Recording(Arc::clone(&newer)));
     worker.ask(Job::Hold(Arc::clone(&first)));
     worker.ask(Job::Query(Box::new(turned())));
     loop {
-        let picture = next(&worker, &done);
+        let picture = next(&worker);
         if picture.query == turned() {
             assert!(Arc::ptr_eq(&picture.recording, &first));
             break;
         }
     }
     worker.ask(Job::Recording(Arc::clone(&newer)));
-    assert!(Arc::ptr_eq(&next(&worker, &done).recording, &newer));
+    assert!(Arc::ptr_eq(&next(&worker).recording, &newer));
 }
 
 #[test]
@@ -72,13 +65,13 @@ fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_n
     let key = LabelKey::Address { module: "/l.so".into(), address: 0x10 };
     let mut query = Query { pivot: Some(key.clone()), ..Query::new(CommonOptions::default()) };
     query.common.filter.stacks.push(StackFilter::Focus(key));
-    let (worker, done) = started();
+    let worker = Worker::start().unwrap();
     worker.ask(Job::Query(Box::new(query)));
     worker.ask(Job::Recording(recording(false)));
-    assert_eq!(next(&worker, &done).total.samples, 9);
+    assert_eq!(next(&worker).total.samples, 9);
     for _ in 0..2 {
         worker.ask(Job::Recording(recording(true)));
-        let named = next(&worker, &done);
+        let named = next(&worker);
         assert_eq!(named.total.samples, 9);
         let pivot = named.pivot.as_ref().expect("it is in the middle");
         assert_eq!(named.labels.get(pivot.sandwich.label).name, "call");
@@ -91,10 +84,10 @@ fn an_export_is_of_the_recording_that_it_names() {
     let long = ingest().changed(|recording| {
         recording.profile.meta.target_name = "the one that is shown".into();
     });
-    let (worker, done) = started();
+    let worker = Worker::start().unwrap();
     worker.ask(Job::Query(Box::new(Query::new(CommonOptions::default()))));
     worker.ask(Job::Recording(Arc::new(ingest())));
-    next(&worker, &done);
+    next(&worker);
     let job = ExportJob {
         common: CommonOptions::default(),
         shape: ExportShape::Format(ExportFormat::SVG),
@@ -104,7 +97,7 @@ fn an_export_is_of_the_recording_that_it_names() {
     let of = ExportOf::Recording(Box::new(job), Seen(Arc::new(long)));
     let job = ScreenExport { of, stem: folder.path().join("prof") };
     worker.ask(Job::Export(Box::new(job), "all".into()));
-    let Done::Exported(Ok(Exported { path, .. })) = done.recv_timeout(LONG).unwrap() else {
+    let Done::Exported(Ok(Exported { path, .. })) = worker.done().recv_timeout(LONG).unwrap() else {
         panic!("no file")
     };
     assert!(std::fs::read_to_string(path).unwrap().contains("the one that is shown"));
@@ -112,7 +105,8 @@ fn an_export_is_of_the_recording_that_it_names() {
 
 #[test]
 fn the_worker_ends_with_its_handle() {
-    let (worker, done) = started();
+    let worker = Worker::start().unwrap();
+    let done = worker.done().clone();
     drop(worker);
     assert!(matches!(done.recv_timeout(LONG).unwrap(), Done::Ended));
 }

@@ -67,7 +67,7 @@ fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
             let duration_ns = 1 + numbers.below(1_000_000);
             waiting(sample.time_ns, sample.stack.map_or(0, |stack| stack.0), duration_ns, 2 * duration_ns)
         });
-        archive.apply(delta(from_ns + 900 * SECOND_NS, on_cpu, off_cpu.collect()));
+        archive.apply(delta_of(from_ns + 900 * SECOND_NS, on_cpu, off_cpu.collect()));
         all += 800;
         notices += usize::from(downsample(&mut archive).is_some());
         most_rows = most_rows.max(archive.rows());
@@ -105,7 +105,7 @@ fn stacks_that_never_repeat_lose_frames_and_no_time() {
         });
         let waits: Vec<Sample> = waits.collect();
         all_ns += waits.iter().map(|wait| wait.weight).sum::<u64>();
-        archive.apply(delta((second + 1) * SECOND_NS, vec![], waits));
+        archive.apply(delta_of((second + 1) * SECOND_NS, vec![], waits));
         downsample(&mut archive);
         assert!(archive.rows() <= 4_000, "{} rows after {second} s", archive.rows());
     }
@@ -121,7 +121,7 @@ fn a_snapshot_does_not_wait_for_what_is_folded() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(3));
     archive.downsampler.limits = DownsampleLimits { rows: 1_000, recent_rows: 500 };
-    archive.apply(delta(
+    archive.apply(delta_of(
         400 * SECOND_NS,
         (0..20_000).map(|at| running(at * 10_000_000, 1)).collect(),
         vec![],
@@ -132,7 +132,7 @@ fn a_snapshot_does_not_wait_for_what_is_folded() {
     keeper.work();
     assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is merged yet");
     // Samples that arrive meanwhile stay as they are.
-    keeper.archive.apply(delta(401 * SECOND_NS, vec![running(400 * SECOND_NS, 2)], vec![]));
+    keeper.archive.apply(delta_of(401 * SECOND_NS, vec![running(400 * SECOND_NS, 2)], vec![]));
     keeper.work();
     keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was merged comes back"));
     let merged = keeper.snapshot().profile;
@@ -157,7 +157,7 @@ fn a_snapshot_does_not_wait_for_what_is_folded() {
 fn what_was_folded_of_a_time_that_was_cleared_is_forgotten() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(3));
-    archive.apply(delta(400 * SECOND_NS, (0..20_000).map(|at| running(at, 1)).collect(), vec![]));
+    archive.apply(delta_of(400 * SECOND_NS, (0..20_000).map(|at| running(at, 1)).collect(), vec![]));
     let mut downsampling = archive.begin_downsampling().expect("none is under way");
     assert!(archive.begin_downsampling().is_none(), "one is under way");
     archive.clear();
