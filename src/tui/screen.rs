@@ -9,7 +9,7 @@ use super::widgets::{change_line, chips, header, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, FilterPart, Space, ThreadSplit, TimeRange, filter_parts};
+use crate::report::{FilterPart, Space, ThreadSplit, TimeRange, filter_parts};
 use crate::tui::app::action::Tab;
 use crate::tui::app::diff_base::range_words;
 use crate::tui::app::key;
@@ -42,7 +42,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
     }
     last_lines::draw(frame, context, theme);
     if let Some(overlay) = context.overlay {
-        help::draw(frame, context, theme, overlay);
+        help::draw(frame, app.view(context.tab).help(), context, theme, overlay);
     }
 }
 
@@ -89,23 +89,12 @@ fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Pictur
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
     }
     match &picture.empty {
-        // Threads that were only idle still have rows, with their idle time.
-        Some(_) if context.tab == Tab::Threads && !picture.threads.is_empty() => {
-            draw_view(frame, areas, app, picture, theme);
-        }
-        // When the selected range is empty, the rest of the timeline is shown, so that another range can be selected.
-        Some(_) if context.tab == Tab::Time && has_other_time(picture) => {
+        Some(_) if app.view(context.tab).shows_without_samples(picture) => {
             draw_view(frame, areas, app, picture, theme);
         }
         Some(failure) => draw_nothing(frame, areas.body, context, picture, theme, failure),
         None => draw_view(frame, areas, app, picture, theme),
     }
-}
-
-/// Whether there is something outside of the selected time range.
-fn has_other_time(picture: &Picture) -> bool {
-    let is_chosen = !picture.query.common.filter.time.is_everything();
-    is_chosen && picture.timeline.as_ref().is_some_and(|timeline| !timeline.rows.is_empty())
 }
 
 /// Draws the message before the first picture, or why there is none.
@@ -249,7 +238,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         ThreadSplit::None => parts.push((2, "threads merged".to_owned())),
         ThreadSplit::Class | ThreadSplit::Name => {}
     }
-    if query.direction == Direction::BottomUp && context.tab == Tab::Flame {
+    if app.view(context.tab).is_inverted(context) {
         parts.push((1, "inverted".to_owned()));
     }
     let order = app.view(context.tab).order_words(context);

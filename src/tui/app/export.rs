@@ -1,6 +1,6 @@
 //! Exports from the screen: `x` writes what is shown, with the same filters as everywhere; `y` and `Y` copy names.
 
-use super::action::{Effect, Tab};
+use super::action::Effect;
 use super::query::Query;
 use super::state::App;
 use crate::base::safe_text;
@@ -35,10 +35,8 @@ impl App {
         let names = self.view(self.context.tab).copied(&self.context, picture);
         let names: Vec<String> = names.iter().map(|name| safe_text::terminal(name).into_owned()).collect();
         let Some(first) = names.first() else {
-            return self.context.show_message(match self.context.tab {
-                Tab::Time => "Enter lists the samples: there y copies a name, Y a stack",
-                _ => "select a function first",
-            });
+            let hint = self.view(self.context.tab).copy_hint();
+            return self.context.show_message(hint);
         };
         let (text, what) = if whole {
             (names.join("\n"), counted(names.len() as u64, "frame"))

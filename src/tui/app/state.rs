@@ -94,11 +94,7 @@ impl App {
         self.context.problem = None;
         // It was opened before there was a picture.
         let tab = self.context.tab;
-        let is_unset = match tab {
-            Tab::Callers => self.context.query.pivot.is_none(),
-            Tab::Source => self.context.query.source.is_none(),
-            _ => false,
-        };
+        let is_unset = self.view(tab).is_unset(&self.context.query);
         if is_unset {
             let (view, context) = self.view_mut(tab);
             view.opened(context, Some(&picture), &[]);

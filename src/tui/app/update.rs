@@ -54,7 +54,8 @@ impl App {
             Action::InOverlay(action) => {
                 let is_key =
                     !matches!(**action, Action::Scroll { .. } | Action::Drag(_) | Action::Release(_));
-                if !help::scroll(&mut self.context, action) && is_key {
+                let of_view = self.view(self.context.tab).help();
+                if !help::scroll(of_view, &mut self.context, action) && is_key {
                     self.context.overlay = None;
                 }
             }

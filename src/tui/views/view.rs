@@ -3,8 +3,10 @@
 use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
+use crate::tui::app::query::Query;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::legend::ViewHelp;
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -74,6 +76,32 @@ pub(crate) trait View {
     fn order_words(&self, context: &Context) -> Option<&'static str> {
         let _ = context;
         None
+    }
+
+    /// Whether stacks are drawn from the leaf to the root.
+    fn is_inverted(&self, context: &Context) -> bool {
+        let _ = context;
+        false
+    }
+
+    /// What the help explains of the view.
+    fn help(&self) -> ViewHelp;
+
+    /// What to do first when there is nothing to copy.
+    fn copy_hint(&self) -> &'static str {
+        "select a function first"
+    }
+
+    /// Whether the view has something to show of a picture without samples.
+    fn shows_without_samples(&self, picture: &Picture) -> bool {
+        let _ = picture;
+        false
+    }
+
+    /// Whether the view waits for the first picture to choose what it shows.
+    fn is_unset(&self, query: &Query) -> bool {
+        let _ = query;
+        false
     }
 }
 

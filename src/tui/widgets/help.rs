@@ -1,13 +1,13 @@
 //! Overlays: the keys of the view, or the notes on the recording.
 
-use super::legend;
+use super::legend::{self, ViewHelp};
 use super::list::ListState;
 use super::theme::Theme;
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::counted;
 use crate::report::cost_lines;
-use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::action::Action;
 use crate::tui::app::context::{Context, Overlay};
 use crate::tui::app::key;
 use crate::tui::compute::picture::Picture;
@@ -33,11 +33,11 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(screen: Rect, context: &Context, theme: &Theme, overlay: Overlay) -> Self {
+    fn new(screen: Rect, view: ViewHelp, context: &Context, theme: &Theme, overlay: Overlay) -> Self {
         let width = screen.width.min(MOST_COLUMNS);
         let inner = inner_of(width);
         let (title, lines) = match overlay {
-            Overlay::Help => ("Help", help_lines(context, theme, inner)),
+            Overlay::Help => ("Help", help_lines(view, context, theme, inner)),
             Overlay::Notes => {
                 let notes = note_lines(context.picture.as_deref(), theme.glyphs.dot, inner);
                 ("Notes on the recording", plain(notes, theme, inner))
@@ -70,10 +70,10 @@ fn inner_of(width: u16) -> usize {
 }
 
 /// Scrolls an overlay that is longer than the screen; returns false if it is not, or if `action` does not scroll.
-pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
+pub(crate) fn scroll(view: ViewHelp, context: &mut Context, action: &Action) -> bool {
     let Some(overlay) = context.overlay else { return false };
     let screen = Rect::new(0, 0, context.size.width, context.size.height);
-    let sheet = Sheet::new(screen, context, &Theme::plain(context.is_ascii), overlay);
+    let sheet = Sheet::new(screen, view, context, &Theme::plain(context.is_ascii), overlay);
     let mut list = ListState { cursor: 0, offset: context.overlay_line };
     let page = i16::try_from(sheet.rows().saturating_sub(1).max(1)).unwrap_or(i16::MAX);
     let rows = match action {
@@ -98,8 +98,14 @@ pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
 }
 
 /// Draws `overlay` in the middle of the screen.
-pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, overlay: Overlay) {
-    let sheet = Sheet::new(frame.area(), context, theme, overlay);
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    view: ViewHelp,
+    context: &Context,
+    theme: &Theme,
+    overlay: Overlay,
+) {
+    let sheet = Sheet::new(frame.area(), view, context, theme, overlay);
     let (area, inner) = (sheet.area, inner_of(sheet.area.width));
     let first = context.overlay_line.min(sheet.last_first());
     frame.render_widget(Clear, area);
@@ -151,18 +157,18 @@ fn plain(lines: Vec<String>, theme: &Theme, columns: usize) -> Vec<SheetLine> {
 }
 
 /// The keys that apply in this state, one paragraph per group; what the colours and marks mean; the mouse.
-fn help_lines(context: &Context, theme: &Theme, columns: usize) -> Vec<SheetLine> {
+fn help_lines(view: ViewHelp, context: &Context, theme: &Theme, columns: usize) -> Vec<SheetLine> {
     let text = |entry: &&key::Entry| format!("{} {}", entry.keys, entry.words).trim_end().to_owned();
     let entries: Vec<&key::Entry> = key::entries(context).collect();
     let groups = entries.chunk_by(|a, b| a.group == b.group);
     let keys = groups.flat_map(|group| paragraph(group[0].group, group.iter().map(text).collect(), columns));
     let mut lines = plain(keys.collect(), theme, columns);
-    for (heading, words) in legend::colours(context, theme) {
+    for (heading, words) in legend::colours(view, context, theme) {
         lines.extend(coloured(heading, words, columns));
     }
-    let mut last = paragraph("marks", legend::marks(context, theme), columns);
+    let mut last = paragraph("marks", legend::marks(view, context, theme), columns);
     let mut heading = "mouse";
-    let text = mouse_words(context).join("   ");
+    let text = mouse_words(view, context).join("   ");
     for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
         last.push(format!("{heading:GROUP_COLUMNS$}{text}"));
         heading = "";
@@ -214,20 +220,12 @@ fn coloured(heading: &str, words: Vec<(&'static str, Style)>, columns: usize) ->
 }
 
 /// Texts on what the mouse does in the open view.
-fn mouse_words(context: &Context) -> Vec<&'static str> {
+fn mouse_words(view: ViewHelp, context: &Context) -> Vec<&'static str> {
     if !context.has_mouse {
         return vec!["the terminal has it: M takes it back"];
     }
     let mut words = vec!["click select", "double click open", "wheel scroll"];
-    words.extend(match context.tab {
-        Tab::Flame => Some("Shift-wheel pan"),
-        Tab::Top | Tab::Threads => Some("click on a heading sort"),
-        Tab::Time => Some("drag range"),
-        Tab::Callers | Tab::Source => None,
-    });
-    if matches!(context.tab, Tab::Callers | Tab::Time) {
-        words.push("Shift-wheel pan");
-    }
+    words.extend(view.mouse);
     words
 }
 

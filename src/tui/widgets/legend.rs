@@ -1,10 +1,9 @@
 //! What the colours and marks of the open view mean, for the help.
 
-use super::theme::Theme;
+use super::theme::{Glyphs, Theme};
 use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::LabelKind;
-use crate::tui::app::action::Tab;
 use crate::tui::app::context::Context;
 use ratatui::style::Style;
 
@@ -43,14 +42,64 @@ const CHANGES: [(Tone, &str); 4] =
 /// Words about colours, each in the one that it is about, and their heading.
 pub(super) type ColourRow = (&'static str, Vec<(&'static str, Style)>);
 
-/// Whether the view draws boxes in the colours of their kinds.
-fn has_boxes(context: &Context) -> bool {
-    matches!(context.tab, Tab::Flame | Tab::Callers)
+/// What the help explains of a view.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ViewHelp {
+    /// Whether boxes are drawn, in the colours of their kinds.
+    pub(crate) has_boxes: bool,
+    /// Marks in the view.
+    pub(crate) marks: &'static [Mark],
+    /// What the mouse does in this view and not in all.
+    pub(crate) mouse: &'static [&'static str],
+}
+
+/// A mark that a view draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Text is cut.
+    Cut,
+    /// Text is cut, or boxes are too narrow to draw.
+    CutOrNarrow,
+    /// Text is cut, or lines are left out.
+    CutOrLeftOut,
+    /// A blank below a box.
+    OwnTime,
+    /// Code of the kernel.
+    Kernel,
+    /// An inlined function.
+    Inlined,
+    /// Change of a box, in comparisons.
+    Change,
+    /// Number of threads.
+    Threads,
+    /// Statistical error.
+    Error,
+    /// Number of boxes of a function.
+    Places,
+}
+
+impl Mark {
+    /// The mark and its meaning.
+    fn words(self, glyphs: &Glyphs) -> String {
+        let cut = glyphs.ellipsis;
+        match self {
+            Mark::Cut => format!("{cut} = cut"),
+            Mark::CutOrNarrow => format!("{cut} = cut, or calls too narrow to draw"),
+            Mark::CutOrLeftOut => format!("{cut} = cut, or lines left out"),
+            Mark::OwnTime => "blank below a box = its own time".to_owned(),
+            Mark::Kernel => "[k] = kernel".to_owned(),
+            Mark::Inlined => "[i] = inlined".to_owned(),
+            Mark::Change => "+N% = change of the box".to_owned(),
+            Mark::Threads => format!("{}N = N threads", glyphs.times),
+            Mark::Error => format!("{}N = 95% error, in points", glyphs.plus_minus),
+            Mark::Places => "in N places = N boxes in Flame".to_owned(),
+        }
+    }
 }
 
 /// The colours of the open view: in a comparison those of the changes, else those of the kinds of boxes.
-pub(super) fn colours(context: &Context, theme: &Theme) -> Vec<ColourRow> {
-    let (has_boxes, is_compared) = (has_boxes(context), context.query.base.is_some());
+pub(super) fn colours(view: ViewHelp, context: &Context, theme: &Theme) -> Vec<ColourRow> {
+    let (has_boxes, is_compared) = (view.has_boxes, context.query.base.is_some());
     let mut colours: Vec<(&'static str, Style)> = match (has_boxes, is_compared) {
         (true, true) => TONES.map(|(tone, word)| (word, theme.tone(tone))).to_vec(),
         (true, false) => KINDS.map(|kind| (kind.word(), theme.kind(kind, false, ""))).to_vec(),
@@ -69,34 +118,8 @@ pub(super) fn colours(context: &Context, theme: &Theme) -> Vec<ColourRow> {
 }
 
 /// The marks of the open view, each with its meaning.
-pub(super) fn marks(context: &Context, theme: &Theme) -> Vec<String> {
-    let glyphs = theme.glyphs;
-    let cut = format!("{} = cut", glyphs.ellipsis);
-    let threads = format!("{}N = N threads", glyphs.times);
-    let numbers = [
-        format!("{}N = 95% error, in points", glyphs.plus_minus),
-        "in N places = N boxes in Flame".to_owned(),
-    ];
-    let mut marks: Vec<String> = Vec::new();
-    if has_boxes(context) {
-        let of_boxes = ["blank below a box = its own time", "[k] = kernel", "[i] = inlined"];
-        marks.extend(of_boxes.map(str::to_owned));
-        marks.push(format!("{cut}, or calls too narrow to draw"));
-        marks.extend(context.query.base.as_ref().map(|_| "+N% = change of the box".to_owned()));
-    }
-    match context.tab {
-        Tab::Flame => {
-            marks.push(threads);
-            marks.extend(numbers);
-        }
-        Tab::Callers => marks.extend(numbers),
-        Tab::Top => {
-            marks.push(cut);
-            marks.extend(numbers);
-        }
-        Tab::Time => marks.extend([cut, threads, "[k] = kernel".to_owned(), "[i] = inlined".to_owned()]),
-        Tab::Threads => marks.extend([cut, threads]),
-        Tab::Source => marks.push(format!("{cut}, or lines left out")),
-    }
-    marks
+pub(super) fn marks(view: ViewHelp, context: &Context, theme: &Theme) -> Vec<String> {
+    let is_compared = context.query.base.is_some();
+    let marks = view.marks.iter().filter(|mark| is_compared || **mark != Mark::Change);
+    marks.map(|mark| mark.words(&theme.glyphs)).collect()
 }

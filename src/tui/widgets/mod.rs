@@ -7,7 +7,7 @@ mod choice_list;
 pub(crate) mod header;
 pub(crate) mod help;
 pub(crate) mod last_lines;
-mod legend;
+pub(crate) mod legend;
 pub(crate) mod line;
 pub(crate) mod list;
 pub(crate) mod palette;

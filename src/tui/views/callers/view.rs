@@ -4,8 +4,10 @@ use super::CallersState;
 use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
+use crate::tui::app::query::Query;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::legend::ViewHelp;
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -45,6 +47,21 @@ impl View for CallersState {
 
     fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
         super::layout::hidden_rows(self, picture, area)
+    }
+
+    fn help(&self) -> ViewHelp {
+        use crate::tui::widgets::legend::Mark::{
+            Change, CutOrNarrow, Error, Inlined, Kernel, OwnTime, Places,
+        };
+        ViewHelp {
+            has_boxes: true,
+            marks: &[OwnTime, Kernel, Inlined, CutOrNarrow, Change, Error, Places],
+            mouse: &["Shift-wheel pan"],
+        }
+    }
+
+    fn is_unset(&self, query: &Query) -> bool {
+        query.pivot.is_none()
     }
 
     fn exported(

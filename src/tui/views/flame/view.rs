@@ -1,11 +1,12 @@
 //! Implements [`View`] for the Flame view.
 
 use super::{FlameState, side};
-use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
+use crate::report::{CommonOptions, Direction, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::legend::ViewHelp;
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -53,6 +54,21 @@ impl View for FlameState {
 
     fn order_words(&self, context: &Context) -> Option<&'static str> {
         Some(super::order_words(self, context))
+    }
+
+    fn is_inverted(&self, context: &Context) -> bool {
+        context.query.direction == Direction::BottomUp
+    }
+
+    fn help(&self) -> ViewHelp {
+        use crate::tui::widgets::legend::Mark::{
+            Change, CutOrNarrow, Error, Inlined, Kernel, OwnTime, Places, Threads,
+        };
+        ViewHelp {
+            has_boxes: true,
+            marks: &[OwnTime, Kernel, Inlined, CutOrNarrow, Change, Threads, Error, Places],
+            mouse: &["Shift-wheel pan"],
+        }
     }
 
     fn exported(

@@ -4,9 +4,11 @@ use super::state::SourceState;
 use crate::report::{CommonOptions, ExportShape, LabelId, ReportView};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
+use crate::tui::app::query::Query;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, all_of, fingerprint_of};
+use crate::tui::widgets::legend::{Mark, ViewHelp};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -52,6 +54,14 @@ impl View for SourceState {
         let Some(sheet) = &picture.source else { return (0, 0) };
         let count = sheet.rows(&picture.recording.profile, &self.unfolded).len();
         table::Frame { area, count }.hidden_rows(self.list)
+    }
+
+    fn help(&self) -> ViewHelp {
+        ViewHelp { has_boxes: false, marks: &[Mark::CutOrLeftOut], mouse: &[] }
+    }
+
+    fn is_unset(&self, query: &Query) -> bool {
+        query.source.is_none()
     }
 
     fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {

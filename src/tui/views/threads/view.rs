@@ -7,6 +7,7 @@ use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, all_of, fingerprint_of};
+use crate::tui::widgets::legend::{Mark, ViewHelp};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -41,6 +42,15 @@ impl View for ThreadsState {
 
     fn order_words(&self, _: &Context) -> Option<&'static str> {
         Some(super::order_words(self))
+    }
+
+    fn help(&self) -> ViewHelp {
+        ViewHelp { has_boxes: false, marks: &[Mark::Cut, Mark::Threads], mouse: &["click on a heading sort"] }
+    }
+
+    fn shows_without_samples(&self, picture: &Picture) -> bool {
+        // Threads that were only idle still have rows, with their idle time.
+        !picture.threads.is_empty()
     }
 
     fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {

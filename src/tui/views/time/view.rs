@@ -6,6 +6,7 @@ use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::legend::{Mark, ViewHelp};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -39,6 +40,24 @@ impl View for TimeState {
 
     fn opened(&mut self, context: &mut Context, _: Option<&Picture>, _: &[LabelId]) {
         context.ask(|query| query.timeline = true);
+    }
+
+    fn help(&self) -> ViewHelp {
+        ViewHelp {
+            has_boxes: false,
+            marks: &[Mark::Cut, Mark::Threads, Mark::Kernel, Mark::Inlined],
+            mouse: &["drag range", "Shift-wheel pan"],
+        }
+    }
+
+    fn copy_hint(&self) -> &'static str {
+        "Enter lists the samples: there y copies a name, Y a stack"
+    }
+
+    fn shows_without_samples(&self, picture: &Picture) -> bool {
+        // When the selected range is empty, the rest of the timeline is shown, so that another range can be selected.
+        let is_chosen = !picture.query.common.filter.time.is_everything();
+        is_chosen && picture.timeline.as_ref().is_some_and(|timeline| !timeline.rows.is_empty())
     }
 
     fn exported(

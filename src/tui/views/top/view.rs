@@ -6,6 +6,7 @@ use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::view::{View, all_of, fingerprint_of};
+use crate::tui::widgets::legend::{Mark, ViewHelp};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
 use crate::tui::widgets::theme::Theme;
@@ -40,6 +41,14 @@ impl View for TopState {
 
     fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
         table::Frame { area, count: super::count_of(picture) }.hidden_rows(self.list)
+    }
+
+    fn help(&self) -> ViewHelp {
+        ViewHelp {
+            has_boxes: false,
+            marks: &[Mark::Cut, Mark::Error, Mark::Places],
+            mouse: &["click on a heading sort"],
+        }
     }
 
     fn exported(&self, _: &Picture, _: &mut CommonOptions, shape: ExportShape) -> (ReportView, String) {
