@@ -43,4 +43,5 @@ pub(crate) use rows::{ModuleNotes, Stack, SymbolsFrom};
 pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};
 pub use table::Tables;
+pub(crate) use wait::is_kernel_lock;
 pub use wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};

@@ -108,6 +108,24 @@ impl Reason {
     }
 }
 
+/// Beginnings of the names of kernel functions that wait for a lock: the kernel's own, a file's, or a futex with an owner.
+const KERNEL_LOCKS: [&str; 9] = [
+    "__mutex_lock",
+    "rwsem_down_",
+    "__rt_mutex_",
+    "rt_mutex_",
+    "flock_lock",
+    "locks_lock_inode",
+    "do_lock_file",
+    "fcntl_setlk",
+    "futex_lock_pi",
+];
+
+/// Whether a function of the kernel waits for a lock.
+pub(crate) fn is_kernel_lock(function: &str) -> bool {
+    KERNEL_LOCKS.iter().any(|start| function.starts_with(start))
+}
+
 /// Who ended a wait. Numbers are stored: append only, never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

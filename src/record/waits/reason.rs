@@ -1,7 +1,7 @@
 //! Why a thread waits, from the system call that it is in and from the kernel functions that it waits in.
 
 use crate::bpf::REASON_BY_FILE;
-use crate::profile::{Reason, WakerKind};
+use crate::profile::{Reason, WakerKind, is_kernel_lock};
 
 /// Code for a reason that a file tells: a pipe, a socket, a disk.
 const BY_FILE: u8 = REASON_BY_FILE;
@@ -66,15 +66,11 @@ pub(crate) fn by_system_call() -> [u8; SYSTEM_CALL_ROOM] {
     reasons
 }
 
-/// Beginnings of names of kernel functions, and what a thread waits for that is in one.
+/// Beginnings of names of kernel functions, and what a thread waits for that is in one; locks are those of
+/// [`is_kernel_lock`].
 const KERNEL_FUNCTIONS: &[(&str, Reason)] = &[
     ("futex_", Reason::Lock),
     ("do_futex", Reason::Lock),
-    ("__mutex_lock", Reason::Lock),
-    ("rwsem_down_", Reason::Lock),
-    ("__rt_mutex_", Reason::Lock),
-    ("flock_lock", Reason::Lock),
-    ("fcntl_setlk", Reason::Lock),
     ("io_schedule", Reason::Disk),
     ("folio_wait", Reason::Disk),
     ("submit_bio_wait", Reason::Disk),
@@ -129,6 +125,9 @@ pub(super) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) ->
     let of_function = |name: &str| {
         // `do_wait_intr` and others wait for anything.
         let is_child = |start: &str| start != "do_wait" || name == start;
+        if is_kernel_lock(name) {
+            return Some(Reason::Lock);
+        }
         (KERNEL_FUNCTIONS.iter())
             .find(|(start, _)| name.starts_with(start) && is_child(start))
             .map(|(_, reason)| *reason)
@@ -209,6 +208,7 @@ mod tests {
             refined(Reason::Disk, &["schedule", "rwsem_down_write_slowpath", "ext4_file_write"]),
             Reason::Lock
         );
+        assert_eq!(refined(Reason::Other, &["schedule", "rt_mutex_schedule", "fcntl"]), Reason::Lock);
         assert_eq!(refined(Reason::Pipe, &["schedule", "anon_pipe_read", "vfs_read"]), Reason::Pipe);
         assert_eq!(refined(Reason::Network, &["nothing known"]), Reason::Network);
         let fault = ["io_schedule", "folio_wait_bit_common", "filemap_fault", "handle_mm_fault"];

@@ -1,8 +1,8 @@
 //! How a thread came to block: the functions between its root and the blocking call, and whether programs use that
 //! call to wait for work.
 
-use super::calls::{WaitingCall, is_kernel_lock};
-use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
+use super::calls::WaitingCall;
+use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId, is_kernel_lock};
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_own};

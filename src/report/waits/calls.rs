@@ -85,19 +85,6 @@ const PARK_FILES: [&str; 1] = ["/thread_parking/"];
 const CONDITION_FILES: [&str; 1] = ["/condvar"];
 const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
 
-/// Functions of the kernel that wait for a lock: its own, a file's, or a futex with an owner.
-const KERNEL_LOCKS: [&str; 9] = [
-    "__mutex_lock",
-    "rwsem_down_",
-    "__rt_mutex_",
-    "rt_mutex_",
-    "flock_lock",
-    "locks_lock_inode",
-    "do_lock_file",
-    "fcntl_setlk",
-    "futex_lock_pi",
-];
-
 /// Facts that the name of a function tells of the wait inside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WaitingCall {
@@ -144,9 +131,4 @@ impl WaitingCall {
     pub(super) fn is_any(self) -> bool {
         self.parks || self.locks
     }
-}
-
-/// Whether a function of the kernel waits for a lock.
-pub(super) fn is_kernel_lock(name: &str) -> bool {
-    KERNEL_LOCKS.iter().any(|start| name.starts_with(start))
 }
