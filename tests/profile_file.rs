@@ -14,7 +14,12 @@ const DEPTH: u32 = 4_000;
 #[test]
 fn a_small_deep_file_is_exported_in_little_memory() {
     let mut profile = Profile::new(Meta::default());
-    let event = EventInfo { kind: EventKind::ON_CPU, sampling: "a rule".into(), period: 1_001_001 };
+    let event = EventInfo {
+        kind: EventKind::ON_CPU,
+        sampling: "a rule".into(),
+        period: 1_001_001,
+        ..EventInfo::default()
+    };
     let event = profile.add_event(event);
     let module = profile.tables.intern_module(Module::default());
     let task = profile.tables.intern_task(Task { pid: 7, tid: 7, ..Task::default() });

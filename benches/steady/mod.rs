@@ -81,6 +81,7 @@ pub(crate) fn recording_of_threads(samples: usize, distinct_stacks: usize, threa
         kind: EventKind::ON_CPU,
         sampling: "cpu-clock every 1001 us".to_owned(),
         period: PERIOD_NS,
+        ..EventInfo::default()
     });
     for number in 0..samples {
         event.push(Sample {
@@ -107,7 +108,8 @@ pub(crate) fn with_waits(mut profile: Profile, waits: usize, distinct_stacks: us
     let mut event = Event::new(EventInfo {
         kind: EventKind::OFF_CPU,
         sampling: "every wait of 1 us and more".to_owned(),
-        period: 0,
+        min_duration_ns: 1_000,
+        ..EventInfo::default()
     });
     let stacks: Vec<StackId> = (0..distinct_stacks).map(|_| StackId(numbers.below(stacks) as u32)).collect();
     // From the first sample to the last.

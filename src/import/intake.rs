@@ -116,7 +116,12 @@ impl<'w> Intake<'w> {
             return *event;
         }
         let name = kind.name.clone().into_owned();
-        let event = self.profile.add_event(EventInfo { kind, sampling: sampling.to_owned(), period });
+        let event = self.profile.add_event(EventInfo {
+            kind,
+            sampling: sampling.to_owned(),
+            period,
+            ..EventInfo::default()
+        });
         self.sums.push(EventSums::default());
         self.by_name.insert(name, event);
         event

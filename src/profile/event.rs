@@ -21,6 +21,8 @@ pub struct EventInfo {
     pub sampling: String,
     /// Weight of one sample when all are equal (the sampling period); else 0.
     pub period: u64,
+    /// Length from which on observations are kept, ns, of kinds with a duration; 0 of others, and where it is not known.
+    pub min_duration_ns: u64,
 }
 
 impl EventInfo {

@@ -42,7 +42,8 @@ pub(crate) fn recording() -> Profile {
     let waits = demo.profile.add_event(EventInfo {
         kind: EventKind::OFF_CPU,
         sampling: "every wait of 1 us and more".into(),
-        period: 0,
+        min_duration_ns: 1_000,
+        ..EventInfo::default()
     });
     demo.finish();
     if let Some(end) = &mut demo.profile.end {

@@ -92,6 +92,7 @@ impl Demo {
             kind: EventKind::ON_CPU,
             sampling: "cpu-clock every 1001 us".into(),
             period: PERIOD_NS,
+            ..EventInfo::default()
         });
         let random = Random::new(seed);
         Demo { profile, random, event, task, module, function_bytes: 400, time_ns: 0 }
@@ -280,7 +281,12 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
     let end_ns = profile.end.as_ref().map_or(0, |end| end.duration_ns);
     let gap_ns = end_ns / waits;
     let kind = EventKind::OFF_CPU;
-    let mut event = Event::new(EventInfo { kind, sampling: "every wait of 1us and more".into(), period: 0 });
+    let mut event = Event::new(EventInfo {
+        kind,
+        sampling: "every wait of 1us and more".into(),
+        min_duration_ns: 1_000,
+        ..EventInfo::default()
+    });
     let mut blocked_ns = 0;
     let mut no_cpu_ns = 0;
     for number in 0..waits {
@@ -312,7 +318,8 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
         short_waits: vec![ShortWaits { reason: Reason::Lock, count: 7, time_ns: 4_321 }],
     });
     let kind = EventKind::counted("page-faults", "page faults");
-    let mut event = Event::new(EventInfo { kind, sampling: "every 10th".into(), period: 10 });
+    let mut event =
+        Event::new(EventInfo { kind, sampling: "every 10th".into(), period: 10, ..EventInfo::default() });
     for number in 0..500 {
         event.push(Sample {
             time_ns: number * 1_000_000,

@@ -85,20 +85,24 @@ impl Collector {
 
     /// Running threads are sampled: each sample is weighted as `period_ns`.
     pub(crate) fn add_samples(&mut self, sampling: String, period_ns: u64) {
-        let event =
-            self.profile.add_event(EventInfo { kind: EventKind::ON_CPU, sampling, period: period_ns });
+        let event = self.profile.add_event(EventInfo {
+            kind: EventKind::ON_CPU,
+            sampling,
+            period: period_ns,
+            ..EventInfo::default()
+        });
         self.on_cpu = Some((event, period_ns));
     }
 
     /// A counter is sampled by `rule`: each sample says its weight, unless that is always `period`.
     pub(crate) fn add_counter(&mut self, kind: EventKind, rule: String, period: Option<u64>) {
-        let info = EventInfo { kind, sampling: rule, period: period.unwrap_or(0) };
+        let info = EventInfo { kind, sampling: rule, period: period.unwrap_or(0), ..EventInfo::default() };
         self.counters.push(self.profile.add_event(info));
     }
 
-    /// Waits are recorded too; `sampling` says by which rule, for people.
-    pub(crate) fn add_waits(&mut self, sampling: String) {
-        let info = EventInfo { kind: EventKind::OFF_CPU, sampling, period: 0 };
+    /// Waits of `min_duration_ns` and more are recorded too; `sampling` says by which rule, for people.
+    pub(crate) fn add_waits(&mut self, sampling: String, min_duration_ns: u64) {
+        let info = EventInfo { kind: EventKind::OFF_CPU, sampling, min_duration_ns, ..EventInfo::default() };
         self.waits = Some(Waits::new(self.profile.add_event(info)));
     }
 

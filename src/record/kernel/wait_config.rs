@@ -43,6 +43,11 @@ impl WaitConfig {
 }
 
 impl WaitConfig {
+    /// Length from which on waits are kept, ns.
+    pub(crate) fn min_duration_ns(&self) -> u64 {
+        u64::try_from(self.min_block.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// The rule by which waits are kept, for people.
     pub(crate) fn describe(&self) -> String {
         let share = match self.max_overhead_ppm {
@@ -90,7 +95,7 @@ pub(crate) fn configure(
     open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.records_waits = true;
-        rodata.min_block_ns = u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX);
+        rodata.min_block_ns = config.min_duration_ns();
         rodata.overhead_ppm = config.max_overhead_ppm;
         rodata.wait_wake_bytes = ring_bytes / 4;
         rodata.stack_when_leaving = config.is_early;

@@ -41,7 +41,12 @@ impl Simulation {
     /// Makes a simulation of this many threads, without any samples yet.
     pub fn new(threads: u32) -> Self {
         let (sender, inbox) = channel();
-        let event = |kind, period| EventInfo { kind, sampling: "synthetic".to_owned(), period };
+        let event = |kind, period| EventInfo {
+            kind,
+            sampling: "synthetic".to_owned(),
+            period,
+            ..EventInfo::default()
+        };
         let events = vec![event(EventKind::ON_CPU, PERIOD_NS), event(EventKind::OFF_CPU, 0)];
         let archive = Archive::new(Meta::default(), events, names_for(&sender));
         let keeper = Keeper::new(archive, mailbox().0, Arc::new(Control::default()), sender, 999);

@@ -333,7 +333,12 @@ mod tests {
         frame("[jit]", &[], ModuleKind::Jit);
         let stack = profile.tables.intern_stack(None, known);
         let sampling = "cpu-clock at 999 Hz".to_owned();
-        let event = profile.add_event(EventInfo { kind: EventKind::ON_CPU, sampling, period: 1 });
+        let event = profile.add_event(EventInfo {
+            kind: EventKind::ON_CPU,
+            sampling,
+            period: 1,
+            ..EventInfo::default()
+        });
         profile.events[event.index()].push(Sample {
             time_ns: 0,
             task: TaskId(0),

@@ -64,7 +64,7 @@ impl<'obj> Session<'obj> {
         let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut notices)?;
         if let Some(waits) = &waits {
-            collector.add_waits(waits.describe());
+            collector.add_waits(waits.describe(), waits.min_duration_ns());
         }
         let drain = Drain::start(kernel.rings(events.sidebands)?, Arc::clone(&kernel.stopper))
             .context("cannot start a thread that reads the ring buffers")?;

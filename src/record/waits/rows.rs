@@ -149,7 +149,7 @@ mod tests {
     fn collector() -> Collector {
         let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
         let mut collector = Collector::new(Profile::new(Meta::default()), files, kernel);
-        collector.add_waits("every wait".to_owned());
+        collector.add_waits("every wait".to_owned(), 0);
         collector
     }
 

@@ -18,6 +18,7 @@ use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space, Thre
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The samples that passed all filters, with the names of their frames.
 #[derive(Debug)]
@@ -435,26 +436,24 @@ fn sum_of_running(groups: &[Group]) -> Amount {
     sum
 }
 
-/// Replaces the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.
+/// Replaces the stacks of short waits.
 fn short_waits_name(shown: &Shown<'_>) -> String {
-    match short_limit(shown) {
-        Some(limit) => format!("waits below {limit}"),
-        None => "short waits".to_owned(),
+    match min_duration_ns(shown) {
+        0 => "short waits".to_owned(),
+        limit => format!("waits below {}", humantime::format_duration(Duration::from_nanos(limit))),
     }
 }
 
 /// The same for those of one row of a table. Waits whose end or stack was missed are only counted, too.
 pub(crate) fn short_waits_name_of(shown: &Shown<'_>, mean_ns: u64) -> String {
-    let limit = short_limit(shown).and_then(|limit| humantime::parse_duration(limit).ok());
-    match limit {
-        Some(limit) if u128::from(mean_ns) > limit.as_nanos() => "waits not kept".to_owned(),
+    match min_duration_ns(shown) {
+        limit if limit > 0 && mean_ns > limit => "waits not kept".to_owned(),
         _ => short_waits_name(shown),
     }
 }
 
-fn short_limit<'p>(shown: &Shown<'p>) -> Option<&'p str> {
-    let sampling = shown.waits.map_or("", |event| event.info().sampling.as_str());
-    sampling.split_once(" and more")?.0.rsplit_once("of ").map(|(_, limit)| limit)
+fn min_duration_ns(shown: &Shown<'_>) -> u64 {
+    shown.waits.map_or(0, |event| event.info().min_duration_ns)
 }
 
 /// Names the frames of all groups, and finds the steps that stand before and after them.

@@ -31,9 +31,14 @@ impl Build {
             kind: EventKind::ON_CPU,
             sampling: "cpu-clock every 1000 us".into(),
             period: PERIOD_NS,
+            ..EventInfo::default()
         };
-        let waits =
-            EventInfo { kind: EventKind::OFF_CPU, sampling: "every wait of 1 us and more".into(), period: 0 };
+        let waits = EventInfo {
+            kind: EventKind::OFF_CPU,
+            sampling: "every wait of 1 us and more".into(),
+            min_duration_ns: 1_000,
+            ..EventInfo::default()
+        };
         Build {
             profile: Profile::default(),
             event: Event::new(info),
@@ -218,7 +223,12 @@ impl Build {
     ) {
         let stack = self.stack(root_first);
         let period = weight;
-        let mut event = Event::new(EventInfo { kind, sampling: format!("every {period}"), period });
+        let mut event = Event::new(EventInfo {
+            kind,
+            sampling: format!("every {period}"),
+            period,
+            ..EventInfo::default()
+        });
         for time_ns in 0..samples {
             let (outcome, wait, merged) = (Outcome::Complete, None, None);
             event.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged });

@@ -1,7 +1,7 @@
 //! The decoder: adds the rows of one chunk after another to a profile.
 
 use super::budget::{Budget, row_bytes};
-use super::checks::{Damage, below, check, column, decode, narrow, row_count};
+use super::checks::{Damage, below, check, column, decode, limit_in_words, narrow, row_count};
 use super::sample_columns::{merged, times_ns, waits};
 use super::wire;
 use crate::profile::code::source_text::SourceText;
@@ -227,7 +227,8 @@ impl Decoder {
                 let noun = row.noun.map_or(kind.noun.clone(), Into::into);
                 EventKind { unit, noun, has_duration: row.has_duration.unwrap_or(false), ..kind }
             });
-            let info = EventInfo { kind, sampling: row.sampling, period: row.period };
+            let min_duration_ns = row.min_duration_ns.unwrap_or_else(|| limit_in_words(&row.sampling));
+            let info = EventInfo { kind, sampling: row.sampling, period: row.period, min_duration_ns };
             self.profile.add_event(info);
             self.events.push(EventState::default());
         }

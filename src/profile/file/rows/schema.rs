@@ -169,6 +169,9 @@ pub(in crate::profile::file) struct EventRow {
     pub(in crate::profile::file) noun: Option<String>,
     #[prost(bool, optional, tag = "7")]
     pub(in crate::profile::file) has_duration: Option<bool>,
+    /// Missing in files of versions up to 0.1.0.
+    #[prost(uint64, optional, tag = "8")]
+    pub(in crate::profile::file) min_duration_ns: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

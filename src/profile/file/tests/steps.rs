@@ -137,7 +137,12 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
             let title = format!("{name} of a test");
             let has_duration = unit.code() % 2 == 1;
             let kind = EventKind { unit, has_duration, ..EventKind::counted(name.clone(), title) };
-            profile.add_event(EventInfo { kind, sampling: "some".into(), period: *period });
+            profile.add_event(EventInfo {
+                kind,
+                sampling: "some".into(),
+                period: *period,
+                ..EventInfo::default()
+            });
         }
         Step::Sample { event, time_us, task, stack, weight, cpu, outcome, wait: wait_numbers } => {
             let wait = wait_numbers;
