@@ -58,6 +58,7 @@ const KNOWN: &[(&[&str], &str, u32, u64)] = {
             SOFTWARE,
             bindings::PERF_COUNT_SW_EMULATION_FAULTS as u64,
         ),
+        (&["cgroup-switches"], "cgroup switches", SOFTWARE, bindings::PERF_COUNT_SW_CGROUP_SWITCHES as u64),
         (&["cycles", "cpu-cycles"], "cycles", HARDWARE, bindings::PERF_COUNT_HW_CPU_CYCLES as u64),
         (&["instructions"], "instructions", HARDWARE, bindings::PERF_COUNT_HW_INSTRUCTIONS as u64),
         (
@@ -171,6 +172,7 @@ mod tests {
         };
         assert_eq!(parse("context-switches"), (1, 3, false, false));
         assert_eq!(parse("cs"), (1, 3, false, false));
+        assert_eq!(parse("cgroup-switches"), (1, 11, false, false));
         assert_eq!(parse("cycles:u"), (0, 0, true, false));
         assert_eq!(parse("instructions:k"), (0, 1, false, true));
         assert_eq!(parse("instructions:uk"), (0, 1, false, false));

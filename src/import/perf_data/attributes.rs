@@ -130,7 +130,7 @@ fn name_of(source: u32, config: u64) -> String {
         "stalled-cycles-backend",
         "ref-cycles",
     ];
-    const SOFTWARE: [&str; 11] = [
+    const SOFTWARE: [&str; 12] = [
         "cpu-clock",
         "task-clock",
         "page-faults",
@@ -142,6 +142,7 @@ fn name_of(source: u32, config: u64) -> String {
         "emulation-faults",
         "dummy",
         "bpf-output",
+        "cgroup-switches",
     ];
     let known: &[&str] = match source {
         bindings::PERF_TYPE_HARDWARE => &HARDWARE,

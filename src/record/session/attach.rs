@@ -347,6 +347,11 @@ fn counter_events(
                     .hint("a virtual machine has processor counters only if its host exposes them")
                     .hint("software events work everywhere:  -e page-faults, context-switches, cpu-migrations")
             }
+            Some(libc::ENOENT) => {
+                let what = format!("this kernel has no event `{}`", counter.kind.name);
+                Failure::new(status::FAILED, what)
+                    .hint("events of every kernel:  -e page-faults, context-switches, cpu-migrations")
+            }
             _ => sampler_failure(*cpu, found, &error),
         })
     };
