@@ -36,7 +36,7 @@ const LEAST_CHANGE: f64 = 1.02;
 /// Factors from which on the tones are deeper.
 const STEPS: [f64; 2] = [1.25, 2.0];
 
-/// The tones from one end to the other; that of what is new stands for itself.
+/// The tones from one end to the other; the tone of what is new has no opposite.
 const SCALE: [Tone; 7] =
     [Tone::MuchLess, Tone::Less, Tone::LittleLess, Tone::Noise, Tone::LittleMore, Tone::More, Tone::MuchMore];
 

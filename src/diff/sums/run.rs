@@ -159,7 +159,7 @@ struct RowBuilder<'s, 'p> {
 }
 
 impl<'s, 'p> RowBuilder<'s, 'p> {
-    /// Of functions, with waits told apart by their sites, or of threads: a step for each.
+    /// Of functions, with waits split by site, or of threads: a step for each.
     fn new(selection: &'s Selection<'p>, threads: Option<&'s [Step]>) -> Self {
         let is_of_code = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
         let sites = (selection.shown.waits.is_some() && threads.is_none() && is_of_code)

@@ -140,7 +140,7 @@ impl Collector {
             self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
             return;
         }
-        // Read the process if it is new, and again if it has mapped what was not heard of.
+        // Read the process if it is new, and again if it has new mappings that have not arrived.
         let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
         let is_system_wide = self.processes.is_system_wide;
         let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files);

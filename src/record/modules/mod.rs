@@ -87,7 +87,7 @@ pub(crate) struct ModuleFiles {
     pub(super) patience: Patience,
     /// Generated code that is known by its bytes, and its tables.
     known_generated: Vec<(FileId, Table)>,
-    /// Files that the kernel side has not heard of.
+    /// Files that have not been sent to the kernel side.
     untold: Vec<Untold>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,

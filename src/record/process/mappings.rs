@@ -30,7 +30,7 @@ struct Replaced {
     start: u64,
     end: u64,
     since_ns: u64,
-    /// When the kernel side heard of it, ns; `u64::MAX` while it has not.
+    /// When it was sent to the kernel side, ns; `u64::MAX` while it has not.
     until_ns: u64,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Process {
     pub(crate) exec_ns: u64,
     /// Time of the last re-read after an unknown address, ns.
     pub(crate) reread_ns: u64,
-    /// Since when the kernel side has counted other exec calls than were heard of, ns; 0 when it agrees.
+    /// Since when the kernel side has counted other exec calls than user space has received, ns; 0 when both agree.
     pub(crate) mismatch_ns: u64,
     /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
     pub(crate) is_inherited: bool,
@@ -142,7 +142,7 @@ impl Process {
         self.replaced.push(Replaced { start, end, since_ns, until_ns: u64::MAX });
     }
 
-    /// The kernel side has heard of the present mappings at `time_ns`.
+    /// Notes that the present mappings were sent to the kernel side at `time_ns`.
     pub(crate) fn published(&mut self, time_ns: u64) {
         self.is_dirty = false;
         for replaced in self.replaced.iter_mut().rev().take_while(|replaced| replaced.until_ns == u64::MAX) {

@@ -1,7 +1,7 @@
 //! What is published to the kernel side: processes, files, and tables of them.
 //!
 //! It has room for this many, and memory may be short. What it does not take is counted, and no reason to end: a process is
-//! tried again, and of a file that it does not know user space tells it each mapping.
+//! tried again, and user space sends it each mapping of a file that it does not know.
 
 use super::Session;
 use crate::base::failure::{Failure, status};
@@ -63,7 +63,7 @@ impl Session<'_> {
                 if process.mismatch_ns == 0 {
                     process.mismatch_ns = now_ns;
                 }
-                // Word of an exec is on its way, to here or to the kernel side. If not, one of both has missed it.
+                // Word of an exec is on its way, to here or to the kernel side. If not, one side has missed it.
                 if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
                     return Ok(());
                 }

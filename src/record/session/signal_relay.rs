@@ -16,8 +16,8 @@ pub(in crate::record) struct SignalRelay {
     passed_on: [usize; 2],
     /// When a Ctrl-C was seen that leaves the end to the command.
     interrupted: Option<Instant>,
-    /// Whether the user was told that the command goes on.
-    has_told: bool,
+    /// Whether the notice that the command goes on was printed.
+    is_announced: bool,
 }
 
 /// A command that Ctrl-C ends has ended by then.
@@ -34,7 +34,7 @@ impl SignalRelay {
             signals: Signals::install()?,
             passed_on: [0; 2],
             interrupted: None,
-            has_told: false,
+            is_announced: false,
         })
     }
 
@@ -61,12 +61,12 @@ impl SignalRelay {
 
     /// Whether to say, once, that a first Ctrl-C is left to the command, which goes on.
     pub(in crate::record) fn is_left_to_command(&mut self, launched: Option<&Child>) -> bool {
-        if self.has_told || launched.is_none() || self.signals.interrupts() == 0 {
+        if self.is_announced || launched.is_none() || self.signals.interrupts() == 0 {
             return false;
         }
         let since = *self.interrupted.get_or_insert_with(Instant::now);
-        self.has_told = since.elapsed() >= COMMAND_PATIENCE;
-        self.has_told
+        self.is_announced = since.elapsed() >= COMMAND_PATIENCE;
+        self.is_announced
     }
 
     /// Waits for the command's end, passing signals on; returns its exit status.

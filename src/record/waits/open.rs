@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) tgid: u32,
     pub(super) comm: Vec<u8>,
     pub(super) wait: OpenWait,
-    /// When its thread was looked at, or its end was heard of, CLOCK_MONOTONIC, ns.
+    /// When its thread was looked at, or its end arrived, CLOCK_MONOTONIC, ns.
     pub(super) looked_ns: u64,
     /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
     pub(super) until_ns: u64,

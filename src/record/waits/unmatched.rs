@@ -61,7 +61,7 @@ impl<V> Pending<V> {
         self.values = self.by_thread.values().map(Vec::len).sum();
     }
 
-    /// Forgets the threads of which nothing was heard for longest.
+    /// Forgets the threads that have sent nothing for longest.
     fn forget_older_half(&mut self) {
         let newest = |of_thread: &[(u64, V)]| of_thread.iter().map(|(time, _)| *time).max();
         let mut times: Vec<_> = self.by_thread.values().map(|of_thread| newest(of_thread)).collect();
@@ -98,7 +98,7 @@ mod tests {
         assert!((0..10_000).all(|time_ns| pending.take(7, time_ns) == Some(time_ns)));
     }
 
-    /// Of a thread's short waits no more is heard; a long one of another thread is not forgotten for them.
+    /// A thread's short waits are dropped first; a long wait of another thread is not forgotten for their sake.
     #[test]
     fn what_nobody_asks_for_gives_way_to_the_same_threads_next() {
         let mut pending = Pending::default();

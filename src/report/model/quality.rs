@@ -157,30 +157,30 @@ impl Quality {
             .map(|(module, count)| worst(profile, *module, Outcome::Unset, *count));
     }
 
-    /// Share of samples whose whole stack is known, percent, of those of which it can be told; 100 of none, `None` if it can
-    /// be told of none.
+    /// Share of samples whose whole stack is known, percent, of the samples where it can be judged;
+    /// 100 without samples, `None` if it can be judged for none.
     pub(crate) fn complete_percent(&self) -> Option<f64> {
-        match self.told() {
+        match self.judged() {
             0 if self.samples > 0 => None,
             0 => Some(100.0),
-            told => Some(percent(self.complete, told)),
+            judged => Some(percent(self.complete, judged)),
         }
     }
 
     /// Share of samples whose stack is not complete, percent; `None` as above.
     pub(crate) fn truncated_percent(&self) -> Option<f64> {
-        let told = self.told();
-        (told > 0 || self.samples == 0).then(|| percent(told - self.complete, told))
+        let judged = self.judged();
+        (judged > 0 || self.samples == 0).then(|| percent(judged - self.complete, judged))
     }
 
-    /// Samples of which it can be told whether their stack is complete.
-    fn told(&self) -> u64 {
+    /// Number of samples where it is known whether the stack is complete.
+    fn judged(&self) -> u64 {
         self.samples - self.not_known
     }
 
     /// Share of samples whose stack ends before the root, percent.
     pub(crate) fn rootless_percent(&self) -> f64 {
-        percent((self.told() - self.complete).saturating_sub(self.middle_left_out), self.samples)
+        percent((self.judged() - self.complete).saturating_sub(self.middle_left_out), self.samples)
     }
 
     /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].

@@ -82,11 +82,11 @@ struct ImportedFields {
 
 impl ImportedFields {
     fn of(meta: &Meta) -> Option<Self> {
-        let told = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         meta.is_imported().then(|| ImportedFields {
             format: meta.imported_from.clone(),
-            file: told(&meta.source_file),
-            tool: told(&meta.source_tool),
+            file: known(&meta.source_file),
+            tool: known(&meta.source_tool),
         })
     }
 }
@@ -436,7 +436,7 @@ fn add_event(facts: &mut InfoFacts, recording: &Analysis, event: &Event) {
         facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
     }
     if recording.profile.meta.is_imported() {
-        // How its frames were found is not told.
+        // How its frames were found is unknown.
         return;
     }
     let [leaf, table, frame_pointer, kernel] = quality.found_by_percent().map(percent_text);

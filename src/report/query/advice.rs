@@ -27,7 +27,7 @@ const THREAD_PERCENT: f64 = 60.0;
 const LEAST_THREADS: usize = 4;
 /// Time without a CPU, in percent of the time with or without one, from which on CPUs were short.
 const NO_CPU_PERCENT: f64 = 10.0;
-/// From so many waits a second on that were too short to be kept, ...
+/// Number of waits per second, too short to be kept, from which on ...
 const SHORT_WAITS_PER_SECOND: u64 = 1_000;
 /// ... and this share of all waits, percent, they are worth a note.
 const SHORT_WAITS_PERCENT: f64 = 50.0;

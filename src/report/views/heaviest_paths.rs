@@ -15,10 +15,10 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 /// The labels of a path, root first, and the weight of the samples that end there.
 pub(crate) type HeavyPath = (Vec<LabelId>, u64);
 
-/// Some samples that stand for all with their path, and the weight of these.
+/// Representative samples of a path, and the weight of all samples with that path.
 type FoundPath = (Group, u64);
 
-/// At most so many paths, heaviest first.
+/// The heaviest paths, at most `most` of them, heaviest first.
 pub(crate) fn heaviest_paths(selection: &Selection<'_>, most: usize) -> Vec<HeavyPath> {
     let mut found = all_paths(selection);
     found.sort_unstable_by_key(|(_, weight)| Reverse(*weight));

@@ -148,7 +148,7 @@ impl<'t> HeaderParts<'t> {
         }
     }
 
-    /// The header with these savings, and so many columns for the target.
+    /// The header with these savings, and `target_columns` columns for the target.
     fn spans(&self, made: &[Saving], target_columns: usize) -> Vec<Span<'static>> {
         let has = |saving: Saving| !made.contains(&saving);
         let target = match has(Saving::TargetDetail) {
@@ -185,7 +185,7 @@ impl<'t> HeaderParts<'t> {
         spans
     }
 
-    /// As much of the header as fits into `room` of a screen of so many columns.
+    /// As much of the header as fits into `room`, on a screen of `columns` columns.
     fn fitting(&self, columns: usize, room: usize, is_live: bool) -> Vec<Span<'static>> {
         let fits = |made: &[Saving], target: usize| {
             self.spans(made, target).iter().map(Span::width).sum::<usize>() <= room
@@ -220,7 +220,7 @@ impl<'t> HeaderParts<'t> {
     }
 }
 
-/// The header of `picture` on a screen of so many columns.
+/// The header of `picture` on a screen of `columns` columns.
 pub(crate) fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     let heading = heading(context);
     let notes = match picture.notes.len() {

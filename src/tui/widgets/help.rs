@@ -151,7 +151,7 @@ fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
     }
 }
 
-/// Lines of text, cut to so many columns.
+/// Lines of text, cut to `columns`.
 fn plain(lines: Vec<String>, theme: &Theme, columns: usize) -> Vec<SheetLine> {
     lines.into_iter().map(|line| vec![Span::raw(theme.fit(&line, columns))]).collect()
 }

@@ -46,7 +46,7 @@ pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree
     let grown: Vec<CallTree> = parts_by_root(&ends, parts)
         .into_par_iter()
         .map(|part| {
-            let mut grove = Grove::beside(&paths.nodes);
+            let mut grove = Grove::next_to(&paths.nodes);
             for tree in ends[part].chunk_by(|a, b| a.root == b.root) {
                 grove.grow(&roots[tree[0].root], tree);
             }
@@ -56,7 +56,7 @@ pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree
     CallTree::of_parts(grown, &selection.labels)
 }
 
-/// The distinct steps, and which of them stands for each task.
+/// Distinct steps, and the index of the step of each task.
 fn roots_of(threads: &[Step]) -> (Vec<Step>, Vec<usize>) {
     let mut known: FxHashMap<LabelId, usize> = FxHashMap::default();
     let mut roots = Vec::new();
@@ -99,7 +99,7 @@ struct Grove<'a> {
 }
 
 impl<'a> Grove<'a> {
-    fn beside(paths: &'a [Node]) -> Self {
+    fn next_to(paths: &'a [Node]) -> Self {
         Grove { paths, nodes: Vec::new(), copies: vec![NodeId(0); paths.len()], missing: Vec::new() }
     }
 

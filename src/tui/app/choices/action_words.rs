@@ -2,7 +2,7 @@
 
 use crate::tui::app::action::Action;
 
-/// Each action that a key stands for, but for the opening of views.
+/// Every action that has a key, except opening a view.
 const WORDS: &[(Action, &str)] = &[
     (Action::NextTab, "open the next view"),
     (Action::PreviousTab, "open the previous view"),
@@ -68,7 +68,7 @@ const WORDS: &[(Action, &str)] = &[
     (Action::Redraw, "redraw the screen"),
 ];
 
-/// The words of an action; `None` for one that no key stands for.
+/// The words of an action; `None` for an action without a key.
 pub(super) fn words(action: &Action) -> Option<String> {
     if let Action::Open(tab) = action {
         return Some(format!("open the view {}", tab.name()));

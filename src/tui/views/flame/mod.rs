@@ -98,7 +98,7 @@ pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, col
     folded_boxes(view, context, picture, columns).0
 }
 
-/// The same, and which of them stand for a folded trunk.
+/// The same, and which of them replace a folded trunk.
 fn folded_boxes(
     view: &FlameState,
     context: &Context,

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 /// Fewer frames than this are shown: folding them would save nothing.
 const LEAST_FRAMES: usize = 4;
 
-/// The boxes that stand for a trunk, each with how many frames are hidden.
+/// Boxes that replace a trunk, each with the number of frames that it hides.
 pub(super) type FoldedTrunks = FxHashMap<NodeId, usize>;
 
 /// Folds the trunks in `boxes`, which are sorted by row, then by column: that of the first box, which is on top, and those of the

@@ -30,7 +30,7 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
     threads_words(thread_title(&row.thread, &row.process), row.tid.or(row.pid), row.threads, times)
 }
 
-/// How much of the machine's CPUs everything in the timeline ran on, in so many columns: `44% of 2 CPUs`.
+/// Share of the machine's CPUs that everything in the timeline used, in `columns` columns: `44% of 2 CPUs`.
 pub(super) fn cpus_words(timeline: &Timeline, cpus: u64, columns: usize) -> String {
     let length_ns = timeline.duration_ns.saturating_sub(timeline.start_ns);
     let busy = timeline.busy_in(&timeline.sums, timeline.start_ns, timeline.duration_ns);
@@ -62,7 +62,7 @@ pub(crate) struct TimeLayout {
 }
 
 impl TimeLayout {
-    /// The parts for so many CPUs of the machine.
+    /// Lays out the view for a machine with `cpus` CPUs.
     pub(super) fn new(view: &TimeState, timeline: &Timeline, cpus: u64, area: Rect) -> Self {
         // The last line is the axis.
         let rows = area.height.saturating_sub(1);

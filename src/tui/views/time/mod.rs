@@ -238,7 +238,7 @@ fn show_samples(
     context.ask(|query| query.samples_at = Some(SamplesQuery { time, row }));
 }
 
-/// Columns without which a range is not said beside a change.
+/// Fewest columns in which a range is printed next to a change.
 const LEAST_RANGE: usize = 24;
 
 /// The marked range: the one being dragged, or else that of the filter.

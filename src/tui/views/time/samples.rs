@@ -316,7 +316,7 @@ fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> Stri
     fitting(&parts, "  ", columns)
 }
 
-/// How long a sample stands for, ns: of several together the sum.
+/// Weight of a sample, ns; the sum, if several were merged.
 fn length_ns(sample: &SampleAt) -> u64 {
     sample.duration_ns.filter(|_| sample.bucket_ns == 0).unwrap_or(sample.weight)
 }
