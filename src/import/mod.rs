@@ -1,11 +1,7 @@
-//! Imports recordings of other profilers as profiles of `prof`: a file or a folder per format, and one table of them.
-//!
-//! What a format does not contain stays unknown in the profile, and reports say so. Files are untrusted: every length
-//! is checked before it is used, and memory is bounded by limits and by the size of the file. Of a truncated file, the
-//! readable part is kept with a note.
-//!
-//! Knows files of modules and the running kernel only as far as it takes to turn addresses of processes into those of modules, and
-//! to unwind stacks that were copied; the caller looks names up.
+//! Imports recordings of other profilers as profiles: a file or a folder per format, and one table of formats. What a format
+//! does not contain stays unknown in the profile. Files are untrusted: lengths are checked, memory is bounded, and of a truncated
+//! file the readable part is kept with a note. Knows modules and the kernel only as far as it takes to find the module of an
+//! address and to unwind copied stacks; the caller looks names up.
 
 mod error;
 mod event_kinds;

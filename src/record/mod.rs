@@ -22,6 +22,7 @@ mod target;
 mod waits;
 
 pub(crate) use counter::PerfCounter;
+pub(crate) use environment::kernel_types::TypesLack;
 pub(crate) use environment::machine::{MAX_CPU_CLOCK_HZ, hostname};
 pub(crate) use environment::namespaces::{
     NamespaceKind, NamespacePlace, apart as namespaces_apart, check as check_namespaces, clock_offset_ns,
@@ -33,7 +34,6 @@ pub(crate) use environment::rights::{
     lasting_fix, own_path, sysctl_advice,
 };
 pub(crate) use environment::seccomp::filtered_calls;
-pub(crate) use kernel::types::TypesLack;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 pub(crate) use names::symbolize::LeftMaps;

@@ -1,11 +1,6 @@
-//! Addresses to names.
-//!
-//! Pure functions over opened files and buffers: ELF symbol tables, DWARF lines and inline chains, the
-//! kernel's symbol list, JIT maps and dumps, and demangling. Knows nothing of samples or profiles.
-//!
-//! Everything read here is untrusted. Sizes are checked before they are used, work is bounded by [`NamingLimits`], a
-//! deadline and a memory budget, and an address that cannot be named for sure is left unnamed: it never gets the name
-//! of the function next to it.
+//! Addresses to names, as functions of opened files and buffers: ELF symbol tables, DWARF lines and inline chains, the kernel's
+//! symbol list, JIT maps and dumps, demangling. Everything read is untrusted: work is bounded by [`NamingLimits`], a deadline and
+//! a memory budget, and an address that cannot be named for sure is left unnamed. Knows nothing of samples or profiles.
 
 mod debug_files;
 mod demangle;

@@ -1,8 +1,7 @@
-//! The terminal interface: a flame graph and tables of a profile, of a file or live.
-//!
-//! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`screen::draw`]. What is drawn is a
-//! [`compute::picture::Picture`], computed by its own thread from the recording, with the code of `report`; the screen
-//! shows the last picture and never waits. [`start`] is the screen before there is a profile.
+//! The terminal interface: a flame graph and tables of a profile, of a file or live. A key becomes an [`app::action::Action`],
+//! [`app::state::App::update`] applies it, [`screen::draw`] draws. What is drawn is a [`compute::picture::Picture`], computed by
+//! its own thread with the code of `report`; the screen never waits. [`start`] is the screen before there is a profile. Nothing
+//! is recorded or added up here.
 pub(crate) mod app;
 pub(crate) mod compute;
 pub(crate) mod options;

@@ -1,14 +1,6 @@
-//! From ELF files to unwind tables, and from registers and memory to stacks.
-//!
-//! ```text
-//! File ─► ElfImage ─► CfiSections ─► compile ─► Table ─► the kernel's walker
-//!                          │                      │
-//!                          └──── full rules ──────┴────► walk ─► Stack
-//! ```
-//!
-//! [`crate::elf`] reads the opened file; [`compile()`] turns call frame information into
-//! a [`Table`] of sorted rows; [`walk()`] takes the steps that the rows say. Nothing here knows of BPF,
-//! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
+//! From ELF files to unwind tables ([`compile()`]), and from registers and memory to stacks ([`walk()`], by the rows of a
+//! [`Table`] or by full DWARF rules). [`crate::elf`] reads the files. All bytes are untrusted: [`Limits`] bound size, rows and
+//! time. Nothing here knows of BPF, profiles or processes.
 
 pub(crate) mod arch;
 pub(crate) mod code;

@@ -1,5 +1,5 @@
 //! Words of perf and pprof that prof does not have, and what to write instead. Those with the same meaning are options of
-//! their own, or other names of them; the parser's guesses at similar words are no help here.
+//! their own, or other names of them; the parser's guesses at similar words are no help here. No option of prof is defined here.
 
 mod words;
 

@@ -1,5 +1,5 @@
 //! `prof doctor`: does `prof` work here, and if not, what fixes it? Every check tries the real thing; settings are only
-//! read to explain a failure.
+//! read to explain a failure. What a setting means is known in `record/environment`.
 
 pub(crate) mod check;
 mod container;

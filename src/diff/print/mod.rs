@@ -1,4 +1,4 @@
-//! Output of a comparison: text for people, documents for programs, and a flame graph.
+//! Output of a comparison: text for people, documents for programs, and a flame graph. Nothing is compared here.
 
 pub(crate) mod change_words;
 pub(crate) mod header;

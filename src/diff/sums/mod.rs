@@ -1,4 +1,5 @@
-//! A recording reduced to the sums that a comparison needs: by row, by path, and in slices of time.
+//! A recording reduced to the sums that a comparison needs: by row, by path, and in slices of time. It knows one recording
+//! at a time; sides and statistics stay outside.
 
 pub(crate) mod parts;
 mod rows;

@@ -1,8 +1,7 @@
-//! `perf.data` as written by `perf record`: files, streams to a pipe (`-o -`), and compressed records (`-z`).
-//!
-//! Records are read one by one and sorted by time round by round, as perf does; little is kept of them, within limits.
-//! The file is parsed here rather than by a library: the existing ones allocate what a file claims, panic at some
-//! damaged records, and keep files without rounds in memory.
+//! `perf.data` as written by `perf record`: files, streams to a pipe (`-o -`), and compressed records (`-z`). Records are
+//! sorted by time round by round, as perf does; little is kept of them, within limits. Parsed here rather than by a library: the
+//! existing ones allocate what a file claims, panic at some damaged records, and keep files without rounds in memory. Names and
+//! unwinding are called, not done here.
 
 mod attributes;
 mod blocks;

@@ -1,7 +1,6 @@
-//! The text of `perf script`, with any fields of `-F`, and of `prof export --format perf-script`.
-//!
-//! An event is a head line, then a line per frame, leaf first, then an empty line. Inlined frames come before the one
-//! they are inlined into, with `(inlined)` in place of the module.
+//! The text of `perf script`, with any fields of `-F`, and of `prof export --format perf-script`: a head line per event, then a
+//! line per frame, leaf first, then an empty line. Inlined frames come before the one they are inlined into, with `(inlined)` in
+//! place of the module. The profile that is filled is the intake's.
 
 mod frame_line;
 mod head_line;

@@ -1,9 +1,6 @@
-//! pprof's `profile.proto`, gzipped or plain, from a profiler of any language.
-//!
-//! Each sample type becomes an event: `cpu` in a unit of time is running time, `off_cpu` is waits, and others are
-//! events with their own name and unit. A type that is the number of samples of the next one (`samples`, `waits`,
-//! `contentions`) gives the number of samples of a row. The tables come after the samples that refer to them, so the
-//! file is unpacked into memory, up to a limit.
+//! pprof's `profile.proto`, gzipped or plain, from a profiler of any language. Each sample type becomes an event, and a type that
+//! is the number of samples of the next one (`samples`, `waits`, `contentions`) its number of samples. The tables come after the
+//! samples, so the file is unpacked into memory, up to a limit. Other formats, and the profile that is filled, stay outside.
 
 mod columns;
 mod fields;

@@ -1,12 +1,7 @@
-//! The file `prof.data`: chunks of rows, appended while the recording runs. See `docs/format.md`.
-//!
-//! ```text
-//! header │ meta │ strings │ modules │ … │ samples │ counters │ strings │ frames │ samples │ … │ end
-//! ```
-//!
-//! A chunk only refers to rows of chunks before it, so every prefix that ends between two chunks is a
-//! profile. [`Writer`] appends what is new; [`read`] takes a file as a stranger's: it checks each length, id
-//! and sum before it relies on it, and what it holds in memory is bounded by the size of the file.
+//! The file `prof.data` (`docs/format.md`): chunks of rows, appended while the recording runs. A chunk only refers to rows of
+//! chunks before it, so every prefix that ends between two chunks is a profile. [`Writer`] appends what is new; [`read`] checks
+//! each length, id and sum of a stranger's file before it relies on it, and is bounded by the size of the file. What the rows
+//! mean is not known here.
 
 pub(crate) mod bounds;
 mod chunk;
@@ -14,6 +9,7 @@ mod decode;
 pub(crate) mod error;
 pub(crate) mod glance;
 mod header;
+pub(crate) mod lock;
 mod open;
 mod reader;
 mod rows;

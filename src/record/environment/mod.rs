@@ -2,6 +2,7 @@
 //! Facts and advice; nothing is recorded here.
 
 pub(crate) mod descriptors;
+pub(crate) mod kernel_types;
 pub(crate) mod machine;
 pub(crate) mod memory_limit;
 pub(crate) mod namespaces;

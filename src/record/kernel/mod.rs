@@ -10,7 +10,6 @@ pub(crate) mod sideband;
 pub(crate) mod span;
 pub(crate) mod stopper;
 pub(crate) mod table_space;
-pub(crate) mod types;
 pub(crate) mod unwind_tables;
 pub(crate) mod wait_config;
 pub(crate) mod wait_programs;

@@ -1,7 +1,7 @@
 //! What is recorded of waits.
 
 use crate::bpf::OpenProfSkel;
-use crate::record::kernel::types::{KERNEL_TYPES, KernelTypeNames};
+use crate::record::environment::kernel_types::{KERNEL_TYPES, KernelTypeNames};
 use crate::record::options::{WaitOptions, WaitStacks};
 use crate::record::waits::reason;
 use std::time::Duration;

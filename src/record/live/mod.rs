@@ -1,16 +1,7 @@
-//! A recording that can be looked at while it runs.
-//!
-//! ```text
-//! rings ─► recorder ─ delta ─► keeper ─ newest snapshot ─► mailbox ─► what shows it
-//!                               │ ▲
-//!                         frames│ │names
-//!                               ▼ │
-//!                            thread pool
-//! ```
-//!
-//! No thread waits for the next one: the recorder only hands over what is new, names are looked up on other threads, and a
-//! snapshot that was not taken is replaced by the next one. Memory stays bounded: the past is merged, rows that nothing
-//! refers to any more are dropped.
+//! A recording that can be looked at while it runs: the recorder sends updates (deltas) to the keeper, which has frames named
+//! on a thread pool and puts the newest snapshot into a mailbox for what shows it. No thread waits for the next one, and a
+//! snapshot that was not taken is replaced. Memory stays bounded: the past is merged, and rows without references are dropped.
+//! How samples are taken and what a screen shows stay outside.
 
 mod archive;
 pub(crate) mod control;

@@ -1,10 +1,7 @@
-//! The files that processes run code from: opened once, shared by all processes that map them.
-//!
-//! A file is kept open from its first mapping, so that a library deleted or replaced during the recording
-//! still provides its table and names; it is closed some time after the last process has unmapped it. A file that is
-//! rewritten in place (its inode stays) counts as another file from its next mapping on; its old content is not read any
-//! more, because only the new bytes exist. Tables are compiled, and files opened, on other threads, so a file that never
-//! opens blocks nothing.
+//! The files that processes run code from: kept open from their first mapping until some time after the last, so that a
+//! library deleted meanwhile still provides its table and names. A file rewritten in place counts as another file from its next
+//! mapping on. Tables are compiled, and files opened, on other threads: a file that never opens blocks nothing. Which process
+//! maps what, and the names of functions, stay outside.
 
 mod cache;
 mod closing;

@@ -1,12 +1,9 @@
 //! The end block: what a recording got, what it lost and what it cost.
 
 use crate::base::{safe_text, units};
-use crate::profile::{
-    End, Event, EventKind, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter,
-};
+use crate::profile::{End, Event, EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::collect::totals::CollectedTotals;
 use crate::record::names::naming::CutShort;
-use rustc_hash::FxHashMap;
 use std::path::Path;
 
 /// Facts of the end block.
@@ -222,7 +219,7 @@ fn quality_line(profile: &Profile, totals: &CollectedTotals, cut_short: Option<C
     let samples = totals.samples();
     let complete: u64 =
         totals.outcomes.iter().filter(|(outcome, _)| outcome.is_complete()).map(|(_, count)| count).sum();
-    let (named, frames) = named_frames(profile, totals);
+    let (named, frames) = totals.named_frames(profile);
     let fp = units::percent(totals.by_frame_pointer, samples);
     let symbols = if cut_short.is_some() {
         String::new()
@@ -235,33 +232,6 @@ fn quality_line(profile: &Profile, totals: &CollectedTotals, cut_short: Option<C
         100.0 - fp,
         fp,
     )
-}
-
-/// How many frames of all samples have a name, and how many frames there are: as the report counts them.
-fn named_frames(profile: &Profile, totals: &CollectedTotals) -> (u64, u64) {
-    let (mut named, mut frames) = totals.former_frames;
-    for (frame, samples) in samples_by_frame(profile, totals) {
-        frames += samples;
-        named += if profile.symbols.is_named(frame) { samples } else { 0 };
-    }
-    // Some that had no name then have come again, and have one.
-    if !totals.former_unnamed.is_empty() {
-        let known = (0..).map(FrameId).zip(profile.tables.frames());
-        let known = known.filter(|(id, _)| profile.symbols.is_named(*id));
-        named += known.filter_map(|(_, frame)| Some(totals.former_unnamed.get(frame)?.1)).sum::<u64>();
-    }
-    (named, frames)
-}
-
-/// How often each frame is in a sample.
-fn samples_by_frame(profile: &Profile, totals: &CollectedTotals) -> FxHashMap<FrameId, u64> {
-    let mut by_frame = FxHashMap::default();
-    for (&stack, &samples) in &totals.stacks {
-        for frame in profile.tables.stack_frames(stack) {
-            *by_frame.entry(frame).or_default() += samples;
-        }
-    }
-    by_frame
 }
 
 /// The reason that most incomplete stacks have, when there are any.
@@ -283,17 +253,7 @@ fn cause_line(totals: &CollectedTotals) -> Option<String> {
 }
 
 fn hottest_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
-    let mut by_name = totals.former_leaves.clone();
-    totals.add_leaves_to(&mut by_name, profile);
-    if !totals.former_unnamed.is_empty() {
-        let known: FxHashMap<&Frame, FrameId> =
-            profile.tables.frames().iter().zip((0..).map(FrameId)).collect();
-        for (frame, (weight, _)) in totals.former_unnamed.iter().filter(|(_, (weight, _))| *weight > 0) {
-            let name =
-                known.get(frame).map_or_else(|| bare_name(profile, frame), |id| leaf_name(profile, *id));
-            *by_name.entry(name).or_default() += weight;
-        }
-    }
+    let by_name = totals.weight_by_leaf(profile);
     let sampled = profile.events.iter().position(|event| !event.has_waits())?;
     let (name, weight) =
         by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
@@ -302,75 +262,6 @@ fn hottest_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
         units::percent(*weight, totals.of_event(sampled).weight),
         safe_text::fit_tail(&safe_text::terminal(name.split('\0').next().unwrap_or(name)), 60)
     ))
-}
-
-/// Most names of forgotten frames that are kept.
-const MOST_FORMER: usize = 4096;
-/// Most forgotten frames without names that are kept.
-const MOST_UNNAMED: usize = 1 << 16;
-
-impl CollectedTotals {
-    fn add_leaves_to(&self, by_name: &mut FxHashMap<String, u64>, profile: &Profile) {
-        for (&frame, &weight) in &self.leaves {
-            *by_name.entry(leaf_name(profile, frame)).or_default() += weight;
-        }
-    }
-
-    /// The rows of `profile` are about to be forgotten.
-    pub(crate) fn forget_rows(&mut self, profile: &Profile) {
-        let waits = std::mem::take(&mut self.wait_stacks);
-        self.former_code.add(&profile.tables, &self.stacks, &waits);
-        let mut leaves = std::mem::take(&mut self.leaves);
-        for (frame, samples) in samples_by_frame(profile, self) {
-            self.former_frames.1 += samples;
-            if profile.symbols.is_named(frame) {
-                self.former_frames.0 += samples;
-            } else {
-                let row = *profile.tables.frame(frame);
-                if self.former_unnamed.len() < MOST_UNNAMED || self.former_unnamed.contains_key(&row) {
-                    let (weight, times) = self.former_unnamed.entry(row).or_default();
-                    *weight += leaves.remove(&frame).unwrap_or(0);
-                    *times += samples;
-                }
-            }
-        }
-        self.leaves = leaves;
-        let mut former = std::mem::take(&mut self.former_leaves);
-        self.add_leaves_to(&mut former, profile);
-        if former.len() > MOST_FORMER {
-            // What is far from being the hottest will not become it unnoticed.
-            let mut weights: Vec<u64> = former.values().copied().collect();
-            let least =
-                *weights.select_nth_unstable_by_key(MOST_FORMER / 2, |weight| std::cmp::Reverse(*weight)).1;
-            former.retain(|_, weight| *weight > least);
-        }
-        self.former_leaves = former;
-        self.leaves = FxHashMap::default();
-        self.stacks = FxHashMap::default();
-    }
-}
-
-fn leaf_name(profile: &Profile, frame: FrameId) -> String {
-    let row = profile.tables.frame(frame);
-    match profile.symbols.locations(frame).first() {
-        // Those of one name in different modules are different functions.
-        Some(location) => {
-            let name = profile.tables.string(profile.symbols.function(location.function).name);
-            format!("{name}\0{}", profile.tables.string(profile.tables.module(row.module).path))
-        }
-        None => bare_name(profile, row),
-    }
-}
-
-/// Text in place of the name of a frame that has none.
-fn bare_name(profile: &Profile, frame: &Frame) -> String {
-    let module = profile.tables.module(frame.module);
-    if module.kind == ModuleKind::Jit {
-        return UNNAMED_CODE.to_owned();
-    }
-    let path = profile.tables.string(module.path);
-    let file = path.rsplit('/').next().unwrap_or(path);
-    format!("{file}+{:#x}", frame.address)
 }
 
 /// A word on every outcome, for `-v`.
@@ -416,7 +307,7 @@ mod tests {
         assert!(!is_silent(&profile, &one_wait));
         profile.thread_times.push(ThreadTime::default());
         assert!(!is_silent(&profile, &CollectedTotals::default()), "one slept all the time");
-        let silence = crate::record::target::cpu_use::silence("init", 13);
+        let silence = crate::record::session::cpu_use::silence("init", 13);
         assert_eq!(
             silence.message,
             "nothing was recorded of init: the kernel reported 13 threads neither running nor waiting"

@@ -6,9 +6,9 @@ use crate::profile::counter;
 use crate::record::kernel::perf_event;
 use crate::record::process::proc_fs;
 use crate::record::process::proc_fs::CpuTime;
+use crate::record::session::cpu_use;
+use crate::record::session::cpu_use::{CpuUse, Sampled, Whose};
 use crate::record::session::state::Books;
-use crate::record::target::cpu_use;
-use crate::record::target::cpu_use::{CpuUse, Sampled, Whose};
 
 impl Session<'_> {
     /// Opens the books: the kernel side counts from now on.

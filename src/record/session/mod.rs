@@ -7,6 +7,7 @@
 mod attach;
 mod books;
 pub(crate) mod cost;
+pub(crate) mod cpu_use;
 mod publish;
 pub(super) mod signal_relay;
 pub(crate) mod signals;

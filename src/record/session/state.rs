@@ -2,7 +2,7 @@
 
 use crate::profile::counter;
 use crate::record::process::mappings::Process;
-use crate::record::target::cpu_use::CpuUse;
+use crate::record::session::cpu_use::CpuUse;
 
 /// Numbers of what the kernel side did not take.
 #[derive(Debug, Default)]

@@ -2,7 +2,6 @@
 //! It ends where the recording begins.
 
 pub(crate) mod children;
-pub(crate) mod cpu_use;
 pub(crate) mod launch;
 pub(crate) mod run_as;
 pub(crate) mod search;

@@ -1,4 +1,4 @@
-//! The six views: a folder each, with what it draws, what its keys do and its tests.
+//! The six views: a folder each, with what it draws, what its keys do and its tests. No view knows another.
 
 pub(crate) mod callers;
 pub(crate) mod flame;

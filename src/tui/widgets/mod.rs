@@ -1,4 +1,5 @@
 //! Shared parts of the views: tables, lists, lines, help, colours, and the header and layout of the screen around a view.
+//! No view is known here.
 
 pub(crate) mod areas;
 pub(crate) mod change_line;

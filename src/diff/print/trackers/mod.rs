@@ -1,4 +1,4 @@
-//! Documents for benchmark trackers: benchstat, Bencher, readers of Criterion's estimates.
+//! Documents for benchmark trackers: benchstat, Bencher, readers of Criterion's estimates. Values come from the comparison.
 
 pub(super) mod bmf;
 pub(super) mod criterion;

@@ -1,5 +1,6 @@
 //! A self-contained page: facts on the recording, a flame graph per event, and a table of functions. All data is a JSON
-//! document inside the page; a table of the largest rows is there for readers without scripts.
+//! document inside the page; a table of the largest rows is there for readers without scripts. What is added up comes from
+//! `report/views`.
 
 mod data;
 mod labels;

@@ -1,8 +1,6 @@
-//! A flame graph as one self-contained SVG file: inferno draws our folded stacks.
-//!
-//! inferno prints weights as whole numbers. It gets nanoseconds, and the tooltips it wrote are turned into durations
-//! afterwards. The document type line, which names a web address that no browser needs, is removed, and what its script
-//! lacks is added (see [`dress`]).
+//! A flame graph as one self-contained SVG file: inferno draws our folded stacks. inferno prints weights as whole numbers: it
+//! gets nanoseconds, and its tooltips are turned into durations afterwards. The document type line, a web address, is removed,
+//! and what its script lacks is added (see [`dress`]). Nothing is summed or named here.
 
 mod dress;
 

@@ -1,5 +1,6 @@
 //! Formats of other tools, a file or a folder each, and what they have in common. Formats with single samples take them
-//! in the order of time from `in_time`; formats with merged stacks take them from the groups of the selection.
+//! in the order of time from `in_time`; formats with merged stacks take them from the groups of the selection. Formats of prof's
+//! own (SVG, HTML, folded stacks) are outside.
 
 pub(super) mod callgrind;
 mod columns;

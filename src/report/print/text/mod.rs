@@ -1,6 +1,5 @@
-//! Reports for people: 80 columns, more where the terminal has them.
-//!
-//! Every foreign name passes [`Page::name`] or [`safe_text`](crate::base::safe_text); colour comes only from [`Page::styled`].
+//! Reports for people: 80 columns, more where the terminal has them. Every foreign name passes [`Page::name`] or
+//! [`safe_text`](crate::base::safe_text); colour comes only from [`Page::styled`]. Nothing is added up here.
 
 pub(crate) mod annotation;
 mod column;

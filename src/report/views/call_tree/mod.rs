@@ -1,7 +1,6 @@
-//! The call tree: an arena of nodes with self and total weights.
-//!
-//! What always holds: a node's total is its self plus its children's totals; the roots' totals sum
-//! up to the weight of all samples. Parents have smaller ids than their children.
+//! The call tree: an arena of nodes with self and total weights. What always holds: a node's total is its self plus its
+//! children's totals; the roots' totals sum up to the weight of all samples; parents have smaller ids than their children.
+//! How a tree is drawn, folded or searched stays outside.
 
 mod builder;
 mod forest;

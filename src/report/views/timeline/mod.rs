@@ -1,9 +1,7 @@
-//! When threads ran and waited: a row of buckets per thread or class of threads, and a heat map of the whole recording.
-//!
-//! The filters are those of all views, except for the time range, which is selected here. A sample covers the time
-//! before it; a wait is spread over all buckets that it overlaps. A wait that is weighted as several counts with its
-//! weight, spread evenly over its length. Rolled-up sums ([`crate::report::model::rollup`]) are spread evenly over
-//! their bucket of time.
+//! When threads ran and waited: a row of buckets per thread or class of threads, and a heat map of the whole recording. The
+//! filters are those of all views, but the time range is selected here. A sample covers the time before it; a wait, with its
+//! weight, and a rolled-up sum ([`crate::report::model::rollup`]) are spread evenly over their time. How any of it is drawn
+//! stays outside.
 
 mod passing;
 mod rows;

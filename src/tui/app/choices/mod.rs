@@ -1,4 +1,5 @@
-//! Lists that are chosen from by typing: all actions with their keys, and the places and searches to come back to.
+//! Lists that are chosen from by typing: all actions with their keys, and the places and searches to come back to. What an
+//! action does stays outside.
 
 mod action_words;
 pub(crate) mod list;

@@ -1,5 +1,5 @@
 //! The Callers view: one function (the pivot) in the middle, its callers above, its callees below, all occurrences
-//! merged.
+//! merged. The sums are the picture's.
 
 pub(crate) mod draw;
 mod export;

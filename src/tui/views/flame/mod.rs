@@ -1,4 +1,4 @@
-//! The Flame view: boxes of the call tree, root on top. The blank space below a box is its own weight.
+//! The Flame view: boxes of the call tree, root on top. The blank space below a box is its own weight. The tree is the picture's.
 
 pub(crate) mod details;
 mod export;

@@ -1,4 +1,5 @@
-//! The Source view: what each line and each instruction of one function cost, as `prof annotate` has it.
+//! The Source view: what each line and each instruction of one function cost, as `prof annotate` has it. Reading sources and
+//! code is the work of `report/code`.
 
 mod draw;
 mod state;

@@ -1,4 +1,4 @@
-//! The Threads view: where the total time of threads went, as in `prof report --threads`.
+//! The Threads view: where the total time of threads went, as in `prof report --threads`. The sums are the picture's.
 
 #[cfg(test)]
 pub(crate) mod tests;

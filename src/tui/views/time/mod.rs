@@ -1,5 +1,5 @@
 //! The Time view: when threads ran and waited, as bars or as a heat map; a time range that filters all views; and the
-//! samples of a cell.
+//! samples of a cell. The buckets are the picture's.
 
 pub(crate) mod axis;
 mod column;

@@ -1,4 +1,4 @@
-//! The Top view: a table of functions, as in `prof report --flat`.
+//! The Top view: a table of functions, as in `prof report --flat`. The sums are the picture's.
 
 mod changes;
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! The processed profile of Firefox Profiler, as JSON: threads with their samples in time, waits as markers.
-//!
-//! Writes version 55 of the format, in which each thread has its own tables: they are built and written thread by
-//! thread. (The crate for the format, fxprof-processed-profile 0.8, has neither source lines nor inlined functions.)
-//! Time weights are milliseconds with six decimals, so that nothing is rounded.
+//! The processed profile of Firefox Profiler, as JSON: threads with their samples in time, waits as markers. Writes version 55
+//! of the format, with tables per thread, written thread by thread. (The crate fxprof-processed-profile 0.8 has neither source
+//! lines nor inlined functions.) Time weights are milliseconds with six decimals, so that nothing is rounded. Which samples
+//! count is decided outside.
 
 mod tables;
 mod thread;

@@ -1,7 +1,6 @@
-//! Perfetto's protobuf trace: a track per thread with its states over time, and samples with their stacks.
-//!
-//! Slices are named `running`, `runnable` (ready, without a free CPU) and `waiting (lock)`; a wait has its stack and
-//! its waker. Everything that packets refer to by index comes first, in a single sequence.
+//! Perfetto's protobuf trace: a track per thread with its states over time, and samples with their stacks. Slices are named
+//! `running`, `runnable` (ready, without a free CPU) and `waiting (lock)`; a wait has its stack and its waker. Everything that
+//! packets refer to by index comes first, in a single sequence. Which samples count is decided outside.
 
 #[cfg(test)]
 pub(super) mod decoded;

@@ -1,7 +1,6 @@
-//! pprof's protobuf format, gzipped: for `go tool pprof`, Pyroscope, Parca, Grafana, Speedscope.
-//!
-//! Counts and weights of samples and waits are columns side by side. A location lists its innermost inlined function
-//! first, the main program is the first mapping, and labels hold the thread of a sample and the reason of a wait.
+//! pprof's protobuf format, gzipped: for `go tool pprof`, Pyroscope, Parca, Grafana, Speedscope. Counts and weights of samples
+//! and waits are columns side by side. A location lists its innermost inlined function first, the main program is the first
+//! mapping, and labels hold the thread of a sample and the reason of a wait. Which samples count is decided outside.
 
 mod addresses;
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! | `x.PID.tmp` | a recording that has not begun, or is being saved |
 //! | `x.PID.old` | the previous `x`, until the new one holds samples |
 
-use super::file::glance::{Glance, recorder_words};
+use super::glance::{Glance, recorder_words};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Types of the running kernel.
-pub(super) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why there are no types of the kernel to be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
