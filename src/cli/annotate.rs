@@ -12,7 +12,7 @@ use std::path::PathBuf;
 ///
 /// SELF is the time in the function itself, TOTAL adds what it calls. Inlined functions are shown below the line that calls them,
 /// with their own lines. Code and line numbers come from the recording, which may be from another machine. Source text comes from
-/// the recording, too (prof record --embed-source), else from where the compiler found it.
+/// the recording, too (prof record --embed-source), else from the path that the compiler recorded.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, mut_arg("by", |by| by.hide(true)), before_help = "Examples:
   prof annotate parse_number      lines of a function, with the code of each

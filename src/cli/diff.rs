@@ -34,7 +34,7 @@ pub(super) struct ComparisonArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = GateOptions::DEFAULT_LEAST * 100.0, value_parser = value::percent,
         help_heading = "Gate")]
     min: f64,
-    /// Let one recording per side trip the gate, although it shows only the noise within a run, and runs differ by more
+    /// Let one recording per side trip the gate, although one run shows only its own noise, and runs differ by more
     #[arg(long, help_heading = "Gate")]
     single_run_ok: bool,
     /// Show the call paths of both sides as one tree
@@ -175,10 +175,10 @@ impl DiffArgs {
 
 /// Record two commands alternately, several times each, and compare them
 ///
-/// Runs the base and the new command alternately, -n times each, under prof record, and compares them as prof diff does; a
-/// disturbance of the machine then affects both. Before that, each command runs once without being counted. Commands are split
-/// into words as by a shell, but without variables and pipes; for these, write sh -c '...'. If a command fails, prof bench stops;
-/// the message has the exit status of the command.
+/// Runs the base and the new command alternately, -n times each, under prof record, and compares the recordings as prof diff
+/// does; a disturbance of the machine then affects both commands. Before that, each command runs once without being counted.
+/// Commands are split into words as by a shell, but without variables and pipes; if a command needs these, write sh -c '...'. If
+/// a command fails, prof bench stops, and the message has the exit status of the command.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof bench --base './old --input big.txt' --new './new --input big.txt'
@@ -205,7 +205,7 @@ pub(super) struct BenchArgs {
     #[arg(short = 'n', long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000),
         help_heading = "Runs")]
     runs: u32,
-    /// Number of runs of each command before that, not counted
+    /// Number of runs of each command before the recorded runs; not counted
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000),
         help_heading = "Runs")]
     warm_up: u32,

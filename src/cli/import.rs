@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Read a recording of another profiler: perf.data, perf script, folded stacks, pprof
 ///
 /// The result is a profile like any other, for report, tui, diff, annotate and export. The format is recognised by the contents.
-/// What the source does not say stays unknown: whether stacks are complete, how long threads waited. Frames without names get
+/// Facts that the source lacks stay unknown: whether stacks are complete, how long threads waited. Frames without names get
 /// names from files on this machine with the same build ID, as with prof symbolize.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
@@ -36,7 +36,7 @@ pub(super) struct ImportArgs {
     /// Do not print what was imported
     #[arg(short, long, help_heading = "Output")]
     quiet: bool,
-    /// The format, instead of recognising it by the contents
+    /// The format, instead of the one recognised by the contents
     #[arg(long, value_name = "FORMAT", help_heading = "Format", value_parser = value::import_format())]
     format: Option<ImportFormat>,
     /// Folded stacks: unit of the weights: samples, running time (ns, us, ms, s) or bytes

@@ -81,7 +81,7 @@ enum Verb {
     Completions(CompletionArgs),
 }
 
-/// Check what this machine allows prof to do, and print how to fix what it does not
+/// Check what this machine allows prof to do, and print how to fix the rest
 ///
 /// Loads every BPF program for real and walks test stacks instead of guessing from settings. Exits with
 /// status 5 if something keeps prof from working.

@@ -125,7 +125,7 @@ pub(super) struct CommonArgs {
     /// Only kernel frames, of samples taken in the kernel
     #[arg(long)]
     kernel: bool,
-    /// What one row or box stands for
+    /// What one row or box is
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = value::grouping())]
     by: Grouping,
     /// Count inlined functions as part of the function they were inlined into
@@ -175,12 +175,12 @@ impl CommonArgs {
 
 /// Show a profile as text: who used the CPU, who waited for what, and how far to trust it
 ///
-/// SELF is the time in a function itself, TOTAL adds everything that it calls ("flat" and "cum" in
-/// pprof). ± is the 95 % sampling error of SELF% in percentage points; neighbouring samples are
-/// correlated, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
-/// the share of frames that have a name, "prof" the overhead: the share of one CPU that prof and its BPF programs
-/// used while recording, and the CPU time before and after, with that for the kernel's names, which are read as
-/// sampling begins.
+/// SELF is the time in a function itself, TOTAL adds everything that it calls ("flat" and "cum" in pprof). ± is
+/// the 95 % sampling error of SELF% in percentage points; neighbouring samples are correlated, so ± is a lower
+/// bound. In the header, "stacks" is the share of stacks that reach the root of their thread, "symbols" is the
+/// share of frames that have a name, and "prof" is the overhead: the share of one CPU that prof and its BPF
+/// programs used while recording, and the CPU time before and after. Reading the names of the kernel, as sampling
+/// begins, counts as before and after.
 ///
 /// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
 /// program, and who woke them. The line above the table adds up to the time of all threads. Idle waits, in which a
@@ -231,7 +231,7 @@ pub(super) struct ReportArgs {
     #[arg(long, alias = "percent-limit", value_name = "PERCENT", help_heading = "Output", value_parser = value::percent,
         help = min_help(), allow_negative_numbers = true)]
     min_pct: Option<f64>,
-    /// Percentages of what the filters keep, instead of the whole recording
+    /// Percentages are of what the filters keep, instead of the whole recording
     #[arg(long, help_heading = "Which samples and frames")]
     relative: bool,
     /// Accepted for users of perf: reports are text anyway
@@ -346,8 +346,8 @@ pub(super) struct ExportArgs {
     /// Weight by the number of samples or waits instead of time
     #[arg(long, help_heading = "Output")]
     count: bool,
-    /// Root of the stacks: one per class of threads, whose names differ only in numbers (worker-#), one per thread, or
-    /// none [default: threads by name]
+    /// Root of the stacks: one per class of threads whose names differ only in numbers (class: worker-#), one per
+    /// thread (each), or none [default: threads by name]
     #[arg(long, value_name = "HOW", help_heading = "Output", value_parser = value::thread_split())]
     threads: Option<ThreadSplit>,
     /// Flame graph and page: the title
@@ -362,7 +362,7 @@ pub(super) struct ExportArgs {
     /// Start stacks at the leaf: where time was spent, then its callers
     #[arg(long, help_heading = "Output")]
     bottom_up: bool,
-    /// Flame graph and page: no command and no date
+    /// Flame graph and page: leave out the command and the date
     #[arg(long, help_heading = "Output")]
     no_meta: bool,
     /// Flame graph and page: leave out boxes below this share of the total

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 pub(super) struct RecordArgs {
     #[command(flatten)]
     running: RunningArgs,
-    /// Start this command and record it; with another target, record that until the command exits
+    /// Start this command and record it; with another target, record that target until the command exits
     #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 

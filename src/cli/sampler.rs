@@ -18,8 +18,7 @@ pub(super) struct SamplerArgs {
     #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event,
         long_help = event_help())]
     event: Vec<EventName>,
-    /// For perf events: take a sample every this many events; 1 samples each event [default: -F samples a
-    /// second]
+    /// For perf events: take one sample per N events; 1 samples every event [default: -F samples a second]
     #[arg(short = 'c', long, value_name = "N", value_parser = value::period, allow_negative_numbers = true)]
     count: Option<u64>,
     /// Samples per second and CPU, or max for the kernel's limit
@@ -30,8 +29,8 @@ pub(super) struct SamplerArgs {
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit,
         allow_hyphen_values = true)]
     min_block: Duration,
-    /// Share of each CPU's time that taking stacks of waits may use; beyond it, waits are dropped by
-    /// sampling and the kept ones weighted up. 0 is no limit
+    /// Share of each CPU's time that taking stacks of waits may use; beyond that, only a sample of the waits is
+    /// kept, and weighted up. 0 is no limit
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
         allow_hyphen_values = true)]
     max_overhead: u32,
@@ -74,7 +73,7 @@ pub(super) struct SpanArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Debug information")]
 pub(super) struct DebugSourceArgs {
-    /// Look for debug files in this folder, too: by build ID, or by their names; may be given several times
+    /// Look for debug files in this folder, too, by build ID or by file name; may be given several times
     #[arg(long = "debug-dir", value_name = "DIR")]
     pub(super) folders: Vec<PathBuf>,
     /// Ask the servers of DEBUGINFOD_URLS for debug information that is not on this machine

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
 ///
 /// A box is below its caller and as wide as its time; blank space below a box is its self time. All numbers are
-/// those of prof report, or with filters those of prof report --relative. ? shows the keys, q quits. Colours follow
+/// those of prof report; with filters, those of prof report --relative. ? shows the keys, q quits. Colours follow
 /// the terminal: COLORTERM, TERM and NO_COLOR.
 ///
 /// With a target instead of a file, shows the recording while it runs (like prof live); Ctrl-S saves it.
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 pub(super) struct TuiArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// A profile to compare with FILE, which is the base then
+    /// A profile to compare with FILE; FILE is then the base
     #[arg(value_name = "NEW", conflicts_with_all = ["watched", "command"])]
     new: Option<PathBuf>,
     #[command(flatten)]
@@ -107,14 +107,14 @@ struct DisplayArgs {
     /// Draw only ASCII characters
     #[arg(long, help_heading = "Output")]
     ascii: bool,
-    /// How threads are merged: those whose names differ only in numbers (class: worker-#), not at all (each), or all
-    /// threads of a process (none); T changes it
+    /// How threads are merged: threads whose names differ only in numbers (class: worker-#), no threads (each), or
+    /// all threads of a process (none); T changes this
     #[arg(long, value_name = "HOW", default_value = "class", help_heading = "Output", value_parser = value::thread_split())]
     threads: ThreadSplit,
     /// Look for source files in this folder first, by the ends of their paths; may be given several times
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     source_dir: Vec<PathBuf>,
-    /// Leave the mouse to the terminal (M takes it)
+    /// Leave the mouse to the terminal (M takes it back)
     #[arg(long, help_heading = "Output")]
     no_mouse: bool,
     /// Colour
