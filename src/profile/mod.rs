@@ -21,6 +21,7 @@ pub(crate) use contents::{CpuShares, FRAMES_LEFT_OUT, UNNAMED_CODE};
 pub use contents::{End, Meta, OUTSIDE, Profile, counter};
 pub use event::{Event, EventId, EventInfo, Sample};
 pub use file::error::{Integrity, ReadError, WriteError};
+pub(crate) use file::lock;
 #[cfg(test)]
 pub(crate) use file::tests::demo_profile;
 pub(crate) use file::{Glance, Opened, begins_as_profile, read_stream};

@@ -91,7 +91,7 @@ fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Fail
 /// Of a recording that goes on, says who writes it: that it has no end is no damage.
 fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Integrity {
     if let (Input::File(path), false) = (input, has_ended)
-        && let Some(writer) = profile::file::lock::writer_of(path)
+        && let Some(writer) = profile::lock::writer_of(path)
     {
         integrity.is_being_written = true;
         integrity.problem = Some(format!("{writer} is still recording it"));
@@ -102,7 +102,7 @@ fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Inte
 /// For a recording that was killed before it had samples, names the recording it was about to replace.
 fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
     if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
-        && let Some(before) = profile::file::lock::put_aside(path)
+        && let Some(before) = profile::lock::put_aside(path)
     {
         let _ = write!(problem, "; the previous recording is `{}`", before.display());
     }
@@ -112,7 +112,7 @@ fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: boo
 fn missing(path: &Path) -> Failure {
     let shown = path.display();
     let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
-    if let Some(before) = profile::file::lock::put_aside(path) {
+    if let Some(before) = profile::lock::put_aside(path) {
         let before = before.display();
         failure.hint(format!("a killed recorder had set it aside:  prof report {before}"))
     } else if path == Path::new(DEFAULT_FILE) {

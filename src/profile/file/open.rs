@@ -4,7 +4,7 @@ use super::error::{Integrity, ReadError};
 use super::reader::{Rest, read_with};
 use crate::profile::contents::Profile;
 use crate::profile::file::glance::recorder_words;
-use crate::profile::file::lock::is_written;
+use crate::profile::lock::is_written;
 use std::fs::File;
 use std::io;
 use std::path::Path;

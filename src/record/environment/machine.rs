@@ -2,9 +2,14 @@
 
 use crate::elf::Architecture;
 use crate::profile::{AddressSettings, Meta};
-use crate::record::kernel::perf_event::SAMPLE_CLOCK;
 use crate::record::options::{Rate, RecordOptions};
 use crate::unwind::arch::architecture::signature_mask_of;
+
+/// Event that drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by
+/// which running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that:
+/// the kernel shortens the period of a counter that is to come this many times a second while the CPU is idle, so that a
+/// thread which runs a quarter of the time has several times as many samples as it should.
+pub(crate) const SAMPLE_CLOCK: &str = "cpu-clock";
 
 /// Settings of the kernel that limit sampling.
 const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";

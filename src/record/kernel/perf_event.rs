@@ -8,12 +8,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Event that drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by
-/// which running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that:
-/// the kernel shortens the period of a counter that is to come this many times a second while the CPU is idle, so that a
-/// thread which runs a quarter of the time has several times as many samples as it should.
-pub(crate) const SAMPLE_CLOCK: &str = "cpu-clock";
-
 fn new_attr() -> perf_event_attr {
     perf_event_attr { size: size_of::<perf_event_attr>() as u32, ..Default::default() }
 }

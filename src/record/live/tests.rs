@@ -175,7 +175,7 @@ fn what_is_saved_is_what_was_seen() {
     assert!(refused.to_string().contains("exists already"), "{refused}");
     assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "no other file is left");
     let recorded = std::fs::File::open(&saved.path).expect("it is there");
-    assert!(crate::profile::file::lock::lock(&recorded));
+    assert!(crate::profile::lock::lock(&recorded));
     let forced = Output::File { path: saved.path, force: true };
     let refused = save(profile.clone(), &forced).expect_err("it is being written");
     assert!(refused.to_string().contains("it is being written by prof"), "{refused}");

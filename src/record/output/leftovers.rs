@@ -6,7 +6,7 @@
 use super::placed::{is_at, take_turn};
 use crate::base::own_file;
 use crate::profile::Glance;
-use crate::profile::file::lock::{self, Sibling, with_ending};
+use crate::profile::lock::{self, Sibling, with_ending};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

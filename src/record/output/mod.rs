@@ -1,6 +1,6 @@
 //! Where the profile goes: a new file of the user's own, or standard output; and what the console says of it. The file gets its
 //! name when sampling has begun, and grows by whole chunks: a killed recorder leaves a readable profile, and what was there
-//! before is put aside until then. While it is written it is locked ([`crate::profile::file::lock`]). What is in the profile is decided
+//! before is put aside until then. While it is written it is locked ([`crate::profile::lock`]). What is in the profile is decided
 //! elsewhere.
 
 pub(crate) mod announce;
@@ -16,7 +16,7 @@ mod tests;
 use super::options::Output;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
-use crate::profile::file::lock::{self, Sibling};
+use crate::profile::lock::{self, Sibling};
 use crate::record::output::failure::write_failure;
 use growing_file::GrowingFile;
 use placed::New;

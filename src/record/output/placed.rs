@@ -8,7 +8,7 @@ use super::failure::write_failure;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
 use crate::profile::begins_as_profile;
-use crate::profile::file::lock::{self, Sibling, another_name, with_ending};
+use crate::profile::lock::{self, Sibling, another_name, with_ending};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

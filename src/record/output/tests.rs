@@ -1,7 +1,7 @@
 //! Which file is where after a recording, however it went.
 
 use super::*;
-use crate::profile::file::lock::with_ending;
+use crate::profile::lock::with_ending;
 use crate::profile::{Meta, Profile, TaskId, ThreadTime, Writer};
 use std::os::unix::fs::MetadataExt;
 
@@ -301,7 +301,7 @@ fn what_a_killed_start_put_aside_is_restored() {
     for keeps_old in [false, true] {
         let killed =
             Killed::with(&[("x", profile(false)), ("x.7.old", profile(true)), ("x.7.tmp", profile(false))]);
-        let before = crate::profile::file::lock::put_aside(&killed.path());
+        let before = crate::profile::lock::put_aside(&killed.path());
         assert_eq!(before, Some(killed.0.path().join("x.7.old")), "reports name it");
         let (said, left) = killed.cleaned_up(keeps_old);
         assert_eq!(left, ["x"]);

@@ -7,7 +7,7 @@
 use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege, safe_text};
-use crate::profile::file::lock;
+use crate::profile::lock;
 use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
