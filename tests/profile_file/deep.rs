@@ -1,7 +1,5 @@
 //! What a file may cost who exports it.
 
-#![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
-
 use prof::internals::profile::{
     End, EventInfo, EventKind, Frame, FrameFlags, Meta, Module, Profile, Sample, StackId, Task, Writer,
 };
