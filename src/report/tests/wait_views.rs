@@ -145,7 +145,7 @@ fn rows_can_be_sorted_and_limited() {
     options.rows = Some(2);
     let text = text(&options);
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("REASON")).skip(1).collect();
-    assert!(rows[0].contains("waits below 1 us") && rows[1].contains("pool_get"), "{text}");
+    assert!(rows[0].contains("waits below 1us") && rows[1].contains("pool_get"), "{text}");
     assert!(rows[2].contains("more rows") && rows[2].ends_with("(-n 0 shows all)"), "{text}");
     options.rows = None;
     options.min_percent = Some(30.0);
@@ -295,7 +295,7 @@ fn folded_waits_end_in_their_reason() {
         blocked.contains("pool_get;pthread_mutex_lock;__lll_lock_wait;futex_wait_[k];[lock] 3360000000\n"),
         "{blocked}"
     );
-    assert!(blocked.contains("worker;[waits below 1 us];[futex] 4000000\n"), "{blocked}");
+    assert!(blocked.contains("worker;[waits below 1us];[futex] 4000000\n"), "{blocked}");
     let (all, total) = folded(Metric::OffCpu, true);
     assert_eq!(sum(&all), total);
     assert_eq!(total, recording.profile.events[1].total_weight() + 4_000_000);
@@ -313,7 +313,7 @@ fn folded_counts_are_numbers_of_waits() {
     let selection = recording.select(&with_filter(Metric::OffCpu, FilterOptions::default())).unwrap();
     let counts = folded(&selection, NameStyle::Full, true);
     assert!(counts.contains("jbd2_log_wait_commit_[k];[disk] 150\n"), "{counts}");
-    assert!(counts.contains("[waits below 1 us];[futex] 8000\n"), "{counts}");
+    assert!(counts.contains("[waits below 1us];[futex] 8000\n"), "{counts}");
 }
 
 #[test]
