@@ -430,7 +430,7 @@ pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::Tasks => (2, Some((2, 5))),
         ChunkKind::Frames => (5, None),
         ChunkKind::Stacks => (4, None),
-        ChunkKind::Events => (2, Some((2, 7))),
+        ChunkKind::Events => (2, Some((2, 8))),
         ChunkKind::Functions => (4, None),
         ChunkKind::Symbols => (8, None),
         ChunkKind::Samples => (20, None),
