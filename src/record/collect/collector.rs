@@ -18,6 +18,7 @@ use crate::bpf::{
     outcome,
 };
 use crate::profile::{EventId, EventInfo, EventKind, FrameId, Outcome, Profile, Sample, StackId, counter};
+use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings;
@@ -149,10 +150,10 @@ impl Collector {
             // It has woken a recorded thread: that makes it no target.
             process.is_target = false;
         }
-        if needs_reread(process, &sample) {
+        if let Some(address) = unknown_address(process, &sample) {
             process.reread_ns = sample.time_ns;
-            // What is found now was mapped before the sample: that is why it had it.
-            mappings::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files);
+            let sampled = (address, sample.time_ns);
+            mappings::fill_mappings(sample.tgid, process, sampled, monotonic_ns(), &mut self.files);
         }
         if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
             && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)
@@ -391,10 +392,10 @@ impl Collector {
     }
 }
 
-/// Whether a sample has an address that no known mapping holds, and the process may be looked at again.
-fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
+/// The address of a sample that no known mapping holds, if it has one and the process may be looked at again.
+fn unknown_address(process: &Process, sample: &SampleEvent) -> Option<u64> {
     if process.has_ended {
-        return false; // its number may be another's by now
+        return None; // its number may be another's by now
     }
     let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
     // What is mapped now says nothing about a program that exec has replaced.
@@ -402,14 +403,12 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
         || sample.time_ns < process.exec_ns
         || (process.mappings().is_empty() && sample.user.is_empty())
     {
-        return false;
+        return None;
     }
-    let is_unknown = |raw: u64| {
-        let lookup = MarkedAddress(raw).lookup();
-        process.find(lookup, sample.time_ns).is_none() && !is_vsyscall(lookup)
+    let raw = match sample.outcome {
+        outcome::UNKNOWN_MAPPING => sample.user.last(),
+        _ => sample.user.first(),
     };
-    match sample.outcome {
-        outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),
-        _ => sample.user.first().is_some_and(|&raw| is_unknown(raw)),
-    }
+    let address = MarkedAddress(*raw?).lookup();
+    (process.find(address, sample.time_ns).is_none() && !is_vsyscall(address)).then_some(address)
 }

@@ -103,7 +103,9 @@ impl Process {
 
     /// Adds a mapping; what it covers of older ones is gone from then on.
     pub(crate) fn map(&mut self, new: Mapped) {
-        if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
+        if let Some(known) = self.known_as(&new) {
+            // It was read from /proc before word of it came.
+            known.since_ns = known.since_ns.min(new.since_ns);
             return;
         }
         self.note_replaced(&new);
@@ -125,6 +127,11 @@ impl Process {
         kept.sort_unstable_by_key(|mapping| mapping.start);
         self.mappings = kept;
         self.changed(new.since_ns);
+    }
+
+    /// The present mapping that is `new` but for its time.
+    fn known_as(&mut self, new: &Mapped) -> Option<&mut Mapped> {
+        self.mappings.iter_mut().find(|old| Mapped { since_ns: new.since_ns, ..**old } == *new)
     }
 
     /// Notes that the kernel side takes the addresses of `new` for those of another file until it receives the update.
@@ -205,12 +212,11 @@ impl Process {
         self.is_inherited = false;
     }
 
-    /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged.
+    /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged; what is gone counts
+    /// as gone since `time_ns`.
     pub(crate) fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
         for mapping in &mut now {
-            let old =
-                self.mappings.iter().find(|old| Mapped { since_ns: mapping.since_ns, ..**old } == *mapping);
-            mapping.since_ns = old.map_or(mapping.since_ns, |old| old.since_ns);
+            mapping.since_ns = self.known_as(mapping).map_or(mapping.since_ns, |old| old.since_ns);
         }
         if now == self.mappings {
             return;
@@ -222,6 +228,27 @@ impl Process {
         self.past.extend(gone.map(|&old| (old, time_ns)));
         self.mappings = now;
         self.changed(time_ns);
+    }
+
+    /// Adds what /proc says now where nothing is known: code ran at `address` at `time_ns`, so what holds it was mapped by
+    /// then. Of addresses that are known, /proc says nothing about the past: word of later mappings may be on its way.
+    pub(crate) fn fill(&mut self, now: Vec<Mapped>, address: u64, time_ns: u64) {
+        let mut has_changed = false;
+        for new in now {
+            let is_meant = (new.start..new.end).contains(&address);
+            let since_ns = if is_meant { time_ns.min(new.since_ns) } else { new.since_ns };
+            if let Some(known) = self.known_as(&new) {
+                has_changed |= since_ns < known.since_ns;
+                known.since_ns = known.since_ns.min(since_ns);
+            } else if !self.mappings.iter().any(|old| old.start < new.end && new.start < old.end) {
+                has_changed = true;
+                self.mappings.push(Mapped { since_ns, ..new });
+            }
+        }
+        if has_changed {
+            self.mappings.sort_unstable_by_key(|mapping| mapping.start);
+            self.changed(time_ns);
+        }
     }
 
     /// The mapping that `address` was in at `time_ns`.
@@ -299,14 +326,43 @@ pub(crate) fn empty_entry() -> Box<prof_process> {
     Box::new(prof_process { start: [NO_START; MAX_MAPPINGS], ..prof_process::default() })
 }
 
-/// Reads what code a process has mapped now. A process that is gone keeps what was known.
+/// Reads what code a process has mapped now, as mapped since `time_ns`. A process that is gone keeps what was known.
 pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files: &mut ModuleFiles) {
-    let Some(mappings) = files.code_mappings(pid) else { return };
-    if mappings.is_empty() {
-        return; // a process that has begun to exit
+    reread_mappings(pid, process, time_ns, time_ns, files);
+}
+
+/// Reads what code a process has mapped now, `now_ns`, after records of changes from `lost_ns` on were lost: of what has
+/// changed it is not known when.
+pub(crate) fn reread_mappings(
+    pid: u32,
+    process: &mut Process,
+    lost_ns: u64,
+    now_ns: u64,
+    files: &mut ModuleFiles,
+) {
+    if let Some(now) = mappings_now(pid, now_ns, files) {
+        process.set_mappings(now, lost_ns);
     }
-    let now = mappings.iter().filter_map(|mapping| mapped(pid, mapping, time_ns, files)).collect();
-    process.set_mappings(now, time_ns);
+}
+
+/// Reads what code a process has mapped now, `now_ns`, because a sample at `time_ns` has `address`, which no known
+/// mapping holds.
+pub(crate) fn fill_mappings(
+    pid: u32,
+    process: &mut Process,
+    (address, time_ns): (u64, u64),
+    now_ns: u64,
+    files: &mut ModuleFiles,
+) {
+    if let Some(now) = mappings_now(pid, now_ns, files) {
+        process.fill(now, address, time_ns);
+    }
+}
+
+/// What code a process has mapped, as mapped since `since_ns`; `None` of a process that is gone or has begun to exit.
+fn mappings_now(pid: u32, since_ns: u64, files: &mut ModuleFiles) -> Option<Vec<Mapped>> {
+    let mappings = files.code_mappings(pid).filter(|mappings| !mappings.is_empty())?;
+    Some(mappings.iter().filter_map(|mapping| mapped(pid, mapping, since_ns, files)).collect())
 }
 
 /// A mapping with its module.
@@ -345,6 +401,37 @@ mod tests {
         assert_eq!(process.find(0x1800, 100).map(|m| m.file), Some(FileId(1)));
         assert_eq!(process.find(0x4800, 100).map(|m| m.file), Some(FileId(1)));
         assert_eq!(process.find(0x5000, 100), None);
+    }
+
+    /// A program maps two libraries at one place in turn; word of the second is on its way while /proc shows it.
+    #[test]
+    fn what_proc_shows_later_is_not_taken_for_what_was_mapped_then() {
+        let at = |start, file, since_ns| mapped(start, start + 0x1000, file, since_ns);
+        let mut process = Process::default();
+        process.map(at(0x2000, 1, 100));
+        // A sample at 110 has an address that nothing is known of.
+        process.fill(vec![at(0x2000, 2, 500), at(0x7000, 3, 500), at(0x9000, 4, 500)], 0x7010, 110);
+        let file = |process: &Process, address, time_ns| process.find(address, time_ns).map(|m| m.file.0);
+        assert_eq!(file(&process, 0x2010, 110), Some(1), "the first library was there");
+        assert_eq!((file(&process, 0x7010, 110), file(&process, 0x7010, 109)), (Some(3), None));
+        assert_eq!((file(&process, 0x9010, 110), file(&process, 0x9010, 500)), (None, Some(4)));
+        process.map(at(0x2000, 2, 300));
+        assert_eq!((file(&process, 0x2010, 299), file(&process, 0x2010, 300)), (Some(1), Some(2)));
+        process.map(at(0x9000, 4, 200));
+        assert_eq!(file(&process, 0x9010, 200), Some(4), "word of it says since when");
+    }
+
+    #[test]
+    fn of_what_changed_while_records_were_lost_the_time_is_unknown() {
+        let at = |start, file, since_ns| mapped(start, start + 0x1000, file, since_ns);
+        let mut process = Process::default();
+        process.map(at(0x2000, 1, 100));
+        process.map(at(0x5000, 3, 100));
+        // Records were lost at 200; at 500 /proc shows another file.
+        process.set_mappings(vec![at(0x2000, 2, 500), at(0x5000, 3, 500)], 200);
+        let file = |time_ns| process.find(0x2010, time_ns).map(|m| m.file.0);
+        assert_eq!((file(199), file(200), file(499), file(500)), (Some(1), None, None, Some(2)));
+        assert_eq!(process.find(0x5010, 300).map(|m| m.file.0), Some(3), "what is unchanged was there");
     }
 
     #[test]

@@ -399,7 +399,7 @@ impl<'obj> Session<'obj> {
             Sideband::Lost(records) => {
                 // Something was mapped that no one will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
-                    mappings::read_mappings(pid, process, time_ns, files);
+                    mappings::reread_mappings(pid, process, time_ns, monotonic_ns(), files);
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
