@@ -60,9 +60,9 @@ pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::R
 
 /// The outcome of a command, for the user. Foreign text.
 #[derive(Debug)]
-struct Answer(String);
+struct CommandAnswer(String);
 
-impl Mail for Answer {
+impl Mail for CommandAnswer {
     fn kind(&self) -> MailKind {
         MailKind { rank: 0, most: 100 }
     }
@@ -72,7 +72,7 @@ impl Mail for Answer {
 #[derive(Debug)]
 struct RecordingUpdates {
     events: MailReceiver<LiveEvent>,
-    answers: MailReceiver<Answer>,
+    answers: MailReceiver<CommandAnswer>,
     /// The last snapshot, which came with the end of the recording.
     last: Option<Box<Snapshot>>,
     /// Number of the newest snapshot that was taken.
@@ -87,7 +87,7 @@ impl LiveUpdates for RecordingUpdates {
     }
 
     fn next(&mut self) -> Option<LiveUpdate> {
-        if let Some(Answer(text)) = self.answers.take(|_| true) {
+        if let Some(CommandAnswer(text)) = self.answers.take(|_| true) {
             return Some(LiveUpdate::Answer(text));
         }
         match self.events.take(|event| !matches!(event, LiveEvent::Snapshot(_)))? {
@@ -137,7 +137,7 @@ fn carry_out(
     live: &Live,
     requests: &Receiver<LiveCommand>,
     output: &crate::record::Output,
-    answers: &MailSender<Answer>,
+    answers: &MailSender<CommandAnswer>,
 ) {
     for request in requests {
         let answer = match request {
@@ -155,7 +155,7 @@ fn carry_out(
             },
         };
         // Without a screen, the answer is lost.
-        answers.send(Answer(answer));
+        answers.send(CommandAnswer(answer));
     }
 }
 

@@ -1,10 +1,10 @@
 //! A profile that lies in a file: opened, and looked at without reading all of it.
 
 use super::error::{Integrity, ReadError};
+use super::lock::is_written;
 use super::reader::{Rest, read_with};
 use crate::profile::contents::Profile;
 use crate::profile::file::glance::recorder_words;
-use crate::profile::lock::is_written;
 use std::fs::File;
 use std::io;
 use std::path::Path;

@@ -263,7 +263,8 @@ impl ModuleFiles {
         Some(id)
     }
 
-    /// The file of a mapping again, if its bytes changed since it was seen under the same inode.
+    /// The file of a mapping again, if its bytes changed since it was seen under the same inode; without anything of it if
+    /// it was not read in time: it must not have the names of what was there before.
     fn rewritten(&mut self, seen: SeenModule, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
         let before = seen.state?;
         let known = self.get(seen.id);
@@ -278,14 +279,18 @@ impl ModuleFiles {
             None => None,
         };
         let (path, mapping, limits) = (known.path.clone(), mapping.clone(), self.limits.clone());
-        let module = self.patience.ask(move || {
+        let unread = kept.is_some().then(|| ModuleFile::new(&path, pid, ModuleKind::Elf));
+        let answer = self.patience.ask(move || {
             let file = match kept {
                 Some(file) => file,
                 None => Arc::new(open_mapped_file(pid, &mapping, &path).ok()?),
             };
             Some(ModuleFile::read(pid, &path, file, &limits))
-        })??;
-        (module.state != Some(before)).then_some(module)
+        });
+        match answer {
+            Some(module) => module.filter(|module| module.state != Some(before)),
+            None => unread,
+        }
     }
 
     /// The id of a file that was rewritten in place: a new one, unless it is the same build or an earlier one again.

@@ -36,6 +36,14 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// No answer ever comes: all threads are away.
+    #[cfg(test)]
+    pub(super) fn exhausted() -> Self {
+        let patience = Patience::default();
+        (0..=MOST_THREADS).for_each(|_| std::mem::forget(Arc::clone(&patience.threads)));
+        patience
+    }
+
     /// The answer to `question`; `None` if it does not come in time.
     pub(crate) fn ask<T: Send + 'static>(
         &mut self,

@@ -133,6 +133,26 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_eq!(files.take_untold()[0].0, first);
 }
 
+/// On a machine that has no time for prof.
+#[test]
+fn a_rewritten_file_that_is_not_read_in_time_has_no_names_until_it_is() {
+    let pid = std::process::id();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(false);
+    let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    files.patience = Patience::exhausted();
+    let second = files.file_of(pid, &mapping_of(&path)).expect("a module");
+    assert_ne!(second, first, "it would have the names of the old build");
+    assert!(files.get(second).elf.is_none() && files.get(first).elf.is_some());
+    files.patience = Patience::default();
+    assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(second));
+    assert_ne!(files.get(second).build_id, files.get(first).build_id);
+    assert!(files.get(second).elf.is_some() && files.get(second).is_unchanged(&Limits::default()));
+}
+
 #[test]
 fn memory_without_a_file_is_generated_code() {
     let mut files = ModuleFiles::new(true);
