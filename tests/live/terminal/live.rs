@@ -75,8 +75,7 @@ fn drive(terminal: &Terminal, known: &Known) {
         let all = screen.lines().find(|line| line.starts_with("▏all · "))?;
         all.split(' ').nth(2)?.replace(',', "").parse().ok()
     };
-    let counted = terminal.wait_until("number of samples", |screen| samples(screen).is_some());
-    let whole = samples(&counted).expect("all samples are counted");
+    terminal.wait_until("number of samples", |screen| samples(screen).is_some());
     terminal.type_text("4");
     terminal.wait_for("chooses a range");
     // A third of it: in the first hundredths of a second there may be nothing.
@@ -85,12 +84,14 @@ fn drive(terminal: &Terminal, known: &Known) {
     terminal.type_text("]");
     terminal.wait_for("clears it");
     terminal.type_text("1");
-    let is_part = |screen: &str| samples(screen).is_some_and(|part| 0 < part && part < whole);
-    terminal.wait_until("part of the samples", is_part);
+    let is_part = |screen: &str| screen.contains("[time ") && samples(screen) > Some(0);
+    let part = samples(&terminal.wait_until("part of the samples", is_part)).expect("they are counted");
     terminal.type_text("40");
     terminal.wait_without("clears it");
     terminal.type_text("1");
-    terminal.wait_until("all samples and more", |screen| samples(screen) >= Some(whole));
+    // All of them now, however few there were when the range was chosen.
+    let is_whole = |screen: &str| !screen.contains("[time ") && samples(screen) > Some(part);
+    terminal.wait_until("all samples", is_whole);
 }
 
 /// Saves what is on the screen and waits for the file.
