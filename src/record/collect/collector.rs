@@ -152,8 +152,9 @@ impl Collector {
         }
         if let Some(address) = unknown_address(process, &sample) {
             process.reread_ns = sample.time_ns;
-            let sampled = (address, sample.time_ns);
-            mappings::fill_mappings(sample.tgid, process, sampled, monotonic_ns(), &mut self.files);
+            if let Some(now) = mappings::mappings_now(sample.tgid, monotonic_ns(), &mut self.files) {
+                process.fill(now, address, sample.time_ns);
+            }
         }
         if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
             && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)

@@ -221,33 +221,39 @@ impl Process {
         if now == self.mappings {
             return;
         }
+        let changed_ns = now.iter().map(|mapping| mapping.since_ns).fold(time_ns, u64::max);
         for new in &now {
             self.note_replaced(new);
         }
         let gone = self.mappings.iter().filter(|old| !now.contains(old));
         self.past.extend(gone.map(|&old| (old, time_ns)));
         self.mappings = now;
-        self.changed(time_ns);
+        self.changed(changed_ns);
     }
 
     /// Adds what /proc says now where nothing is known: code ran at `address` at `time_ns`, so what holds it was mapped by
     /// then. Of addresses that are known, /proc says nothing about the past: word of later mappings may be on its way.
     pub(crate) fn fill(&mut self, now: Vec<Mapped>, address: u64, time_ns: u64) {
-        let mut has_changed = false;
+        let mut changed_ns = None;
         for new in now {
-            let is_meant = (new.start..new.end).contains(&address);
+            let overlaps = |old: &Mapped| old.start < new.end && new.start < old.end;
+            // What a part of it held after that time would be hidden by it.
+            let is_meant = (new.start..new.end).contains(&address)
+                && !self.past.iter().any(|(old, until_ns)| overlaps(old) && *until_ns > time_ns);
             let since_ns = if is_meant { time_ns.min(new.since_ns) } else { new.since_ns };
             if let Some(known) = self.known_as(&new) {
-                has_changed |= since_ns < known.since_ns;
-                known.since_ns = known.since_ns.min(since_ns);
-            } else if !self.mappings.iter().any(|old| old.start < new.end && new.start < old.end) {
-                has_changed = true;
+                if since_ns < known.since_ns {
+                    known.since_ns = since_ns;
+                    changed_ns = changed_ns.max(Some(since_ns));
+                }
+            } else if !self.mappings.iter().any(overlaps) {
                 self.mappings.push(Mapped { since_ns, ..new });
+                changed_ns = changed_ns.max(Some(since_ns));
             }
         }
-        if has_changed {
+        if let Some(changed_ns) = changed_ns {
             self.mappings.sort_unstable_by_key(|mapping| mapping.start);
-            self.changed(time_ns);
+            self.changed(changed_ns);
         }
     }
 
@@ -328,39 +334,13 @@ pub(crate) fn empty_entry() -> Box<prof_process> {
 
 /// Reads what code a process has mapped now, as mapped since `time_ns`. A process that is gone keeps what was known.
 pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files: &mut ModuleFiles) {
-    reread_mappings(pid, process, time_ns, time_ns, files);
-}
-
-/// Reads what code a process has mapped now, `now_ns`, after records of changes from `lost_ns` on were lost: of what has
-/// changed it is not known when.
-pub(crate) fn reread_mappings(
-    pid: u32,
-    process: &mut Process,
-    lost_ns: u64,
-    now_ns: u64,
-    files: &mut ModuleFiles,
-) {
-    if let Some(now) = mappings_now(pid, now_ns, files) {
-        process.set_mappings(now, lost_ns);
+    if let Some(now) = mappings_now(pid, time_ns, files) {
+        process.set_mappings(now, time_ns);
     }
 }
 
-/// Reads what code a process has mapped now, `now_ns`, because a sample at `time_ns` has `address`, which no known
-/// mapping holds.
-pub(crate) fn fill_mappings(
-    pid: u32,
-    process: &mut Process,
-    (address, time_ns): (u64, u64),
-    now_ns: u64,
-    files: &mut ModuleFiles,
-) {
-    if let Some(now) = mappings_now(pid, now_ns, files) {
-        process.fill(now, address, time_ns);
-    }
-}
-
-/// What code a process has mapped, as mapped since `since_ns`; `None` of a process that is gone or has begun to exit.
-fn mappings_now(pid: u32, since_ns: u64, files: &mut ModuleFiles) -> Option<Vec<Mapped>> {
+/// What code a process has mapped now, as mapped since `since_ns`; `None` if it is gone or has begun to exit.
+pub(crate) fn mappings_now(pid: u32, since_ns: u64, files: &mut ModuleFiles) -> Option<Vec<Mapped>> {
     let mappings = files.code_mappings(pid).filter(|mappings| !mappings.is_empty())?;
     Some(mappings.iter().filter_map(|mapping| mapped(pid, mapping, since_ns, files)).collect())
 }
@@ -419,6 +399,13 @@ mod tests {
         assert_eq!((file(&process, 0x2010, 299), file(&process, 0x2010, 300)), (Some(1), Some(2)));
         process.map(at(0x9000, 4, 200));
         assert_eq!(file(&process, 0x9010, 200), Some(4), "word of it says since when");
+        // The second library is longer: an address of what it has more says nothing about what was there before it.
+        let longer = Mapped { end: 0x5000, ..at(0x3000, 5, 600) };
+        process.map(at(0x3000, 1, 400));
+        process.map(longer);
+        process.fill(vec![Mapped { since_ns: 700, ..longer }], 0x4010, 500);
+        assert_eq!((file(&process, 0x3010, 500), file(&process, 0x3010, 600)), (Some(1), Some(5)));
+        assert_eq!(file(&process, 0x4010, 500), None);
     }
 
     #[test]
@@ -432,6 +419,10 @@ mod tests {
         let file = |time_ns| process.find(0x2010, time_ns).map(|m| m.file.0);
         assert_eq!((file(199), file(200), file(499), file(500)), (Some(1), None, None, Some(2)));
         assert_eq!(process.find(0x5010, 300).map(|m| m.file.0), Some(3), "what is unchanged was there");
+        assert!(
+            !process.is_present(499) && process.is_present(500),
+            "frames of before are not those of after"
+        );
     }
 
     #[test]

@@ -331,6 +331,10 @@ fn table_patience(options: &RecordOptions, found: &FoundTarget, so_far: Duration
     (patience.saturating_sub(so_far), Wanted::First)
 }
 
+/// Hint for a counter that is not there.
+const EVENTS_OF_ALL: &str =
+    "these software events work everywhere:  -e page-faults, context-switches, cpu-migrations";
+
 /// The events of a counter, one for each CPU.
 fn counter_events(
     counter: &PerfCounter,
@@ -340,19 +344,22 @@ fn counter_events(
     found: &FoundTarget,
 ) -> Result<Vec<OwnedFd>, Failure> {
     let open = |cpu: &u32| {
-        perf_event::open_counter(*cpu, counter, hz, options.user_only).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) if counter.is_of_processor() => {
-                let what = format!("this machine has no counter for `{}`", counter.kind.name);
-                Failure::new(status::FAILED, what)
-                    .hint("a virtual machine has processor counters only if its host exposes them")
-                    .hint("software events work everywhere:  -e page-faults, context-switches, cpu-migrations")
+        perf_event::open_counter(*cpu, counter, hz, options.user_only).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
+                    if counter.is_of_processor() =>
+                {
+                    let what = format!("this machine has no counter for `{}`", counter.kind.name);
+                    Failure::new(status::FAILED, what)
+                        .hint("a virtual machine has processor counters only if its host exposes them")
+                        .hint(EVENTS_OF_ALL)
+                }
+                Some(libc::ENOENT) => {
+                    let what = format!("this kernel has no event `{}`", counter.kind.name);
+                    Failure::new(status::FAILED, what).hint(EVENTS_OF_ALL)
+                }
+                _ => sampler_failure(*cpu, found, &error),
             }
-            Some(libc::ENOENT) => {
-                let what = format!("this kernel has no event `{}`", counter.kind.name);
-                Failure::new(status::FAILED, what)
-                    .hint("events of every kernel:  -e page-faults, context-switches, cpu-migrations")
-            }
-            _ => sampler_failure(*cpu, found, &error),
         })
     };
     cpus.iter().map(open).collect()

@@ -399,7 +399,10 @@ impl<'obj> Session<'obj> {
             Sideband::Lost(records) => {
                 // Something was mapped that no one will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
-                    mappings::reread_mappings(pid, process, time_ns, monotonic_ns(), files);
+                    // When it was mapped, no one knows: some time since then.
+                    if let Some(now) = mappings::mappings_now(pid, monotonic_ns(), files) {
+                        process.set_mappings(now, time_ns);
+                    }
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
