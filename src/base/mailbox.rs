@@ -24,11 +24,14 @@ pub(crate) struct MailKind {
     pub(crate) most: usize,
 }
 
+/// Something to call when a message has come, on the sender's thread.
+pub(crate) type Notify = Arc<dyn Fn() + Send + Sync>;
+
 struct Letters<T> {
     by_rank: BTreeMap<u8, VecDeque<T>>,
     has_sender: bool,
     /// Called for each message that is put in.
-    notify: Option<Arc<dyn Fn() + Send + Sync>>,
+    notify: Option<Notify>,
 }
 
 struct SharedMailbox<T> {
@@ -108,10 +111,9 @@ impl<T: Mail> MailSender<T> {
 }
 
 impl<T> MailReceiver<T> {
-    /// Calls `notify` on the sender's thread after each message that is put in from now on, and now if there is one.
-    pub(crate) fn on_message(&self, notify: impl Fn() + Send + Sync + 'static) {
+    /// Calls `notify` after each message that is put in from now on, and now if there is one.
+    pub(crate) fn on_message(&self, notify: Notify) {
         let mut letters = self.0.lock();
-        let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(notify);
         letters.notify = Some(Arc::clone(&notify));
         let has_message = letters.by_rank.values().any(|same| !same.is_empty());
         drop(letters);
@@ -225,7 +227,7 @@ mod tests {
         let (sender, receiver) = mailbox();
         sender.send(letter(0, 1));
         let (notified, notices) = std::sync::mpsc::channel();
-        receiver.on_message(move || notified.send(()).expect("the test listens"));
+        receiver.on_message(Arc::new(move || notified.send(()).expect("the test listens")));
         assert_eq!(notices.try_iter().count(), 1, "one was there already");
         sender.send(letter(0, 2));
         sender.send(letter(1, 3));

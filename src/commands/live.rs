@@ -1,7 +1,7 @@
 //! `prof tui TARGET`: shows a recording while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
-use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, mailbox};
+use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, Notify, mailbox};
 use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
@@ -80,10 +80,9 @@ struct RecordingUpdates {
 }
 
 impl LiveUpdates for RecordingUpdates {
-    fn on_arrival(&self, notify: Arc<dyn Fn() + Send + Sync>) {
-        let of_events = Arc::clone(&notify);
-        self.events.on_message(move || of_events());
-        self.answers.on_message(move || notify());
+    fn on_arrival(&self, notify: Notify) {
+        self.events.on_message(Arc::clone(&notify));
+        self.answers.on_message(notify);
     }
 
     fn next(&mut self) -> Option<LiveUpdate> {

@@ -6,6 +6,7 @@ use super::diff_base::DiffBase;
 use super::query::Query;
 use super::state::App;
 use crate::base::failure::{Failure, status};
+use crate::base::mailbox::Notify;
 use crate::report::Analysis;
 use crate::tui::compute::seen::Seen;
 use crate::tui::compute::worker::{Done, Job, Worker};
@@ -51,7 +52,7 @@ pub(crate) enum SessionSource {
 /// What a live recording sends. It is kept where it arrives until it is taken, of snapshots only the newest.
 pub(crate) trait LiveUpdates: fmt::Debug {
     /// Calls `notify`, on any thread, each time that something has arrived.
-    fn on_arrival(&self, notify: Arc<dyn Fn() + Send + Sync>);
+    fn on_arrival(&self, notify: Notify);
 
     /// Takes the next update that is no snapshot.
     fn next(&mut self) -> Option<LiveUpdate>;
@@ -97,13 +98,12 @@ pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow:
 fn run_until_over(options: &TuiOptions, source: SessionSource) -> anyhow::Result<u8> {
     let (queue, inbox) = sync_channel(MOST_WAITING);
     let waker = queue.clone();
-    let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+    let notify: Notify = Arc::new(move || {
         // If the queue is full, the session is awake, and looks for what has arrived when it has emptied the queue.
         let _ = waker.try_send(SessionMessage::Arrived);
     });
     let worker = Worker::start().context("cannot start a thread")?;
-    let wake = Arc::clone(&notify);
-    worker.done().on_message(move || wake());
+    worker.done().on_message(Arc::clone(&notify));
     let mut query = Query::new(options.common.clone());
     query.source_dirs.clone_from(&options.source_dirs);
     let mut live = None;
@@ -222,8 +222,8 @@ impl ScreenSession {
         while let Some(update) = self.updates.as_mut().and_then(|updates| updates.next()) {
             self.take_update(update);
         }
-        if !self.is_frozen() {
-            self.take_snapshot();
+        if !self.is_frozen() && self.take_snapshot() {
+            self.ask_for_newest();
         }
         Ok(())
     }
@@ -258,19 +258,21 @@ impl ScreenSession {
         self.app.context.live.as_ref().is_some_and(|live| live.is_frozen)
     }
 
-    /// Hands the newest snapshot to the worker if there is a newer one.
-    fn take_snapshot(&mut self) {
-        if let Some(newest) = self.updates.as_mut().and_then(|updates| updates.newest()) {
-            self.newest = Some(Arc::clone(&newest));
-            self.worker.ask(Job::Recording(newest));
-        }
+    /// Takes the newest snapshot; returns whether there was one.
+    fn take_snapshot(&mut self) -> bool {
+        let newest = self.updates.as_mut().and_then(|updates| updates.newest());
+        let is_new = newest.is_some();
+        self.newest = newest.or(self.newest.take());
+        is_new
     }
 
-    /// Hands the newest snapshot to the worker, in place of the one that was held.
+    /// Goes on with the newest snapshot, in place of the one that was held.
     fn resume(&mut self) {
-        if let Some(newest) = self.updates.as_mut().and_then(|updates| updates.newest()) {
-            self.newest = Some(newest);
-        }
+        self.take_snapshot();
+        self.ask_for_newest();
+    }
+
+    fn ask_for_newest(&self) {
         if let Some(newest) = &self.newest {
             self.worker.ask(Job::Recording(Arc::clone(newest)));
         }
