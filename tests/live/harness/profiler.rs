@@ -189,7 +189,12 @@ impl Recording {
 
     /// All stacks.
     pub(crate) fn stacks(&self) -> Stacks {
-        let output = self.read("export", &["--format", "folded", "-o", "-"]);
+        self.stacks_with(&[])
+    }
+
+    /// The stacks that these options choose.
+    pub(crate) fn stacks_with(&self, options: &[&str]) -> Stacks {
+        let output = self.read("export", &[&["--format", "folded", "-o", "-"], options].concat());
         Stacks(text(&output).lines().map(Stack::parse).collect())
     }
 

@@ -69,19 +69,18 @@ fn a_shared_library_of_go_has_whole_stacks_while_they_are_moved() {
 
 fn check_go_and_c(program: &Path) {
     let program = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
-    let recording = Recording::of_pid(program.pid(), "3s");
-    // Until the tables are in the kernel, stacks are walked from copies, which lack the runtime's data that lead from C
-    // back to Go. That takes a few hundredths of a second, also on a machine that is free but for its host.
-    let report = recording.report();
-    report.assert_enough(500);
-    let late = report.late_anywhere_percent() + report.cause_percent("no_unwind_info").min(5.0);
-    assert!(report.complete_percent() + late >= 99.0, "{}", report.causes());
-    let stacks = recording.stacks();
+    let recording = Recording::of_pid(program.pid(), "4s");
+    // Until all tables are in the kernel, stacks are walked from copies, which lack the runtime's data that lead from C back
+    // to Go: for a tenth of a second, and for longer on a crowded machine.
+    const AFTER_THE_START: [&str; 2] = ["--time", "1s.."];
+    let allowed: &[&str] = if recording.was_crowded { &["no_unwind_info"] } else { &[] };
+    recording.report_with(&AFTER_THE_START).assert_whole_or(500, allowed);
+    let stacks = recording.stacks_with(&AFTER_THE_START);
     stacks.assert_has(&["runtime.goexit", "main.main", "main.intoC", "main.spinInGo"]);
     stacks.assert_has(&["runtime.goexit", "main.grow", "main.grow", "main.spinInGo"]);
     // A stack is moved to a larger place by the thread's own, from where only the runtime's data lead back. Walks from copies
     // end there.
-    let is_late = |stack: &Stack| stack.is_cut();
+    let is_late = |stack: &Stack| recording.was_crowded && stack.is_cut();
     let moved =
         stacks.percent(|stack| !is_late(stack) && stack.has(&["runtime.newstack", "runtime.copystack"]));
     let of_somebody = stacks.percent(|stack| {
