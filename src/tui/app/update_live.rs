@@ -9,11 +9,7 @@ use std::sync::Arc;
 impl Context {
     pub(super) fn live_action(&mut self, action: &Action) {
         if self.live.is_some() && *action == Action::Save {
-            let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
-            let seen = Seen(Arc::clone(&picture.recording));
-            self.effects.push(Effect::Live(LiveCommand::Save(seen)));
-            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-            return self.show_message(if is_frozen { "saving the frozen picture…" } else { "saving…" });
+            return self.save();
         }
         if self.live.is_some() && *action == Action::NextWindow {
             return self.next_window();
@@ -48,6 +44,20 @@ impl Context {
         live.refresh = refresh;
         self.effects.push(Effect::Live(LiveCommand::Refresh(refresh)));
         self.show_message(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
+    }
+
+    /// Saves the recording of the picture. One without samples, as right after a clearing, is not saved: its file would
+    /// take the place of one that has some.
+    fn save(&mut self) {
+        let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
+        let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+        if picture.recording.profile.events.iter().all(|event| event.observations() == 0) {
+            let yet = if self.is_live() && !is_frozen { " yet" } else { "" };
+            return self.show_message(format!("not saved: there are no samples{yet}"));
+        }
+        let seen = Seen(Arc::clone(&picture.recording));
+        self.effects.push(Effect::Live(LiveCommand::Save(seen)));
+        self.show_message(if is_frozen { "saving the frozen picture…" } else { "saving…" });
     }
 
     /// Freezes the picture, so that all further queries are answered from its recording; or resumes with the newest

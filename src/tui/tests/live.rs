@@ -4,8 +4,8 @@ use super::session::{Session, theme};
 use crate::profile::FrameId;
 use crate::record::live::Simulation;
 use crate::report::tests::fixture::Build;
-use crate::report::{Analysis, CommonOptions, ThreadSplit, TimeRange, Timeline};
-use crate::tui::app::action::{Action, Effect, Tab};
+use crate::report::{Analysis, CommonOptions, FilterOptions, ThreadSplit, TimeRange, Timeline};
+use crate::tui::app::action::{Action, Effect, LiveCommand, Tab};
 use crate::tui::app::context::LiveState;
 use crate::tui::app::query::{SamplesQuery, Window};
 use crate::tui::app::state::App;
@@ -266,6 +266,34 @@ fn names_that_are_being_read_are_no_reason_to_install_anything() {
     let (notes, is_said) = seen(recording().changed(|recording| recording.names_to_come = unnamed));
     assert_eq!(notes, "names are being read: 50.0% of frames have none yet");
     assert!(is_said);
+}
+
+/// Right after a clearing there is nothing: a file of that took the place of the one that was saved before.
+#[test]
+fn a_picture_of_a_recording_without_samples_is_not_saved() {
+    let mut empty = Session::new(watched(0, 3), None, Tab::Flame);
+    for (live, words) in [
+        (LiveState::default(), "not saved: there are no samples yet"),
+        (LiveState { is_frozen: true, ..LiveState::default() }, "not saved: there are no samples"),
+        (
+            LiveState { ended: Some("stopped".into()), ..LiveState::default() },
+            "not saved: there are no samples",
+        ),
+    ] {
+        empty.app.context.live = Some(live);
+        empty.app.update(&Action::Save);
+        assert_eq!(empty.app.take_effects(), []);
+        assert_eq!(empty.app.context.toast.as_deref(), Some(words));
+    }
+    // What a filter leaves does not matter: all of the recording is saved.
+    let filter = FilterOptions { focus: Some("no such function".into()), ..FilterOptions::default() };
+    let mut session = session(10, Tab::Flame);
+    session.app.context.query.common.filter = filter;
+    session.picture();
+    assert!(session.app.context.picture.as_ref().unwrap().empty.is_some());
+    session.app.update(&Action::Save);
+    let seen = Seen(Arc::clone(&session.recording));
+    assert_eq!(session.app.take_effects(), [Effect::Live(LiveCommand::Save(seen))]);
 }
 
 #[test]
