@@ -3,6 +3,8 @@
 //! Which keys there are is read from the screen, from the list of actions of each view: a new key is pressed here without
 //! another word. Each has to change the picture, or to say why it does not.
 
+mod saved;
+
 use crate::harness::machine::turn;
 use crate::harness::pane::{PATIENCE, Terminal};
 use crate::harness::postgres::Postgres;
@@ -16,8 +18,10 @@ use std::time::{Duration, Instant};
 /// Columns and rows: all actions of a view fit into half of it, and there is a panel at the side.
 const SIZE: (u16, u16) = (170, 150);
 
-/// The views by their digit, and what is on the screen of each of them.
-const VIEWS: [(&str, &str, &str); 6] = [
+/// A view: its digit, its tab when it is open, and what is on its screen.
+type View = (&'static str, &'static str, &'static str);
+
+const VIEWS: [View; 6] = [
     ("1", "[1 Flame]", "▏all · "),
     ("2", "[2 Top]", "SELF%"),
     ("3", "[3 Callers]", " PIVOT "),
@@ -27,7 +31,7 @@ const VIEWS: [(&str, &str, &str); 6] = [
 ];
 
 /// What appears after an action, wherever it was asked for; the list of actions has these words for them.
-const EFFECTS: [(&str, &str); 16] = [
+const EFFECTS: [(&str, &str); 17] = [
     ("search", " /_ "),
     ("show the heat map or the bars", "shade ="),
     ("list all actions", "Enter does it"),
@@ -44,6 +48,7 @@ const EFFECTS: [(&str, &str); 16] = [
     ("window: all, last minute, last ten seconds", "window last 60 s"),
     ("invert the stacks", "inverted"),
     ("save what is shown to a file", "/prof.data"),
+    ("show the base of the comparison, or the new side", "[shown: base "),
 ];
 
 /// What is open after an action until Esc is pressed.
@@ -70,6 +75,7 @@ const MOUSE: [&str; 2] = ["the mouse works here", "the terminal has the mouse"];
 struct Driver {
     terminal: Terminal,
     function: &'static str,
+    views: [View; 6],
 }
 
 /// The lines between the header, which has a clock, and the last line.
@@ -103,17 +109,27 @@ fn mouse_report(button: u8, (column, row): (usize, usize), is_pressed: bool) -> 
 }
 
 impl Driver {
-    /// Starts `prof tui TARGET` in a new terminal, waits for the function and for all names, and freezes the picture.
-    fn start(target: &str, function: &'static str) -> Option<Driver> {
+    /// A new terminal, with an editor that only notes what it was opened at.
+    fn new(function: &'static str, views: [View; 6]) -> Option<Driver> {
         let terminal = Terminal::open(SIZE.0, SIZE.1)?;
         let editor = terminal.file("editor");
         std::fs::write(&editor, "#!/bin/sh\necho \"$@\" >edited\n").expect("a script can be written");
         std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
         terminal.type_text("set -m");
         terminal.press(&["Enter"]);
-        terminal.start(&format!("VISUAL= EDITOR=./editor {} tui {target}", binary().display()));
-        terminal.wait_for("LIVE");
-        let driver = Driver { terminal, function };
+        Some(Driver { terminal, function, views })
+    }
+
+    /// Starts `prof tui ARGUMENTS` and waits for the function.
+    fn start(&self, arguments: &str) {
+        self.terminal.start(&format!("VISUAL= EDITOR=./editor {} tui {arguments}", binary().display()));
+        self.terminal.wait_for(self.function);
+    }
+
+    /// Starts `prof tui TARGET` in a new terminal, waits for the function and for all names, and freezes the picture.
+    fn watching(target: &str, function: &'static str) -> Option<Driver> {
+        let driver = Driver::new(function, VIEWS)?;
+        driver.start(target);
         driver.freeze_with_function();
         Some(driver)
     }
@@ -152,7 +168,7 @@ impl Driver {
     }
 
     fn open(&self, view: usize) {
-        let (digit, tab, words) = VIEWS[view];
+        let (digit, tab, words) = self.views[view];
         if !self.terminal.screen().contains(tab) {
             self.press_for(digit, tab);
         }
@@ -319,7 +335,11 @@ impl Driver {
             }
             "open the selection" if screen.contains("[4 Time]") => {
                 self.press("Esc");
-                self.terminal.wait_for("chooses a range")
+                self.terminal.wait_for(self.views[3].2)
+            }
+            "show the base of the comparison, or the new side" => {
+                self.press("B");
+                self.terminal.wait_without("[shown: base ")
             }
             _ => screen,
         };
@@ -501,28 +521,21 @@ impl Driver {
         self.terminal.wait_for("wrote ");
     }
 
-    /// Goes on with the recording, empties it, stops and continues the program, and ends it by `key`.
+    /// Goes on with the recording, empties it, stops and continues the program, saves once more, and ends it by `key`.
     fn end(&self, key: &str) {
         self.open(0);
         self.press_without("Space", "FROZEN");
         self.press_for("Ctrl-R", "cleared");
-        self.terminal.wait_for(self.function);
+        // The picture from before, which is still there, has the function, too.
+        self.terminal.wait_until("function in a picture of what came since", |screen| {
+            screen.contains(self.function) && !screen.contains("(before Ctrl-R)")
+        });
         self.press("Ctrl-Z");
         self.terminal.assert_given_back(148);
         self.terminal.start("fg");
         self.terminal.wait_for("LIVE");
+        self.press_for("Ctrl-S", "(previous kept as prof.data.old)");
         self.press(key);
-        self.terminal.assert_given_back(0);
-    }
-
-    /// A filter of the command line is a chip, too, on what was saved.
-    fn drive_saved(&self) {
-        self.terminal.start_prof(&format!("tui prof.data --focus {}", self.function));
-        self.terminal.wait_for(VIEWS[0].2);
-        self.take_mouse();
-        self.click_off("[focus ");
-        self.terminal.wait_for(self.function);
-        self.press("q");
         self.terminal.assert_given_back(0);
     }
 
@@ -546,7 +559,7 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
     let Some(database) = Postgres::start() else { return };
     let _load = database.load();
     let backends: Vec<String> = database.backends().iter().map(u32::to_string).collect();
-    let Some(driver) = Driver::start(&format!("-p {}", backends.join(",")), "PortalRun") else { return };
+    let Some(driver) = Driver::watching(&format!("-p {}", backends.join(",")), "PortalRun") else { return };
     driver.drive_frozen();
     driver.drive_end("q");
 }
@@ -555,7 +568,9 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
 fn every_view_key_and_chip_of_a_thousand_threads_works_in_a_terminal() {
     let Some(_turn) = turn() else { return };
     let Some(crowd) = Running::fixture("crowd", &[UNTIL_ENDED]) else { return };
-    let Some(driver) = Driver::start(&format!("-F 199 -p {}", crowd.pid()), "work_in_turn") else { return };
+    let Some(driver) = Driver::watching(&format!("-F 199 -p {}", crowd.pid()), "work_in_turn") else {
+        return;
+    };
     // Or a thousand threads would take the CPU from the screen, for nothing: its picture is frozen.
     crowd.signal(Signal::STOP);
     driver.drive_frozen();
