@@ -102,6 +102,30 @@ fn threads_without_an_account_are_not_accounted() {
 }
 
 #[test]
+fn top_waits_and_gaps_have_one_unit_in_their_columns() {
+    const MS: u64 = 1_000_000;
+    let mut build = Build::new();
+    for (tid, name, wait_ns) in [(1, "patient", 2_000 * MS), (2, "hasty", 3 * MS), (3, "hastier", 40_000)] {
+        let task = build.task(1, tid, name, "p");
+        build.add(task, 20, &["/x:main", "/x:work"]);
+        build.wait(task, Reason::Disk, 0, wait_ns, &["/x:main", "/x:fetch"]);
+        build.thread_time(task, 20 * MS, 0, wait_ns);
+    }
+    // The second did not live long.
+    let recording = build.finish().changed(|recording| recording.profile.thread_times[1].to_ns = 100 * MS);
+    let options = ReportOptions { view: ReportView::Threads, ..ReportOptions::default() };
+    let text = render(&recording, &options, &Page::PLAIN).unwrap();
+    for (name, gap, wait) in [
+        ("patient", "  7.98 s  ", "disk fetch 2.00 s"),
+        ("hasty", "  0.08 s  ", "disk fetch 0.003 s"),
+        ("hastier", "  9.98 s  ", "disk fetch <0.001 s"),
+    ] {
+        let row = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
+        assert!(row.contains(gap) && row.ends_with(wait), "{gap:?} and {wait:?} in {text}");
+    }
+}
+
+#[test]
 fn the_titles_of_processes_tell_their_threads_apart() {
     let mut build = Build::new();
     for (pid, title) in [(1, "postgres: checkpointer"), (2, "postgres: walwriter"), (3, "postgres")] {

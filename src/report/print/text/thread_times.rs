@@ -2,7 +2,7 @@
 
 use super::column::{Column, leave_out, push_table, width_of};
 use super::page::{CutBy, Page, more_line};
-use crate::base::units::{count, duration_in, duration_of, percent};
+use crate::base::units::{count, duration_in, percent};
 use crate::report::model::totals::{Times, Totals};
 use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
@@ -66,7 +66,7 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     columns.push(Column::number("BLOCKED", time(|times| times.blocked_ns())));
     columns.push(Column::number("IDLE", time(|times| times.idle_ns())));
     if shown.iter().any(|row| has_gap(row.times.as_ref())) {
-        columns.push(Column::number("NOT ACC.", cells(&|row| gap(row.times.as_ref()))));
+        columns.push(Column::number("NOT ACC.", cells(&|row| gap(row.times.as_ref(), whole_ns))));
     }
     if page.cut_names {
         leave_out(&mut columns, &["PROCESS", "N"], page.width.saturating_sub(MIN_WAIT_COLUMNS));
@@ -78,7 +78,9 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
         return columns;
     }
     let room = room.max(MIN_WAIT_COLUMNS);
-    columns.push(Column::text("TOP WAIT", cells(&|row| wait(row.top_wait.as_ref(), whole_ns, room, page))));
+    let top_waits = shown.iter().filter_map(|row| row.top_wait.as_ref());
+    let longest_ns = top_waits.map(|top| top.time_ns).max().unwrap_or(0);
+    columns.push(Column::text("TOP WAIT", cells(&|row| wait(row.top_wait.as_ref(), longest_ns, room, page))));
     columns
 }
 
@@ -86,17 +88,18 @@ fn has_gap(times: Option<&Times>) -> bool {
     times.is_some_and(Times::has_gap)
 }
 
-/// Text of the time that the kinds of time miss of the whole; `-` up to a thousandth.
-fn gap(times: Option<&Times>) -> String {
+/// Text of the time that the kinds of time miss of the lifetime, in the unit of the other columns; `-` up to a thousandth.
+fn gap(times: Option<&Times>, whole_ns: u64) -> String {
     let Some(times) = times.filter(|times| has_gap(Some(times))) else { return "-".to_owned() };
     let missed_ns = times.unaccounted_ns();
     let sign = if missed_ns < 0 { "-" } else { "" };
-    format!("{sign}{}", duration_of(missed_ns.unsigned_abs(), times.lifetime_ns))
+    format!("{sign}{}", duration_in(missed_ns.unsigned_abs(), whole_ns))
 }
 
-fn wait(top: Option<&TopWait>, whole_ns: u64, room: usize, page: &Page) -> String {
+/// Text of a wait, whose time has the unit of the longest in the column.
+fn wait(top: Option<&TopWait>, longest_ns: u64, room: usize, page: &Page) -> String {
     let Some(top) = top else { return "-".to_owned() };
-    let time = duration_of(top.time_ns, whole_ns);
+    let time = duration_in(top.time_ns, longest_ns);
     let reason = top.reason.label();
     let name = match page.names {
         NameStyle::Short => name::short(&top.place),
