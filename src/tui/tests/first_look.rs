@@ -4,7 +4,7 @@
 use super::screen::{COLORS, PLAIN, TestScreen};
 use super::session::Session;
 use super::threads::pool;
-use crate::profile::Reason;
+use crate::profile::{CpuShares, Reason};
 use crate::report::tests::fixture::{Build, PERIOD_NS, ingest};
 use crate::report::tests::fixture_waits::{MS, slices, stack};
 use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, ThreadFilter};
@@ -139,6 +139,34 @@ fn losses_costs_and_incomplete_stacks_are_said_however_long_the_target_is() {
     says(&live, &[" prof  a-server…  LIVE  on-CPU  ", "  prof+BPF 0.3% "]);
     // A small screen says at least of what it is.
     says(&header(&mut screen, 40), &["a-server", "on-CPU"]);
+}
+
+/// As much as there may be to say of what goes on: there was no room for the name then, not even for its start.
+#[test]
+fn a_live_header_that_is_full_cuts_the_target_and_keeps_its_start() {
+    let target = "a-server-with-a-long-name (pid 4312)".to_owned();
+    let recording = ingest().changed(|recording| {
+        recording.profile.meta.target = target;
+        // An eighth of all samples.
+        recording.profile.count("lost_ring_full", 780);
+        recording.late_cost = CpuShares::of(100_000_000, 23_000_000, 1_000_000_000);
+    });
+    let mut screen = TestScreen::new(recording, 80, 24);
+    let length = screen.app.context.picture.as_ref().unwrap().duration_ns;
+    for age in [0, 7, 12, 125] {
+        let mut live = LiveState::default();
+        live.status.elapsed = Duration::from_nanos(length) + Duration::from_secs(age);
+        screen.app.context.live = Some(live);
+        let line = header(&mut screen, 80);
+        let age = if age > 0 { format!("LIVE {age} s ago") } else { "LIVE".to_owned() };
+        for part in [&*age, "stacks 98.9%", "lost 12.", "prof+BPF 12.3%", " ! 2"] {
+            assert!(line.contains(part), "{part:?} in {line:?}");
+        }
+        let name = line.split("  ").find(|part| part.trim_start().starts_with("a-s"));
+        assert!(name.is_some_and(|name| name.ends_with('…')), "{line:?}");
+    }
+    // Where there is room, nothing of that is missing.
+    assert!(header(&mut TestScreen::new(ingest(), 80, 24), 80).starts_with(" prof  ingest"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::line::both_ends;
 use super::theme::Theme;
 use crate::base::safe_text;
-use crate::base::units::{counted, duration, honest_percent_text, percent};
+use crate::base::units::{count, counted, duration, honest_percent_text, percent};
 use crate::report::{cost_sum_words, cost_words};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
@@ -15,8 +15,9 @@ use std::time::Duration;
 const ROOMY_COLUMNS: usize = 80;
 /// Columns of the target's name where there is little room.
 const SHORT_TARGET: usize = 16;
-/// Least columns of the target's name.
+/// Columns of the target's name where there is least room for it, and where there is hardly any.
 const LEAST_TARGET: usize = 8;
+const START_OF_TARGET: usize = 4;
 
 /// Age from which on a live picture is an alarm.
 const OLD: Duration = Duration::from_secs(5);
@@ -44,6 +45,12 @@ enum Saving {
     TargetMiddle,
     /// The share of lost samples if none was lost.
     NothingLost,
+    /// The name of this program.
+    Program,
+    /// The word after the number of notes.
+    NotesWord,
+    /// All but the first characters of the target's name.
+    TargetRest,
     /// The target.
     Target,
     /// The cost of `prof` itself.
@@ -80,7 +87,7 @@ fn savings(columns: usize, is_live: bool) -> Vec<Saving> {
         all.extend(trust);
         all.extend([Saving::State, Saving::Target]);
     } else {
-        all.push(Saving::Target);
+        all.extend([Saving::Program, Saving::NotesWord, Saving::TargetRest, Saving::Target]);
         all.extend(trust);
         all.push(Saving::State);
     }
@@ -90,6 +97,11 @@ fn savings(columns: usize, is_live: bool) -> Vec<Saving> {
 /// All that the header says where there is room.
 struct HeaderParts<'t> {
     theme: &'t Theme,
+    heading: String,
+    /// Whether the heading is the name of this program, not that of the view.
+    is_program: bool,
+    /// The number of notes, with a word after it and without.
+    notes: [String; 2],
     target: String,
     threads: String,
     length: String,
@@ -107,7 +119,13 @@ struct HeaderParts<'t> {
 }
 
 impl<'t> HeaderParts<'t> {
-    fn of(context: &Context, picture: &Picture, theme: &'t Theme, room: usize) -> Self {
+    fn of(context: &Context, picture: &Picture, theme: &'t Theme, columns: usize) -> Self {
+        let (heading, is_program) = heading(context);
+        let notes = match picture.notes.len() {
+            0 => [String::new(), String::new()],
+            n => [format!("! {} ", counted(n as u64, "note")), format!("! {} ", count(n as u64))],
+        };
+        let room = columns.saturating_sub(heading.len() + notes[0].len() + 2);
         let meta = &picture.recording.profile.meta;
         let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
         let quality = &picture.quality;
@@ -122,6 +140,9 @@ impl<'t> HeaderParts<'t> {
             .unwrap_or_else(|| [duration(picture.duration_ns), String::new(), String::new()]);
         HeaderParts {
             theme,
+            heading,
+            is_program,
+            notes,
             target: safe_text::terminal(target).into_owned(),
             threads: match picture.thread_count {
                 0 => String::new(),
@@ -134,7 +155,7 @@ impl<'t> HeaderParts<'t> {
                 Some(age) if age > OLD => theme.alarm(),
                 _ => Style::new(),
             },
-            event: theme.fit(&picture.event.title, room.saturating_sub(1)),
+            event: theme.fit(&picture.event.title, room),
             rate: picture.event.rate.clone(),
             stacks: complete.map_or(String::new(), |share| format!("stacks {}", honest_percent_text(share))),
             is_all_complete: complete.is_none_or(|share| share >= 99.95),
@@ -148,7 +169,7 @@ impl<'t> HeaderParts<'t> {
         }
     }
 
-    /// The header with these savings, and `target_columns` columns for the target.
+    /// The left end of the header with these savings, and `target_columns` columns for the target.
     fn spans(&self, made: &[Saving], target_columns: usize) -> Vec<Span<'static>> {
         let has = |saving: Saving| !made.contains(&saving);
         let target = match has(Saving::TargetDetail) {
@@ -165,8 +186,10 @@ impl<'t> HeaderParts<'t> {
             (false, _) => 2,
         };
         let plain = Style::new();
+        let has_heading = has(Saving::Program) || !self.is_program;
+        let of_target = if has_heading { plain } else { self.theme.heading() };
         let parts = [
-            ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns)), plain),
+            ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns)), of_target),
             ("  ", when(has(Saving::Threads), &self.threads), plain),
             ("  ", when(has(Saving::Length), &self.length), plain),
             ("  ", when(has(Saving::State), &self.state), plain),
@@ -176,19 +199,27 @@ impl<'t> HeaderParts<'t> {
             ("  ", when(is_of_losses, &self.lost), plain),
             ("  ", when(has(Saving::Cost), &self.cost[cost]), plain),
         ];
-        let mut spans = Vec::new();
+        let heading = when(has_heading, &self.heading);
+        let mut spans = vec![Span::styled(heading, self.theme.heading())];
         for (gap, text, style) in parts.into_iter().filter(|(_, text, _)| !text.is_empty()) {
             // The heading ends with a space, too.
-            spans.push(Span::raw(if spans.is_empty() { " " } else { gap }));
+            spans.push(Span::raw(if spans.len() == 1 { " " } else { gap }));
             spans.push(Span::styled(text, style));
         }
         spans
     }
 
-    /// As much of the header as fits into `room`, on a screen of `columns` columns.
-    fn fitting(&self, columns: usize, room: usize, is_live: bool) -> Vec<Span<'static>> {
+    /// The right end of the header with these savings.
+    fn notes(&self, made: &[Saving]) -> Span<'static> {
+        let is_brief = made.contains(&Saving::NotesWord);
+        Span::styled(self.notes[usize::from(is_brief)].clone(), self.theme.note())
+    }
+
+    /// As much of the header as fits into a screen of `columns` columns.
+    fn fitting(&self, columns: usize, is_live: bool) -> Line<'static> {
         let fits = |made: &[Saving], target: usize| {
-            self.spans(made, target).iter().map(Span::width).sum::<usize>() <= room
+            let used = self.spans(made, target).iter().map(Span::width).sum::<usize>();
+            used + self.notes(made).width() < columns
         };
         let widest = |made: &[Saving], from: usize, to: usize| {
             (from..=to).rev().find(|target| fits(made, *target)).unwrap_or(from)
@@ -202,6 +233,7 @@ impl<'t> HeaderParts<'t> {
             match saving {
                 Saving::TargetEnd => target = target.min(SHORT_TARGET),
                 Saving::TargetMiddle => target = target.min(LEAST_TARGET),
+                Saving::TargetRest => target = target.min(START_OF_TARGET),
                 _ => made.push(saving),
             }
         }
@@ -216,30 +248,21 @@ impl<'t> HeaderParts<'t> {
             }
         }
         let target = widest(&made, target, most);
-        self.spans(&made, target)
+        both_ends(self.spans(&made, target), self.notes(&made), columns)
     }
 }
 
 /// The header of `picture` on a screen of `columns` columns.
 pub(crate) fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
-    let heading = heading(context);
-    let notes = match picture.notes.len() {
-        0 => String::new(),
-        n => format!("! {} ", counted(n as u64, "note")),
-    };
-    let notes = Span::styled(notes, theme.note());
-    let room = columns.saturating_sub(heading.len() + notes.width() + 1);
-    let parts = HeaderParts::of(context, picture, theme, room);
-    let mut spans = vec![Span::styled(heading, theme.heading())];
-    spans.extend(parts.fitting(columns, room, context.live.is_some()));
-    both_ends(spans, notes, columns)
+    HeaderParts::of(context, picture, theme, columns).fitting(columns, context.live.is_some())
 }
 
-/// The start of the header; it names the open view when there is no line of tabs.
-fn heading(context: &Context) -> String {
-    match context.areas().is_some_and(|areas| areas.tabs.is_some()) {
-        true => " prof ".to_owned(),
-        false => format!(" {} {} ", context.tab.digit(), context.tab.name()),
+/// The start of the header, and whether it is the name of this program: it names the open view when there is no line of tabs.
+fn heading(context: &Context) -> (String, bool) {
+    let has_tabs = context.areas().is_some_and(|areas| areas.tabs.is_some());
+    match has_tabs {
+        true => (" prof ".to_owned(), true),
+        false => (format!(" {} {} ", context.tab.digit(), context.tab.name()), false),
     }
 }
 
