@@ -143,6 +143,35 @@ fn a_link_restores_what_was_seen() {
     assert_eq!(callers[1], serde_json::json!(["hash", 80 * PERIOD_NS]));
 }
 
+/// Without a clipboard, as on a page from a server without https, what would be in it is shown.
+#[test]
+fn names_and_stacks_are_copied_and_stacks_are_inverted_by_a_button() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = exported(recording(), folder.path());
+    let script = r#"
+        const copied = [];
+        const clipboard = (value) => Object.defineProperty(navigator, "clipboard", { value, configurable: true });
+        clipboard({ writeText: (text) => copied.push(text) });
+        select({ layer: graph.layers[0], i: graph.layers[0].boxes.at.findIndex((_, i) => graph.name(graph.layers[0], i) === "hash") });
+        press("y");
+        press("Y");
+        seen.copied = copied;
+        clipboard(undefined);
+        press("y");
+        seen.said = text("toast");
+        document.getElementById("callers").click();
+        seen.callers = names_at(graph.layers[0], 1)[0][0];
+        seen.pressed = ["calls", "callers"].map((id) => document.getElementById(id).getAttribute("aria-pressed"));
+        seen.legend = text("legend");
+    "#;
+    let Some(seen) = seen(&page, "", script) else { return };
+    assert_eq!(list(&seen["copied"]), ["hash", "worker-# ×2\nmain\nrun\nhash"]);
+    assert_eq!(seen["said"], "hash");
+    assert_eq!(seen["callers"], "hash");
+    assert_eq!(list(&seen["pressed"]), ["false", "true"]);
+    assert!(seen["legend"].as_str().unwrap().contains("own code"), "{}", seen["legend"]);
+}
+
 #[test]
 fn every_tree_and_table_adds_up() {
     let folder = tempfile::tempdir().unwrap();

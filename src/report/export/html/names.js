@@ -106,7 +106,7 @@ class Palette {
 		return [rgb >> 16, (rgb >> 8) & 255, rgb & 255];
 	}
 	mixed(at) {
-				const key = key_of(at);
+		const key = key_of(at);
 		let rgb = Palette.base(key, at & WAITING);
 		if (["own", "library", "kernel", "jit"].includes(key)) {
 			let hash = 0x811c9dc5;

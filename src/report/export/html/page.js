@@ -355,17 +355,17 @@ function to_event(event) {
 	change({ threads: [...$("threads").options].some((option) => option.value === view.threads) ? view.threads : "class" });
 }
 
-function copy(what, from) {
+async function copy(what, from) {
 	if (!graph.selected) return;
-	const { layer, i } = graph.selected, names = layer.ancestors(i).slice(0, -1).map((k) => long_name(layer.boxes, k)).reverse();
-	const text = names.slice(from).join("\n");
+	const { layer, i } = graph.selected;
+	const text = layer.ancestors(i).slice(0, -1).map((k) => long_name(layer.boxes, k)).reverse().slice(from).join("\n");
 	const said = (words) => {
 		const toast = $("toast");
 		toast.textContent = words;
 		toast.hidden = false;
 		setTimeout(() => { toast.hidden = true; }, 1800);
 	};
-	navigator.clipboard.writeText(text).then(() => said("copied " + what), () => said(text));
+	try { await navigator.clipboard.writeText(text); said("copied " + what); } catch { said(text); }
 }
 
 // Moves the selection to where an arrow points.
