@@ -19,10 +19,10 @@ fn views_of_waits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("waits 1M/10k");
     group.sample_size(10);
     for (name, metric, view) in [
-        ("waits", Metric::OffCpu, ReportView::Waits),
-        ("wall", Metric::Wall, ReportView::Flat),
-        ("threads", Metric::OnCpu, ReportView::Threads),
-        ("on-CPU", Metric::OnCpu, ReportView::Flat),
+        ("waits", Metric::OFF_CPU, ReportView::Waits),
+        ("wall", Metric::WALL, ReportView::Flat),
+        ("threads", Metric::ON_CPU, ReportView::Threads),
+        ("on-CPU", Metric::ON_CPU, ReportView::Flat),
     ] {
         let mut options = ReportOptions { view, ..ReportOptions::default() };
         options.common.metric = Some(metric);

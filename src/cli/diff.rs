@@ -249,7 +249,7 @@ impl BenchArgs {
         common.metric = self.event.as_ref().map(EventName::metric).or(common.metric);
         let event = match (&self.event, common.metric) {
             (Some(event), _) => event.word().to_owned(),
-            (None, Some(Metric::OffCpu | Metric::Wall)) => "cpu,off".to_owned(),
+            (None, Some(Metric::OFF_CPU | Metric::WALL)) => "cpu,off".to_owned(),
             (None, _) => "cpu".to_owned(),
         };
         Ok(BenchOptions {

@@ -58,9 +58,9 @@ impl TimeArgs {
 
     fn metric(&self) -> Option<Metric> {
         match (self.on_cpu, self.off_cpu, self.wall) {
-            (true, ..) => Some(Metric::OnCpu),
-            (_, true, _) => Some(Metric::OffCpu),
-            (.., true) => Some(Metric::Wall),
+            (true, ..) => Some(Metric::ON_CPU),
+            (_, true, _) => Some(Metric::OFF_CPU),
+            (.., true) => Some(Metric::WALL),
             _ => None,
         }
     }

@@ -115,10 +115,10 @@ impl SamplerArgs {
     /// A usage failure when it says that something else is: such a view would stay empty.
     pub(super) fn record_for(&mut self, metric: Option<Metric>) -> Result<(), Failure> {
         let (option, needed): (_, &[EventName]) = match metric {
-            None | Some(Metric::Event(_)) => return Ok(()),
-            Some(Metric::OnCpu) => ("--on-cpu", &[EventName::Cpu]),
-            Some(Metric::OffCpu) => ("--off-cpu", &[EventName::Off]),
-            Some(Metric::Wall) => ("--wall", &[EventName::Cpu, EventName::Off]),
+            Some(Metric::ON_CPU) => ("--on-cpu", &[EventName::Cpu]),
+            Some(Metric::OFF_CPU) => ("--off-cpu", &[EventName::Off]),
+            Some(Metric::WALL) => ("--wall", &[EventName::Cpu, EventName::Off]),
+            _ => return Ok(()),
         };
         if self.event.is_empty() {
             if needed.contains(&EventName::Off) {

@@ -325,8 +325,8 @@ impl EventName {
     /// Metric that shows the event.
     pub(super) fn metric(&self) -> Metric {
         match self {
-            EventName::Cpu => Metric::OnCpu,
-            EventName::Off => Metric::OffCpu,
+            EventName::Cpu => Metric::ON_CPU,
+            EventName::Off => Metric::OFF_CPU,
             EventName::Counter(counter) => Metric::of_kind(&counter.kind),
         }
     }

@@ -39,6 +39,23 @@ impl Unit {
     }
 }
 
+/// A kind of event by a hash of its name (64-bit FNV-1a): a profile has few kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct KindKey(u64);
+
+impl KindKey {
+    /// The key of the kind of this name.
+    pub(crate) const fn of(name: &str) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        let mut at = 0;
+        while at < name.len() {
+            hash = (hash ^ name.as_bytes()[at] as u64).wrapping_mul(0x0100_0000_01b3);
+            at += 1;
+        }
+        KindKey(hash)
+    }
+}
+
 /// Kind of event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventKind {
@@ -55,9 +72,14 @@ pub struct EventKind {
 }
 
 impl EventKind {
+    /// Name of [`EventKind::ON_CPU`].
+    pub(crate) const ON_CPU_NAME: &str = "on-cpu";
+    /// Name of [`EventKind::OFF_CPU`].
+    pub(crate) const OFF_CPU_NAME: &str = "off-cpu";
+
     /// The time that threads run, by samples.
     pub const ON_CPU: Self = Self {
-        name: Cow::Borrowed("on-cpu"),
+        name: Cow::Borrowed(Self::ON_CPU_NAME),
         title: Cow::Borrowed("on-CPU"),
         noun: Cow::Borrowed("sample"),
         unit: Unit::Nanoseconds,
@@ -65,7 +87,7 @@ impl EventKind {
     };
     /// The time that threads do not run, by waits.
     pub const OFF_CPU: Self = Self {
-        name: Cow::Borrowed("off-cpu"),
+        name: Cow::Borrowed(Self::OFF_CPU_NAME),
         title: Cow::Borrowed("off-CPU"),
         noun: Cow::Borrowed("wait"),
         unit: Unit::Nanoseconds,
@@ -86,10 +108,15 @@ impl EventKind {
     /// Name in `-e` of `prof record`.
     pub(crate) fn option(&self) -> &str {
         match &*self.name {
-            "on-cpu" => "cpu",
-            "off-cpu" => "off",
+            Self::ON_CPU_NAME => "cpu",
+            Self::OFF_CPU_NAME => "off",
             name => name,
         }
+    }
+
+    /// The kind by its name.
+    pub(crate) fn key(&self) -> KindKey {
+        KindKey::of(&self.name)
     }
 
     /// Whether it is `other`, by its name.

@@ -28,7 +28,7 @@ pub(crate) use file::{Glance, Opened, begins_as_profile, read_stream};
 pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
-pub(crate) use kind::Unit;
+pub(crate) use kind::{KindKey, Unit};
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{

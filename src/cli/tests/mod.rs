@@ -339,7 +339,7 @@ fn help_starts_with_examples() {
 fn a_report_without_options_is_the_default() {
     assert_eq!(reported("prof report"), ReportOptions::default());
     let options = reported("prof report --flat --on-cpu");
-    assert_eq!((options.view, options.common.metric), (ReportView::Flat, Some(Metric::OnCpu)));
+    assert_eq!((options.view, options.common.metric), (ReportView::Flat, Some(Metric::ON_CPU)));
 }
 
 #[test]
@@ -389,15 +389,15 @@ fn a_filter_that_is_given_several_times_means_any_of_them() {
 fn the_time_that_is_shown_can_be_chosen() {
     let metric = |line: &str| reported(line).common.metric;
     assert_eq!(metric("prof report"), None);
-    assert_eq!(metric("prof report --off-cpu"), Some(Metric::OffCpu));
-    assert_eq!(metric("prof report --wall --tree"), Some(Metric::Wall));
+    assert_eq!(metric("prof report --off-cpu"), Some(Metric::OFF_CPU));
+    assert_eq!(metric("prof report --wall --tree"), Some(Metric::WALL));
     assert!(reported("prof report --off-cpu --idle").common.filter.idle);
     let Ok(Request::Export(options)) = parsed("prof export -o a.svg --wall --idle") else {
         panic!("no export")
     };
     assert_eq!(
         (options.options.common.metric, options.options.common.filter.idle),
-        (Some(Metric::Wall), true)
+        (Some(Metric::WALL), true)
     );
     for line in ["prof report --off-cpu --on-cpu", "prof export -o a.svg --wall --off-cpu"] {
         assert_eq!(refused(line).0, 2, "{line}");

@@ -10,7 +10,7 @@ fn tui_takes_the_words_of_report() {
     assert_eq!(options.common.input, Input::File("x.data".into()));
     assert_eq!(
         (options.common.metric, options.common.filter.focus.as_deref()),
-        (Some(Metric::OffCpu), Some("a"))
+        (Some(Metric::OFF_CPU), Some("a"))
     );
     assert!(options.ascii && !options.mouse);
     assert_eq!(options.source_dirs, ["a", "b"].map(std::path::PathBuf::from));
@@ -25,7 +25,7 @@ fn tui_shows_the_event_of_a_file_that_is_named() {
     };
     assert_eq!(shown("prof tui x.data"), None);
     assert_eq!(shown("prof tui x.data -e faults"), Some(Metric::named("page-faults")));
-    assert_eq!(shown("prof tui x.data -e off"), Some(Metric::OffCpu));
+    assert_eq!(shown("prof tui x.data -e off"), Some(Metric::OFF_CPU));
 }
 
 #[test]

@@ -59,8 +59,8 @@ impl ValueStyle {
 pub(crate) fn words(comparison: &Comparison) -> String {
     let event = &comparison.measure.event;
     let what = match (event.metric, event.unit) {
-        (Metric::OnCpu, _) if comparison.measure.per == Per::Share => "CPU time".to_owned(),
-        (Metric::OnCpu, _) => "CPU s".to_owned(),
+        (Metric::ON_CPU, _) if comparison.measure.per == Per::Share => "CPU time".to_owned(),
+        (Metric::ON_CPU, _) => "CPU s".to_owned(),
         (_, Unit::Nanoseconds) => format!("s {}", event.title),
         _ => event.title.clone(),
     };

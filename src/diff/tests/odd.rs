@@ -163,7 +163,7 @@ fn recordings_of_different_lengths_are_compared_per_second() {
 #[test]
 fn different_events_are_not_compared() {
     let mut new = runs("new", 5, PATHS);
-    new[3].event.metric = Metric::OffCpu;
+    new[3].event.metric = Metric::OFF_CPU;
     let failure = Comparison::new([runs("base", 5, PATHS), new], None, &[]).unwrap_err();
     assert!(failure.message.contains("new-04.data"), "{failure}");
 }

@@ -130,7 +130,7 @@ fn simulated(random: &mut Random, program: Program, plan: Plan, growth: f64, lab
             ..RunFacts::default()
         },
         event: RunEvent {
-            metric: Metric::OnCpu,
+            metric: Metric::ON_CPU,
             name: "on-cpu".to_owned(),
             title: "on-CPU".to_owned(),
             noun: "sample".to_owned(),

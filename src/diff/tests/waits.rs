@@ -13,7 +13,7 @@ const LOCK: [&str; 4] =
     ["/x:main", "/x:pool_get", "/usr/lib/libc.so.6:pthread_mutex_lock", "[kernel]:futex_wait"];
 
 fn common() -> CommonOptions {
-    CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() }
+    CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() }
 }
 
 /// Runs with 1,200 lock waits each, of `length_us` and up to 39 µs more; every third run also has a wait of
@@ -62,7 +62,7 @@ fn text_of_waits() {
 
 #[test]
 fn running_and_waiting_together() {
-    let metric = Some(Metric::Wall);
+    let metric = Some(Metric::WALL);
     let common = CommonOptions { metric, ..CommonOptions::default() };
     let wall = |length_us: u64| -> Vec<RunSums> {
         let run = |run: u64| {

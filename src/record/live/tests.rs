@@ -187,7 +187,7 @@ fn what_is_saved_is_what_was_seen() {
 fn threads_of(profile: &Profile) -> Vec<String> {
     let recording = crate::report::Analysis::new(profile.clone(), Integrity::default());
     let options = crate::report::CommonOptions::default();
-    let shown = recording.shown(Some(crate::report::Metric::Wall)).expect("it has both");
+    let shown = recording.shown(Some(crate::report::Metric::WALL)).expect("it has both");
     let selection = crate::report::Selection::new(&recording, shown, &options).expect("no filters");
     let totals = crate::report::Totals::of(&recording, &options).expect("no filters");
     let totals = totals.expect("it has waits");

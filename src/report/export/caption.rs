@@ -31,7 +31,7 @@ pub(super) fn title(recording: &Recording, selection: &Selection<'_>, count: boo
     let meta = &recording.profile.meta;
     let name = if meta.target_name.is_empty() { &meta.target } else { &meta.target_name };
     let event = match selection.shown.metric() {
-        Metric::Wall => "wall clock (waits in blue)".to_owned(),
+        Metric::WALL => "wall clock (waits in blue)".to_owned(),
         _ => selection.shown.title.to_string(),
     };
     let what = if count { format!("number of {}, ", count_name(selection, true)) } else { String::new() };

@@ -3,56 +3,57 @@
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
 use crate::base::units::count;
-use crate::profile::{Event, EventKind, Meta, Profile, Unit};
+use crate::profile::{Event, EventKind, KindKey, Meta, Profile, Unit};
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The name of running and waiting time together.
 const WALL: &str = "wall";
 
-/// Which events are shown.
+/// The kinds of events that are shown together: a single one, or running and waiting time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Metric {
-    /// The time that threads ran, by samples.
-    OnCpu,
-    /// The time that threads did not run, by waits.
-    OffCpu,
-    /// Both: the time that passed.
-    Wall,
-    /// Another kind of event.
-    Event(KindKey),
+pub struct Metric {
+    kind: KindKey,
+    and: Option<KindKey>,
 }
 
-/// A kind of event by its name, of which this is a hash: a profile has few.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KindKey(u64);
-
 impl Metric {
+    /// The time that threads ran, by samples.
+    pub const ON_CPU: Self = Self::of(KindKey::of(EventKind::ON_CPU_NAME));
+    /// The time that threads did not run, by waits.
+    pub const OFF_CPU: Self = Self::of(KindKey::of(EventKind::OFF_CPU_NAME));
+    /// Both: the time that passed.
+    pub const WALL: Self = Self { and: Some(Self::OFF_CPU.kind), ..Self::ON_CPU };
+
+    const fn of(kind: KindKey) -> Self {
+        Self { kind, and: None }
+    }
+
     /// The metric that shows one kind of event.
     pub(crate) fn of_kind(kind: &EventKind) -> Self {
-        Self::named(&kind.name)
+        Self::of(kind.key())
     }
 
     /// The metric of a name: that of a kind, or `wall`.
     pub(crate) fn named(name: &str) -> Self {
-        match name {
-            WALL => Metric::Wall,
-            name if name == EventKind::ON_CPU.name => Metric::OnCpu,
-            name if name == EventKind::OFF_CPU.name => Metric::OffCpu,
-            name => {
-                let mut hasher = DefaultHasher::new();
-                name.hash(&mut hasher);
-                Metric::Event(KindKey(hasher.finish()))
-            }
-        }
+        if name == WALL { Self::WALL } else { Self::of(KindKey::of(name)) }
+    }
+
+    /// The kinds of events, that of samples first.
+    fn kinds(self) -> impl Iterator<Item = KindKey> {
+        [self.kind].into_iter().chain(self.and)
+    }
+
+    /// Whether it is running time, waiting time, or both.
+    pub(crate) fn is_time(self) -> bool {
+        Self::WALL.kinds().any(|kind| kind == self.kind)
     }
 
     /// Returns the metrics of which a profile has the events, those of time first.
     pub(crate) fn all_of(profile: &Profile) -> Vec<Self> {
         let has = |metric: &Metric| Shown::of(profile, Some(*metric)).is_ok();
         let others = profile.events.iter().map(|event| Metric::of_kind(event.kind()));
-        let others = others.filter(|metric| matches!(metric, Metric::Event(_)));
-        let time = [Metric::OnCpu, Metric::OffCpu, Metric::Wall].into_iter().filter(has);
+        let others = others.filter(|metric| !metric.is_time());
+        let time = [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL].into_iter().filter(has);
         let mut all = Vec::new();
         // Of several events of one name, in a file of someone else's, the first is shown.
         time.chain(others).for_each(|metric| {
@@ -102,27 +103,19 @@ impl<'p> Shown<'p> {
     ///
     /// Status 3 when the profile was recorded without them.
     pub(crate) fn of(profile: &'p Profile, metric: Option<Metric>) -> Result<Self, Failure> {
-        let (on_cpu, off_cpu) = (running_of(profile), waits_of(profile));
-        match metric {
-            None => {
-                let mut events = [on_cpu, off_cpu].into_iter().flatten().chain(&profile.events);
-                let first = events.clone().find(|event| !event.is_empty()).or_else(|| events.next());
-                first.map(Shown::one).ok_or_else(no_samples)
-            }
-            Some(Metric::OnCpu) => on_cpu.map(Shown::one).ok_or_else(|| match off_cpu {
-                Some(_) => lacks(profile, "running time").hint("to see its waits:  prof report --off-cpu"),
-                None => lacks(profile, "running time"),
-            }),
-            Some(Metric::OffCpu) => off_cpu.map(Shown::one).ok_or_else(|| lacks(profile, "waits")),
-            Some(Metric::Wall) => match (on_cpu, off_cpu) {
-                (Some(_), Some(_)) => Ok(Shown::time_of(profile)),
-                (None, _) => Err(lacks(profile, "running time")),
-                (_, None) => Err(lacks(profile, "waits")),
-            },
-            Some(Metric::Event(_)) => {
-                let event = profile.events.iter().find(|event| Some(Metric::of_kind(event.kind())) == metric);
-                event.map(Shown::one).ok_or_else(|| no_such_event(profile))
-            }
+        let Some(metric) = metric else {
+            let time = [running_of(profile), waits_of(profile)].into_iter().flatten();
+            let mut events = time.chain(&profile.events);
+            let first = events.clone().find(|event| !event.is_empty()).or_else(|| events.next());
+            return first.map(Shown::one).ok_or_else(no_samples);
+        };
+        let event_of = |kind| profile.events.iter().find(|event| event.kind().key() == kind);
+        let events: Result<Vec<&Event>, KindKey> =
+            metric.kinds().map(|kind| event_of(kind).ok_or(kind)).collect();
+        match events.as_deref() {
+            Ok([event]) => Ok(Shown::one(event)),
+            Ok(_) => Ok(Shown::time_of(profile)),
+            Err(missing) => Err(lacks(profile, metric, *missing)),
         }
     }
 
@@ -155,7 +148,7 @@ impl<'p> Shown<'p> {
     /// Which they are.
     pub(crate) fn metric(&self) -> Metric {
         match (self.sampled, self.waits) {
-            (Some(_), Some(_)) => Metric::Wall,
+            (Some(_), Some(_)) => Metric::WALL,
             _ => Metric::named(self.name),
         }
     }
@@ -189,16 +182,23 @@ fn no_samples() -> Failure {
         .hint("to record again:  prof record -d 10s -p PID")
 }
 
-fn lacks(profile: &Profile, what: &str) -> Failure {
+/// The failure of a recording that has no event of `missing`, which `metric` needs.
+fn lacks(profile: &Profile, metric: Metric, missing: KindKey) -> Failure {
+    let missing = Metric::of(missing);
+    if !missing.is_time() {
+        let names = events_of(profile, |kind| &kind.name);
+        return Failure::new(status::NO_MATCH, format!("the recording has no such event: it has {names}"))
+            .hint("to see what is in it:  prof info");
+    }
+    let what = if missing == Metric::ON_CPU { "running time" } else { "waits" };
     let made_with = events_of(profile, EventKind::option);
     let message = format!("the recording has no {what}: it was made with -e {made_with}, or cut short");
-    Failure::new(status::NO_MATCH, message).hint("to record both:  prof record -e cpu,off -p PID")
-}
-
-fn no_such_event(profile: &Profile) -> Failure {
-    let names = events_of(profile, |kind| &kind.name);
-    Failure::new(status::NO_MATCH, format!("the recording has no such event: it has {names}"))
-        .hint("to see what is in it:  prof info")
+    let failure =
+        Failure::new(status::NO_MATCH, message).hint("to record both:  prof record -e cpu,off -p PID");
+    match metric == Metric::ON_CPU && waits_of(profile).is_some() {
+        true => failure.hint("to see its waits:  prof report --off-cpu"),
+        false => failure,
+    }
 }
 
 /// A word for each event, for a message.

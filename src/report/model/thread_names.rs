@@ -103,14 +103,14 @@ mod tests {
             threads: vec![ThreadFilter::named(format!("^{name}$"))],
             ..FilterOptions::default()
         };
-        CommonOptions { filter, metric: Some(Metric::OnCpu), ..CommonOptions::default() }
+        CommonOptions { filter, metric: Some(Metric::ON_CPU), ..CommonOptions::default() }
     }
 
     #[test]
     fn a_thread_that_changed_its_name_is_one_row_with_all_its_time() {
         for has_waits in [false, true] {
             let recording = renamed(has_waits);
-            let options = CommonOptions { metric: Some(Metric::OnCpu), ..CommonOptions::default() };
+            let options = CommonOptions { metric: Some(Metric::ON_CPU), ..CommonOptions::default() };
             let selection = recording.select(&options).unwrap();
             let rows = match Totals::of(&recording, &options).unwrap() {
                 Some(totals) => threads_with_times(&selection, &totals),

@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::group::Group;
-use super::metric::{Metric, Shown, waits_of};
+use super::metric::{Shown, waits_of};
 use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
 use crate::report::analysis::Analysis;
@@ -136,7 +136,7 @@ impl Totals {
     /// A usage failure for a pattern that is no regular expression.
     pub(crate) fn of(recording: &Analysis, options: &CommonOptions) -> Result<Option<Self>, Failure> {
         let profile = &recording.profile;
-        if waits_of(profile).is_none() || matches!(options.metric, Some(Metric::Event(_))) {
+        if waits_of(profile).is_none() || options.metric.is_some_and(|metric| !metric.is_time()) {
             return Ok(None);
         }
         if options.filter.drops_by_code() {

@@ -34,7 +34,7 @@ const SHORT_WAITS_PERCENT: f64 = 50.0;
 
 /// Note on what the threads of a view of running time waited for longest. Quotes foreign names.
 pub(super) fn longest_wait(selection: &Selection<'_>) -> Option<String> {
-    let is_running = selection.shown.metric() == Metric::OnCpu;
+    let is_running = selection.shown.metric() == Metric::ON_CPU;
     let waits = selection.waits().filter(|_| is_running)?;
     waits_note::advice(waits, selection.total).map(|advice| advice.text)
 }
@@ -46,7 +46,7 @@ pub(crate) fn next_steps(
     options: &CommonOptions,
     view: &ReportView,
 ) -> Vec<String> {
-    if selection.shown.metric() != Metric::OnCpu {
+    if selection.shown.metric() != Metric::ON_CPU {
         return Vec::new();
     }
     let mut found = Vec::new();

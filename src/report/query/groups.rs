@@ -50,7 +50,7 @@ mod tests {
         };
         let mut totals = Vec::new();
         for to_ns in [2_000_000, 7_000_000, 2_000_000] {
-            for metric in [Metric::OnCpu, Metric::OffCpu, Metric::Wall] {
+            for metric in [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL] {
                 let counted = total(&recording, metric, to_ns);
                 let unknown = Analysis::new(recording.profile.clone(), Integrity::default());
                 assert_eq!(counted, total(&unknown, metric, to_ns));

@@ -29,7 +29,7 @@ impl Recording {
     pub(crate) fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
         Shown::of(&self.profile, metric).map_err(|failure| {
             let problem = notes::missing_part(&self.profile, &self.integrity);
-            if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
+            if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::ON_CPU)) {
                 return Failure::new(status::NO_MATCH, format!("the recording has no waits: {why}"));
             }
             match problem.filter(|_| self.profile.events.is_empty()) {
@@ -89,7 +89,7 @@ impl Recording {
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording has no waits: the target did not wait");
         }
-        if let Metric::Event(_) = selection.shown.metric() {
+        if !selection.shown.metric().is_time() {
             let title = &selection.shown.title;
             let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
             let why = match lost {

@@ -205,11 +205,11 @@ impl<'p> Selection<'p> {
 
     /// The waits that the same options leave, by function; `None` when none were recorded.
     pub(crate) fn waits(&self) -> Option<&Selection<'p>> {
-        if self.shown.metric() == Metric::OffCpu && self.labels.grouping() == Grouping::Function {
+        if self.shown.metric() == Metric::OFF_CPU && self.labels.grouping() == Grouping::Function {
             return Some(self);
         }
         let waits = self.waits.get_or_init(|| {
-            let shown = self.recording.shown(Some(Metric::OffCpu)).ok()?;
+            let shown = self.recording.shown(Some(Metric::OFF_CPU)).ok()?;
             let options = CommonOptions { grouping: Grouping::Function, ..self.options.clone() };
             // The patterns were read without error before.
             Selection::new(self.recording, shown, &options).ok().map(Box::new)

@@ -259,7 +259,7 @@ mod tests {
         build.wait(task, Reason::Lock, 0, 9_000_000, &["/x:main", "/x:take", "/lib/libc.so:lock"]);
         let found = stacks_of(
             &build.finish(),
-            Some(Metric::Wall),
+            Some(Metric::WALL),
             vec![StackFilter::CollapseFunction(key("take", "/x"))],
         );
         assert_eq!(found, ["main;take 2", "main;take;[futex] 9"]);

@@ -19,7 +19,7 @@ fn what_was_lost_of_one_event_is_no_loss_of_the_other() {
     build.count("lost_ring_full", 900);
     let recording = build.finish();
     let lost = |metric| recording.select(&of(metric)).unwrap().quality.lost;
-    assert_eq!([Metric::OnCpu, Metric::OffCpu, Metric::Wall].map(lost), [900, 0, 900]);
+    assert_eq!([Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL].map(lost), [900, 0, 900]);
     let info = info::render_text(&recording);
     let lines: Vec<&str> = info.lines().filter(|line| line.starts_with("stacks")).collect();
     assert!(lines[0].contains("lost 900") && lines[1].contains("lost 0"), "{info}");
@@ -41,7 +41,7 @@ fn what_is_counted_is_no_time_and_loses_its_own() {
     let recording = build.finish();
     let counted = |name| of(Metric::named(name));
     assert_eq!(recording.select(&counted("page-faults")).unwrap().quality.lost, 7);
-    assert_eq!(recording.select(&of(Metric::OnCpu)).unwrap().quality.lost, 900);
+    assert_eq!(recording.select(&of(Metric::ON_CPU)).unwrap().quality.lost, 900);
     let threads = |format| {
         let common = counted("page-faults");
         let options = ReportOptions { common, view: ReportView::Threads, format, ..ReportOptions::default() };
@@ -91,7 +91,7 @@ fn threads_without_an_account_are_not_accounted() {
         build.thread_time(task, 0, 0, 0);
     }
     let recording = build.finish();
-    let options = ReportOptions { common: of(Metric::OffCpu), ..ReportOptions::default() };
+    let options = ReportOptions { common: of(Metric::OFF_CPU), ..ReportOptions::default() };
     let text = render(&recording, &options, &Page::PLAIN).unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("+ not accounted 30.0 = 40.0 s"), "{text}");
@@ -173,7 +173,7 @@ fn what_it_cost_is_what_prof_used_while_it_recorded() {
 #[test]
 fn idle_waits_that_are_hidden_are_named_by_their_places() {
     let recording = waiting();
-    let options = ReportOptions { common: of(Metric::OffCpu), ..ReportOptions::default() };
+    let options = ReportOptions { common: of(Metric::OFF_CPU), ..ReportOptions::default() };
     let text = render(&recording, &options, &Page::PLAIN).unwrap();
     let line = text.lines().find(|line| line.contains("idle in")).unwrap_or_else(|| panic!("{text}"));
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_recording_without_waits_says_why_it_has_none() {
         .notices
         .push("kthreadd (pid 2) is of the kernel: it is recorded while it runs, not while it waits".into());
     let recording = build.finish();
-    let failure = recording.select(&of(Metric::OffCpu)).unwrap_err();
+    let failure = recording.select(&of(Metric::OFF_CPU)).unwrap_err();
     assert!(failure.message.contains("is of the kernel") && failure.hints.is_empty(), "{failure:?}");
 }
 

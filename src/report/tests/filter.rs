@@ -66,7 +66,7 @@ fn reasons_are_hidden_whatever_the_rows_are() {
     let recording = waiting();
     for grouping in GROUPINGS {
         let names = |filter| {
-            let common = CommonOptions { metric: Some(Metric::OffCpu), ..options(grouping, filter) };
+            let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..options(grouping, filter) };
             let selection = recording.select(&common).unwrap();
             let mut names = BTreeSet::new();
             selection.for_each_path(|path, _| {
@@ -173,7 +173,7 @@ fn what_is_left_out_is_shown_by_the_option_that_left_it_out() {
 
 #[test]
 fn samples_and_what_they_stand_for_are_columns_of_their_own() {
-    let off_cpu = |options: &mut ReportOptions| options.common.metric = Some(Metric::OffCpu);
+    let off_cpu = |options: &mut ReportOptions| options.common.metric = Some(Metric::OFF_CPU);
     let json = render_with(ReportView::Flat, Format::Json, off_cpu).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let tsv = render_with(ReportView::Flat, Format::Tsv, off_cpu).unwrap();
@@ -198,7 +198,7 @@ fn a_wait_whose_frames_are_all_hidden_is_no_page_fault() {
     build.wait(task, Reason::Lock, 0, 5_000_000, &["/x:main", "[kernel]:futex_wait"]);
     build.thread_time(task, 0, 0, 5_000_000);
     let filter = FilterOptions { hide: Some("^[^\\[]".into()), idle: true, ..FilterOptions::default() };
-    let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..CommonOptions::default() };
     let options = ReportOptions { common, ..ReportOptions::default() };
     let recording = build.finish();
     let text = render(&recording, &options, &Page::PLAIN).unwrap();

@@ -170,7 +170,7 @@ fn views_of_waits_pass_no_control_characters() {
         ReportView::Peek(".".into()),
     ];
     for (metric, view) in
-        [Metric::OffCpu, Metric::Wall].into_iter().flat_map(|m| views.clone().map(|v| (m, v)))
+        [Metric::OFF_CPU, Metric::WALL].into_iter().flat_map(|m| views.clone().map(|v| (m, v)))
     {
         let filter = FilterOptions { idle: true, ..Default::default() };
         let common = CommonOptions { metric: Some(metric), filter, ..Default::default() };
@@ -227,7 +227,7 @@ fn waits_at_the_limit_of_numbers_break_no_view() {
         for view in &views {
             for format in [Format::Text, Format::Json, Format::Tsv] {
                 let filter = FilterOptions { idle: true, time, ..Default::default() };
-                let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
+                let common = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..Default::default() };
                 let options = ReportOptions { view: view.clone(), format, common, ..Default::default() };
                 assert!(!render(&recording, &options, &Page::PLAIN).unwrap().is_empty());
             }

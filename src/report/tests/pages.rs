@@ -20,17 +20,17 @@ fn views() -> Vec<(&'static str, ReportOptions)> {
         ReportOptions { view, common, ..ReportOptions::default() }
     };
     vec![
-        ("flat", of(ReportView::Flat, Metric::OnCpu)),
-        ("tree", of(ReportView::Tree, Metric::OnCpu)),
-        ("bottom-up", of(ReportView::BottomUp, Metric::OnCpu)),
-        ("peek", of(ReportView::Peek("compress|insert".into()), Metric::OnCpu)),
-        ("threads", of(ReportView::Threads, Metric::OnCpu)),
+        ("flat", of(ReportView::Flat, Metric::ON_CPU)),
+        ("tree", of(ReportView::Tree, Metric::ON_CPU)),
+        ("bottom-up", of(ReportView::BottomUp, Metric::ON_CPU)),
+        ("peek", of(ReportView::Peek("compress|insert".into()), Metric::ON_CPU)),
+        ("threads", of(ReportView::Threads, Metric::ON_CPU)),
     ]
 }
 
 fn views_of_waits() -> Vec<(&'static str, ReportOptions)> {
     let of = |view| {
-        let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         ReportOptions { view, common, ..ReportOptions::default() }
     };
     vec![
@@ -50,8 +50,8 @@ fn reports_fit_every_width() {
             );
         }
         for (name, metric, view) in [
-            ("waits", Metric::OffCpu, ReportView::Overview),
-            ("thread_times", Metric::OnCpu, ReportView::Threads),
+            ("waits", Metric::OFF_CPU, ReportView::Overview),
+            ("thread_times", Metric::ON_CPU, ReportView::Threads),
         ] {
             let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
             let options = ReportOptions { view, common, ..ReportOptions::default() };
@@ -83,7 +83,7 @@ fn no_line_is_wider_than_the_terminal() {
     for recording in [long_names(), ingest(), waiting()] {
         for columns in 40..=200 {
             for (name, options) in views().into_iter().chain(views_of_waits()) {
-                if options.common.metric == Some(Metric::OffCpu)
+                if options.common.metric == Some(Metric::OFF_CPU)
                     && recording.shown(options.common.metric).is_err()
                 {
                     continue;
@@ -155,7 +155,7 @@ fn an_error_in_a_sentence_is_a_word_of_its_own() {
             Waker::default(),
         );
     }
-    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
     let options = ReportOptions { common, ..ReportOptions::default() };
     let text = written(&build.finish(), &options, &terminal(80));
     assert!(text.contains(" kept, +- ") && text.contains("\n  +- is the 95 %"), "{text}");

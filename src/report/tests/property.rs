@@ -181,7 +181,7 @@ proptest! {
         let weights: u64 = waits.iter().map(|wait| wait.weight()).sum();
         for idle in [true, false] {
             let filter = FilterOptions { idle, ..Default::default() };
-            let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
+            let options = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..Default::default() };
             let shown = recording.shown(options.metric).unwrap();
             let selection = Selection::new(&recording, shown, &options).unwrap();
             prop_assert_eq!(selection.total.weight + selection.hidden_idle.weight, weights + SHORT_NS);
@@ -206,7 +206,7 @@ proptest! {
         let recording = recording_of_waits(&waits);
         let total = |from_ns, to_ns| {
             let filter = FilterOptions { time: TimeRange { from_ns, to_ns }, idle: true, ..Default::default() };
-            let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
+            let options = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..Default::default() };
             let shown = recording.shown(options.metric).unwrap();
             Selection::new(&recording, shown, &options).unwrap().total.weight
         };
@@ -222,7 +222,7 @@ proptest! {
         let (one, other) = (recording_of_waits(&waits), recording_of_waits(&shuffled));
         for view in [ReportView::Overview, ReportView::Flat, ReportView::Tree, ReportView::BottomUp, ReportView::Threads] {
             let filter = FilterOptions { idle: true, ..Default::default() };
-            let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
+            let common = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..Default::default() };
             let options = ReportOptions { view, common, rows: Some(0), min_percent: Some(0.0), ..Default::default() };
             let one = render(&one, &options, &Page::PLAIN).unwrap();
             let other = render(&other, &options, &Page::PLAIN).unwrap();

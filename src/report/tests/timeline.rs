@@ -61,12 +61,12 @@ fn sums_are_those_of_the_other_views() {
         let mut sum = Busy::default();
         timeline.rows.iter().for_each(|row| sum.add(row.sum));
         if focus != Some("fsync") {
-            assert_eq!(sum.on_cpu_ns, total(&recording, Metric::OnCpu, &options));
+            assert_eq!(sum.on_cpu_ns, total(&recording, Metric::ON_CPU, &options));
         }
         // Short waits have no time; those of the fixture are 4 ms, and part of no filter on names. Parts of
         // waits are rounded down.
         let short_ns = if focus.is_none() { 4 * MS } else { 0 };
-        let waited_ns = total(&recording, Metric::OffCpu, &options) - short_ns;
+        let waited_ns = total(&recording, Metric::OFF_CPU, &options) - short_ns;
         let found_ns = sum.no_cpu_ns + sum.blocked_ns;
         // One wait reaches beyond the end of the recording.
         assert!(found_ns <= waited_ns && found_ns + 50 * MS >= waited_ns, "{found_ns} of {waited_ns}");

@@ -45,13 +45,13 @@ fn info_says_what_is_not_accounted_for_and_calls_no_stacks_complete() {
 
 #[test]
 fn a_report_without_rows_says_that_nothing_is_known() {
-    let failure = refusal(&silent(), Metric::OffCpu);
+    let failure = refusal(&silent(), Metric::OFF_CPU);
     assert_eq!(failure.status, status::NO_MATCH);
     assert!(failure.message.contains("no account of the time of 13 threads"), "{failure}");
-    let message = refusal(&silent(), Metric::OnCpu).message;
+    let message = refusal(&silent(), Metric::ON_CPU).message;
     assert!(message.contains("no samples, and no account of the time of 13 threads"), "{message}");
     let ran = silent().changed(|recording| recording.profile.count(counter::UNRECORDED_NS, 301_000_000));
-    let failure = refusal(&ran, Metric::OnCpu);
+    let failure = refusal(&ran, Metric::ON_CPU);
     assert!(failure.message.contains("the target used 301 ms of CPU time"), "{failure}");
     assert!(info::render_text(&ran).contains("NOTE      the target used 301 ms of CPU time"));
 }
@@ -66,7 +66,7 @@ fn the_time_of_all_threads_has_those_without_an_account() {
     let all = totals(&recording, &options);
     assert_eq!(all.times.lifetime_ns, known.times.lifetime_ns + 20_000_000_000);
     assert_eq!(all.times.unaccounted_ns(), known.times.unaccounted_ns() + 20_000_000_000);
-    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
     let shown = ReportOptions { common, ..ReportOptions::default() };
     let text = render(&recording, &shown, &Page::PLAIN).unwrap();
     assert!(text.contains("10.0 s x 6 threads = 60.0 thread-seconds"), "{text}");

@@ -22,7 +22,7 @@ fn text(options: &ReportOptions) -> String {
 }
 
 fn off_cpu(view: ReportView) -> String {
-    text(&options(Metric::OffCpu, view))
+    text(&options(Metric::OFF_CPU, view))
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn waits() {
 #[test]
 fn waits_on_a_wide_page() {
     let page = Page { width: 120, ..Page::PLAIN };
-    let options = options(Metric::OffCpu, ReportView::Overview);
+    let options = options(Metric::OFF_CPU, ReportView::Overview);
     assert_snapshot!(render(&waiting(), &options, &page).unwrap());
 }
 
@@ -42,7 +42,7 @@ fn waits_on_a_narrow_terminal() {
     for width in [80, 100, 120, 160] {
         let page = Page { width, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };
         for idle in [false, true] {
-            let mut options = options(Metric::OffCpu, ReportView::Overview);
+            let mut options = options(Metric::OFF_CPU, ReportView::Overview);
             options.common.filter.idle = idle;
             let text = render(&waiting(), &options, &page).unwrap();
             assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= width), "{width} {text}");
@@ -52,14 +52,14 @@ fn waits_on_a_narrow_terminal() {
 
 #[test]
 fn idle_waits_are_listed_when_asked_for() {
-    let mut options = options(Metric::OffCpu, ReportView::Overview);
+    let mut options = options(Metric::OFF_CPU, ReportView::Overview);
     options.common.filter.idle = true;
     assert_snapshot!(text(&options));
 }
 
 #[test]
 fn wall_clock() {
-    assert_snapshot!(text(&options(Metric::Wall, ReportView::Overview)));
+    assert_snapshot!(text(&options(Metric::WALL, ReportView::Overview)));
 }
 
 #[test]
@@ -84,13 +84,13 @@ fn callers_of_a_function_that_waits() {
 
 #[test]
 fn threads_show_where_their_whole_time_went() {
-    assert_snapshot!(text(&options(Metric::OnCpu, ReportView::Threads)));
+    assert_snapshot!(text(&options(Metric::ON_CPU, ReportView::Threads)));
 }
 
 #[test]
 fn threads_on_a_wide_page() {
     let page = Page { width: 120, ..Page::PLAIN };
-    assert_snapshot!(render(&waiting(), &options(Metric::OnCpu, ReportView::Threads), &page).unwrap());
+    assert_snapshot!(render(&waiting(), &options(Metric::ON_CPU, ReportView::Threads), &page).unwrap());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_report_of_running_time_notes_long_waits() {
         "{text}"
     );
     let few = FilterOptions { threads: vec![ThreadFilter::named("^ingest$")], ..FilterOptions::default() };
-    let options = ReportOptions { common: with_filter(Metric::OnCpu, few), ..ReportOptions::default() };
+    let options = ReportOptions { common: with_filter(Metric::ON_CPU, few), ..ReportOptions::default() };
     let text = self::text(&options);
     assert!(!text.contains("also waited"), "idle waits are worth no note: {text}");
 }
@@ -125,7 +125,7 @@ fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
 #[test]
 fn waits_can_be_grouped() {
     for grouping in [Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process] {
-        let mut options = options(Metric::OffCpu, ReportView::Overview);
+        let mut options = options(Metric::OFF_CPU, ReportView::Overview);
         options.common.grouping = grouping;
         let text = text(&options);
         let expected = match grouping {
@@ -140,7 +140,7 @@ fn waits_can_be_grouped() {
 
 #[test]
 fn rows_can_be_sorted_and_limited() {
-    let mut options = options(Metric::OffCpu, ReportView::Overview);
+    let mut options = options(Metric::OFF_CPU, ReportView::Overview);
     options.sort = SortKey::Count;
     options.rows = Some(2);
     let text = text(&options);
@@ -155,7 +155,7 @@ fn rows_can_be_sorted_and_limited() {
 
 #[test]
 fn json_of_waits() {
-    let json = ReportOptions { format: Format::Json, ..options(Metric::OffCpu, ReportView::Overview) };
+    let json = ReportOptions { format: Format::Json, ..options(Metric::OFF_CPU, ReportView::Overview) };
     let document: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
     assert_eq!(document["event"], "off-cpu");
     let totals = &document["totals"];
@@ -180,7 +180,7 @@ fn json_of_waits() {
 fn rows_say_how_much_of_them_is_idle_where_such_waits_are_shown() {
     for idle in [true, false] {
         let filter = FilterOptions { idle, ..FilterOptions::default() };
-        let common = with_filter(Metric::OffCpu, filter);
+        let common = with_filter(Metric::OFF_CPU, filter);
         let json = ReportOptions { common, format: Format::Json, ..ReportOptions::default() };
         let document: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
         let rows = document["rows"].as_array().unwrap();
@@ -201,7 +201,7 @@ fn rows_say_how_much_of_them_is_idle_where_such_waits_are_shown() {
 #[test]
 fn waiting_is_time_of_threads_processes_and_modules_themselves() {
     for grouping in [Grouping::Thread, Grouping::Process, Grouping::Module] {
-        let common = CommonOptions { metric: Some(Metric::Wall), grouping, ..CommonOptions::default() };
+        let common = CommonOptions { metric: Some(Metric::WALL), grouping, ..CommonOptions::default() };
         let selection_options = common.clone();
         let options = ReportOptions { common, format: Format::Json, ..ReportOptions::default() };
         let document: serde_json::Value = serde_json::from_str(&text(&options)).unwrap();
@@ -221,7 +221,7 @@ fn callers_and_callees_have_the_numbers_of_the_table_whatever_rows_stand_for() {
     let recording = waiting();
     let groupings =
         [Grouping::Function, Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process];
-    for (metric, grouping) in [Metric::OnCpu, Metric::OffCpu, Metric::Wall]
+    for (metric, grouping) in [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL]
         .into_iter()
         .flat_map(|metric| groupings.map(|g| (metric, g)))
     {
@@ -249,7 +249,7 @@ fn ways_to_sleep_in_the_kernel_are_one_path() {
     }
     let read = stack(&["writer_main", "load"], &["read"], &["pipe_read"]);
     build.wait(task, Reason::Pipe, 0, 40 * MS, &slices(&read));
-    let text = render(&build.finish(), &options(Metric::OffCpu, ReportView::Flat), &Page::PLAIN).unwrap();
+    let text = render(&build.finish(), &options(Metric::OFF_CPU, ReportView::Flat), &Page::PLAIN).unwrap();
     let (_, paths) = text.split_once("HEAVIEST PATHS\n").unwrap();
     let paths: Vec<&str> = paths.lines().collect();
     assert_eq!(paths.len(), 2, "{text}");
@@ -259,7 +259,7 @@ fn ways_to_sleep_in_the_kernel_are_one_path() {
 
 #[test]
 fn every_format_has_every_view() {
-    for metric in [Metric::OffCpu, Metric::Wall] {
+    for metric in [Metric::OFF_CPU, Metric::WALL] {
         for view in [
             ReportView::Overview,
             ReportView::Flat,
@@ -289,17 +289,17 @@ fn folded_waits_end_in_their_reason() {
     let sum = |text: &str| -> u64 {
         text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     };
-    let (blocked, total) = folded(Metric::OffCpu, false);
+    let (blocked, total) = folded(Metric::OFF_CPU, false);
     assert_eq!(sum(&blocked), total);
     assert!(
         blocked.contains("pool_get;pthread_mutex_lock;__lll_lock_wait;futex_wait_[k];[lock] 3360000000\n"),
         "{blocked}"
     );
     assert!(blocked.contains("worker;[waits below 1us];[futex] 4000000\n"), "{blocked}");
-    let (all, total) = folded(Metric::OffCpu, true);
+    let (all, total) = folded(Metric::OFF_CPU, true);
     assert_eq!(sum(&all), total);
     assert_eq!(total, recording.profile.events[1].total_weight() + 4_000_000);
-    let (wall, total) = folded(Metric::Wall, true);
+    let (wall, total) = folded(Metric::WALL, true);
     assert_eq!(total, sum(&all) + recording.profile.events[0].total_weight());
     assert!(
         wall.contains("handle_batch;compress 3600000000\n") && wall.contains(";compress;[no CPU] "),
@@ -310,7 +310,7 @@ fn folded_waits_end_in_their_reason() {
 #[test]
 fn folded_counts_are_numbers_of_waits() {
     let recording = waiting();
-    let selection = recording.select(&with_filter(Metric::OffCpu, FilterOptions::default())).unwrap();
+    let selection = recording.select(&with_filter(Metric::OFF_CPU, FilterOptions::default())).unwrap();
     let counts = folded(&selection, NameStyle::Full, true);
     assert!(counts.contains("jbd2_log_wait_commit_[k];[disk] 150\n"), "{counts}");
     assert!(counts.contains("[waits below 1us];[futex] 8000\n"), "{counts}");
@@ -326,7 +326,7 @@ fn a_wait_counts_as_far_as_it_lies_in_the_time_range() {
         ..FilterOptions::default()
     };
     let recording = waiting();
-    let selection = recording.select(&with_filter(Metric::OffCpu, filter.clone())).unwrap();
+    let selection = recording.select(&with_filter(Metric::OFF_CPU, filter.clone())).unwrap();
     let table = WaitTable::new(&selection, SortKey::SelfWeight);
     let poll = table.rows.iter().find(|row| row.reason == Reason::Poll).unwrap();
     // From 2 s to 9 s, of which two seconds are of interest; its length stays what it is.
@@ -361,7 +361,7 @@ fn a_wait_that_stands_for_those_of_other_threads_counts_in_their_sum() {
 
 #[test]
 fn reasons_can_be_filtered_like_functions() {
-    let total = |filter| waiting().select(&with_filter(Metric::OffCpu, filter)).unwrap().total.weight;
+    let total = |filter| waiting().select(&with_filter(Metric::OFF_CPU, filter)).unwrap().total.weight;
     let all = total(FilterOptions::default());
     let disk = total(FilterOptions { focus: Some(r"\[disk\]".into()), ..FilterOptions::default() });
     let rest = total(FilterOptions { ignore: Some(r"\[disk\]".into()), ..FilterOptions::default() });
@@ -374,7 +374,7 @@ fn reasons_can_be_filtered_like_functions() {
 
 #[test]
 fn a_recording_without_waits_says_how_to_record_them() {
-    for metric in [Metric::OffCpu, Metric::Wall] {
+    for metric in [Metric::OFF_CPU, Metric::WALL] {
         let options = options(metric, ReportView::Overview);
         let error = render(&super::fixture::ingest(), &options, &Page::PLAIN).unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
@@ -392,7 +392,7 @@ fn a_recording_of_nothing_but_waits_shows_them() {
     let recording = build.finish();
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.starts_with("unknown target  off-CPU  ") && text.contains("disk    main"), "{text}");
-    let error = render(&recording, &options(Metric::OnCpu, ReportView::Flat), &Page::PLAIN).unwrap_err();
+    let error = render(&recording, &options(Metric::ON_CPU, ReportView::Flat), &Page::PLAIN).unwrap_err();
     assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
 }
 
@@ -418,7 +418,7 @@ fn a_recording_of_nothing_but_idle_waits_says_so() {
     }
     // Whether any of the idle waits would match is not known.
     let filter = FilterOptions { focus: Some("nothing".into()), ..FilterOptions::default() };
-    let common = with_filter(Metric::OffCpu, filter);
+    let common = with_filter(Metric::OFF_CPU, filter);
     let error =
         render(&recording, &ReportOptions { common, ..ReportOptions::default() }, &Page::PLAIN).unwrap_err();
     assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
@@ -440,7 +440,7 @@ fn times_that_are_no_account_of_the_scheduler_are_not_called_so() {
     build.add(worker, 5, &["/x:main"]);
     // There is no account of kernel threads.
     build.add(kernel_thread, 9, &["[kernel]:kswapd"]);
-    let options = ReportOptions { format: Format::Json, ..options(Metric::OnCpu, ReportView::Threads) };
+    let options = ReportOptions { format: Format::Json, ..options(Metric::ON_CPU, ReportView::Threads) };
     let json = render(&build.finish(), &options, &Page::PLAIN).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let facts: Vec<_> = (json["thread_rows"].as_array().unwrap().iter())
@@ -471,12 +471,12 @@ fn flame_graphs_of_waits_say_what_they_show() {
         };
         String::from_utf8(export::render(&waiting(), ExportFormat::SVG, &options).unwrap()).unwrap()
     };
-    let off = draw(Metric::OffCpu, false);
+    let off = draw(Metric::OFF_CPU, false);
     assert!(off.contains(">ingest off-CPU, 10.0 s, without idle waits</text>"));
     let tips = super::hostile::xml_texts(&off, "title");
     assert!(tips.iter().any(|tip| tip.starts_with("[lock] (3.360 s, ")), "{tips:?}");
-    let wall = draw(Metric::Wall, false);
+    let wall = draw(Metric::WALL, false);
     assert!(wall.contains(">ingest wall clock (waits in blue), 10.0 s, without idle waits</text>"));
-    let tips = super::hostile::xml_texts(&draw(Metric::OffCpu, true), "title");
+    let tips = super::hostile::xml_texts(&draw(Metric::OFF_CPU, true), "title");
     assert!(tips.iter().any(|tip| tip.starts_with("[disk] (150 waits, ")), "{tips:?}");
 }

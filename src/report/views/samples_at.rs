@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn the_longest_waits_of_a_range_come_first() {
         let recording = waiting();
-        let options = options(Metric::OffCpu, 9_000, 9_020);
+        let options = options(Metric::OFF_CPU, 9_000, 9_020);
         let samples_at = SamplesAt::new(&recording, &options, 3).unwrap();
         // Only the part in the range counts, not the whole wait.
         let found: Vec<_> = (samples_at.samples.iter())
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn of_equal_samples_the_newest_come_first() {
         let recording = waiting();
-        let samples_at = SamplesAt::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
+        let samples_at = SamplesAt::new(&recording, &options(Metric::ON_CPU, 100, 200), 10).unwrap();
         assert_eq!(samples_at.samples.len(), 10);
         assert_eq!((samples_at.total.samples, samples_at.left_out), (100, 90));
         let times: Vec<u64> = samples_at.samples.iter().map(|sample| sample.time_ns / MS).collect();
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn samples_that_a_filter_drops_are_not_behind_anything() {
         let recording = waiting();
-        let mut options = options(Metric::Wall, 0, 10_000);
+        let mut options = options(Metric::WALL, 0, 10_000);
         options.filter.focus = Some("pool_get".into());
         let samples_at = SamplesAt::new(&recording, &options, usize::MAX).unwrap();
         assert_eq!(samples_at.samples.len(), 360);

@@ -46,7 +46,7 @@ impl HiddenIdle {
         let filter = FilterOptions { idle: true, ..options.filter.clone() };
         let options = CommonOptions { filter, grouping: Grouping::Function, ..options.clone() };
         // The patterns were read without error for the selection itself.
-        let all = Selection::new(recording, recording.shown(Some(Metric::OffCpu)).ok()?, &options).ok()?;
+        let all = Selection::new(recording, recording.shown(Some(Metric::OFF_CPU)).ok()?, &options).ok()?;
         let mut hidden = HiddenIdle { amount: Amount::default(), places: Vec::new() };
         for row in
             WaitTable::new(&all, SortKey::SelfWeight).rows.into_iter().filter(|row| !row.idle.is_empty())

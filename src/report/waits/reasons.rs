@@ -84,7 +84,7 @@ mod tests {
         build.thinned_wait(task, recorded, [0, 1_000_000, 1_000_000], &with_kernel, Waker::default());
         let recording = build.finish();
         let filter = FilterOptions { idle: true, ..FilterOptions::default() };
-        let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..CommonOptions::default() };
         let selection = recording.select(&options).unwrap();
         // The table and the tree must agree.
         let rows = WaitTable::new(&selection, SortKey::SelfWeight).rows;
@@ -202,7 +202,7 @@ mod tests {
         build.thread_time(task, 0, 0, 1_900);
         build.short_waits(Reason::Lock, 3, 900);
         let recording = build.finish();
-        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         let selection = recording.select(&options).unwrap();
         let rows = WaitTable::new(&selection, SortKey::SelfWeight).rows;
         let reasons: Vec<Reason> = rows.iter().map(|row| row.reason).collect();

@@ -125,7 +125,7 @@ mod tests {
         build.thinned_wait(task, Reason::Lock, [0, 1_000, 1_000], &frames, waker);
         let recording = build.finish();
         let filter = FilterOptions { idle: true, ..FilterOptions::default() };
-        let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..CommonOptions::default() };
         let selection = recording.select(&options).unwrap();
         let table = WaitTable::new(&selection, SortKey::SelfWeight);
         let WaitSite::Call { blocked_in, called_by } = table.rows[0].site else { panic!("{table:?}") };

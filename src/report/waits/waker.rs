@@ -298,7 +298,7 @@ mod tests {
             );
         }
         let recording = build.finish();
-        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
         let woken: Vec<_> = (table.rows[0].woken_by.iter())
             .map(|by| (by.name.as_str(), by.function.as_deref(), by.share_percent.round()))
@@ -328,7 +328,7 @@ mod tests {
             );
         }
         let recording = build.finish();
-        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
         let mut woken: Vec<_> =
             table.rows[0].woken_by.iter().map(|by| (by.name.as_str(), by.share_percent.round())).collect();
@@ -361,7 +361,7 @@ mod tests {
             build.thinned_wait(waiter, Reason::Pipe, time, &["/usr/bin/pool:wait_it"], waker);
         }
         let recording = build.finish();
-        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
         let mut woken: Vec<_> = (table.rows[0].woken_by.iter())
             .map(|by| (by.share_percent.round(), by.name.as_str(), by.thread.as_str()))
@@ -392,7 +392,7 @@ mod tests {
             build.thinned_wait(waiter, Reason::Pipe, time, &["/usr/bin/reader:read_all"], waker);
         }
         let recording = build.finish();
-        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
         let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
         let woken: Vec<_> = table.rows[0].woken_by.iter().map(|by| by.name.as_str()).collect();
         assert_eq!(woken, ["sh (3 processes)"]);

@@ -187,7 +187,7 @@ impl App {
     }
 
     fn show_idle(&mut self, picture: &Picture) {
-        if !picture.metrics.contains(&Metric::OffCpu) {
+        if !picture.metrics.contains(&Metric::OFF_CPU) {
             return self.context.show_message("the recording has no waits, idle or not");
         }
         self.context.ask(|query| query.common.filter.idle = !query.common.filter.idle);
@@ -363,9 +363,9 @@ impl App {
         let now = self.context.query.common.metric.unwrap_or(picture.event.metric);
         let at = all.iter().position(|metric| *metric == now).unwrap_or(0);
         let Some(next) = all.get((at + 1) % all.len().max(1)).filter(|_| all.len() > 1) else {
-            self.context.show_message(match all.first() {
-                Some(Metric::OnCpu) => "the recording has running time only",
-                Some(Metric::OffCpu) => "the recording has waits only",
+            self.context.show_message(match all.first().copied() {
+                Some(Metric::ON_CPU) => "the recording has running time only",
+                Some(Metric::OFF_CPU) => "the recording has waits only",
                 _ => "the recording has only one metric",
             });
             return;

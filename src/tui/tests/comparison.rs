@@ -220,19 +220,19 @@ fn rows_of_processes_and_threads_have_their_own_costs_on_both_sides() {
 
 #[test]
 fn a_metric_that_the_base_lacks_is_refused() {
-    let mut session = Session::new(waiting(), Some(Metric::OnCpu), Tab::Flame);
+    let mut session = Session::new(waiting(), Some(Metric::ON_CPU), Tab::Flame);
     let base = Seen(Arc::new(recording(BASE)));
     session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
     session.picture();
-    session.app.context.query.common.metric = Some(Metric::OffCpu);
+    session.app.context.query.common.metric = Some(Metric::OFF_CPU);
     let picture = crate::tui::compute::picture::Picture::new(&session.recording, &session.app.context.query);
     session.app.set_problem(&picture.unwrap_err());
-    assert_eq!(session.app.context.query.common.metric, Some(Metric::OnCpu), "the picture stays");
+    assert_eq!(session.app.context.query.common.metric, Some(Metric::ON_CPU), "the picture stays");
 }
 
 #[test]
 fn a_recording_is_noise_against_itself() {
-    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Top);
+    let mut session = Session::new(waiting(), Some(Metric::WALL), Tab::Top);
     let base = Seen(Arc::clone(&session.recording));
     session.app.context.query.base = Some(DiffBase::Recording(base, "same.data".to_owned()));
     session.picture();

@@ -70,7 +70,7 @@ fn filters_without_room_are_counted_and_named_on_a_click() {
 
 #[test]
 fn hidden_idle_time_is_said_and_a_key_shows_it() {
-    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
     let mut screen = TestScreen::with(waiting(), common, 120, 24);
     let shown = screen.app.context.picture.as_ref().unwrap().total.weight;
     assert!(screen.text(&PLAIN).contains(" hidden"), "{}", screen.text(&PLAIN));

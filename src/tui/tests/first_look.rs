@@ -77,7 +77,7 @@ fn busy_pool() -> Analysis {
 
 #[test]
 fn time_is_a_stack_of_what_the_threads_of_a_pool_did() {
-    insta::assert_snapshot!(Session::new(busy_pool(), Some(Metric::Wall), Tab::Time).text());
+    insta::assert_snapshot!(Session::new(busy_pool(), Some(Metric::WALL), Tab::Time).text());
 }
 
 #[test]

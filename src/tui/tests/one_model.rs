@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 fn cases() -> [(Analysis, Metric); 4] {
     [
-        (ingest(), Metric::OnCpu),
-        (waiting(), Metric::OnCpu),
-        (waiting(), Metric::OffCpu),
-        (waiting(), Metric::Wall),
+        (ingest(), Metric::ON_CPU),
+        (waiting(), Metric::ON_CPU),
+        (waiting(), Metric::OFF_CPU),
+        (waiting(), Metric::WALL),
     ]
 }
 

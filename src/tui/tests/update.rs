@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[test]
 fn every_number_is_that_of_the_report() {
     for (recording, metric) in
-        [(ingest(), Metric::OnCpu), (waiting(), Metric::OffCpu), (waiting(), Metric::Wall)]
+        [(ingest(), Metric::ON_CPU), (waiting(), Metric::OFF_CPU), (waiting(), Metric::WALL)]
     {
         let mut screen = TestScreen::new(recording, 100, 40);
         screen.act(&Action::Open(Tab::Flame));
@@ -55,7 +55,7 @@ fn the_lines_below_say_what_the_report_says() {
 
 #[test]
 fn samples_waits_and_threads_are_counted_as_by_the_report() {
-    for (metric, count) in [(Metric::OffCpu, "712 waits"), (Metric::OnCpu, "4,140 samples")] {
+    for (metric, count) in [(Metric::OFF_CPU, "712 waits"), (Metric::ON_CPU, "4,140 samples")] {
         let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
         let screen = TestScreen::with(waiting(), common.clone(), 100, 24);
         let options = ReportOptions { common, ..ReportOptions::default() };
@@ -243,7 +243,7 @@ fn the_metric_changes_only_to_one_that_the_recording_has() {
         seen.push(both.app.context.picture.as_ref().unwrap().event.metric);
         both.keys("m");
     }
-    assert_eq!(seen, [Metric::OnCpu, Metric::OffCpu, Metric::Wall, Metric::OnCpu]);
+    assert_eq!(seen, [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL, Metric::ON_CPU]);
 }
 
 #[test]

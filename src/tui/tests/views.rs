@@ -21,7 +21,7 @@ fn hostile_names_reach_no_terminal() {
         build.wait(task, Reason::Lock, 5_000_000, 9_000_000, &["/x:main", &format!("/x:{name}w")]);
     }
     let recording = build.finish();
-    let mut session = Session::new(recording, Some(Metric::Wall), Tab::Top);
+    let mut session = Session::new(recording, Some(Metric::WALL), Tab::Top);
     for tab in [Tab::Top, Tab::Callers, Tab::Time, Tab::Threads] {
         for actions in [
             &[][..],
@@ -167,7 +167,7 @@ fn rows_of_callers_of_samples_and_of_a_stack_are_counted() {
 
 #[test]
 fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
-    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
     let mut screen = TestScreen::with(ingest(), common, 80, 24);
     assert!(screen.app.context.picture.is_none());
     let text = screen.text(&PLAIN);

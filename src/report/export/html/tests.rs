@@ -78,7 +78,7 @@ fn totals_and_rows_are_those_of_the_report() {
     let filtered = |filter| CommonOptions { filter, ..CommonOptions::default() };
     for common in [
         CommonOptions::default(),
-        CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() },
+        CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() },
         CommonOptions { inline: false, ..CommonOptions::default() },
         filtered(FilterOptions { idle: true, ..FilterOptions::default() }),
         filtered(FilterOptions { focus: Some("handle_batch".into()), ..FilterOptions::default() }),
@@ -102,7 +102,7 @@ fn the_event_that_was_asked_for_comes_first_and_the_others_are_there() {
         events.iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(ids(None), ["on-cpu", "off-cpu", "wall"]);
-    assert_eq!(ids(Some(Metric::Wall)), ["wall", "on-cpu", "off-cpu"]);
+    assert_eq!(ids(Some(Metric::WALL)), ["wall", "on-cpu", "off-cpu"]);
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
     build.add(task, 3, &["/x:main"]);

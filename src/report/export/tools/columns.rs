@@ -50,7 +50,7 @@ impl ValueColumns {
         };
         let mut all = Vec::new();
         if let Some(event) = shown.sampled {
-            let is_time = Metric::of_kind(event.kind()) == Metric::OnCpu;
+            let is_time = Metric::of_kind(event.kind()) == Metric::ON_CPU;
             let name = if is_time { "cpu" } else { &*event.kind().name };
             all.push(column("samples", Unit::Count, ColumnMeasure::Samples));
             all.push(column(name, event.kind().unit, ColumnMeasure::SampleWeight));

@@ -72,7 +72,7 @@ impl PerfScriptText<'_> {
         let word = |event: Option<&Event>| {
             let name = event.map_or("", |event| &*event.kind().name);
             let clock = &*self.selection.profile.meta.clock;
-            let is_time = event.is_some_and(|event| Metric::of_kind(event.kind()) == Metric::OnCpu);
+            let is_time = event.is_some_and(|event| Metric::of_kind(event.kind()) == Metric::ON_CPU);
             let name = if is_time && !clock.is_empty() { clock } else { name };
             named(name).replace(|c: char| c.is_whitespace() || c == ':', "_")
         };

@@ -24,17 +24,17 @@ pub(in crate::report::export) fn with_waits<'r>(
     selection: Selection<'r>,
     options: &ExportOptions,
 ) -> anyhow::Result<Selection<'r>> {
-    let is_chosen = options.common.metric.is_some() || selection.shown.metric() != Metric::OnCpu;
+    let is_chosen = options.common.metric.is_some() || selection.shown.metric() != Metric::ON_CPU;
     if is_chosen || waits_of(&recording.profile).is_none() {
         return Ok(selection);
     }
-    let both = CommonOptions { metric: Some(Metric::Wall), ..options.common.clone() };
+    let both = CommonOptions { metric: Some(Metric::WALL), ..options.common.clone() };
     Ok(recording.select(&both)?)
 }
 
 /// Whether running and waiting time were asked for as one.
 pub(super) fn is_wall(options: &ExportOptions) -> bool {
-    options.common.metric == Some(Metric::Wall)
+    options.common.metric == Some(Metric::WALL)
 }
 
 /// Notes on what all of these formats leave out, for people.

@@ -13,7 +13,6 @@ use crate::report::code::source_files::SourceTexts;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::Label;
 use crate::report::model::label_kind::LabelKind;
-use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
 use crate::report::query::selection::Selection;
@@ -438,7 +437,7 @@ fn skid_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
     }
     let clock = &sheet.selection.profile.meta.clock;
     Some(match shown.metric() {
-        Metric::Event(_) => {
+        metric if !metric.is_time() => {
             "the address of a sample is where the event was noticed: events of a processor's counters skid some \
              instructions past their cause"
                 .to_owned()

@@ -33,7 +33,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let heavy = shown.len();
     let is_cut_by_share = heavy < table.rows.len() && heavy < limits.most;
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
-    let is_waits = selection.shown.metric() == Metric::OffCpu && options.common.grouping.has_reasons();
+    let is_waits = selection.shown.metric() == Metric::OFF_CPU && options.common.grouping.has_reasons();
     if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
         // Functions that only call others say nothing in this order, and stand at its end.
         shown = &shown[..shown.partition_point(|row| !row.own.is_empty())];

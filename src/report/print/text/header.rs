@@ -84,7 +84,7 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
     let shown = &selection.shown;
     let whole = selection.whole;
     match (shown.metric(), shown.waits) {
-        (Metric::Wall, _) => None,
+        (Metric::WALL, _) => None,
         (_, Some(_)) => {
             let waits = counted(selection.count_of_whole(), "wait");
             if whole.variance_us2 == 0 {
@@ -95,8 +95,8 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
         _ => {
             let sum = weight(shown.unit, whole.weight, whole.weight);
             let what = match shown.metric() {
-                Metric::OnCpu => " CPU".to_owned(),
-                Metric::Event(_) if shown.unit == Unit::Count => format!(" {}", shown.title),
+                Metric::ON_CPU => " CPU".to_owned(),
+                _ if shown.unit == Unit::Count => format!(" {}", shown.title),
                 _ => String::new(),
             };
             Some(format!("{} = {sum}{what}", counted(whole.samples, &shown.noun)))

@@ -209,7 +209,7 @@ fn boxes_are_tested_alike_inverted_from_the_middle_and_from_the_base() {
 
 #[test]
 fn waits_of_a_box_are_tested_and_the_longest_is_cut() {
-    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Flame);
+    let mut session = Session::new(waiting(), Some(Metric::OFF_CPU), Tab::Flame);
     session.app.context.query.base = Some(base_of(waiting()));
     session.picture();
     let picture = session.app.context.picture.clone().unwrap();
@@ -247,7 +247,7 @@ fn locked(waits: u64, length_us: u64, longest_ms: u64) -> Analysis {
 fn one_long_wait_does_not_colour_a_box_and_many_longer_ones_do() {
     // Costs, the costs that are named, and the tone.
     let of_lock = |new: Analysis, base: Analysis| {
-        let mut session = Session::new(new, Some(Metric::OffCpu), Tab::Flame);
+        let mut session = Session::new(new, Some(Metric::OFF_CPU), Tab::Flame);
         session.app.context.query.base = Some(base_of(base));
         session.picture();
         let picture = session.app.context.picture.clone().unwrap();

@@ -105,7 +105,7 @@ fn a_search_on_all_screens() {
 
 #[test]
 fn flame_of_waits() {
-    let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::WALL), ..CommonOptions::default() };
     let mut screen = TestScreen::with(waiting(), common, 80, 24);
     screen.keys("↓↓↓");
     assert_snapshot!(screen.looks(&COLORS));
@@ -134,7 +134,7 @@ fn the_help_explains_colours_and_marks() {
         assert!(text.contains(words), "{words} in {text}");
     }
     assert!(!text.contains("nothing but waits"), "{text}");
-    let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::WALL), ..CommonOptions::default() };
     let mut screen = TestScreen::with(waiting(), common, 80, 24);
     screen.keys("?");
     let text = screen.text(&PLAIN);

@@ -71,8 +71,8 @@ fn all_text(picture: &Picture, theme: &Theme) -> String {
 /// Word for what the weight is of, where the unit does not tell: ` CPU`, ` page faults`.
 fn weight_word(picture: &Picture) -> String {
     match picture.event.metric {
-        Metric::OnCpu => " CPU".to_owned(),
-        Metric::Event(_) if picture.event.unit == Unit::Count => format!(" {}", picture.event.title),
+        Metric::ON_CPU => " CPU".to_owned(),
+        _ if picture.event.unit == Unit::Count => format!(" {}", picture.event.title),
         _ => String::new(),
     }
 }

@@ -39,9 +39,9 @@ impl<'p> ShownStates<'p> {
     /// Whether the metric counts a state.
     pub(super) fn is_shown(&self, state: TimelineState) -> bool {
         match self.metric {
-            Metric::OnCpu => state == TimelineState::Running,
-            Metric::OffCpu => state != TimelineState::Running,
-            Metric::Wall | Metric::Event(_) => true,
+            Metric::ON_CPU => state == TimelineState::Running,
+            Metric::OFF_CPU => state != TimelineState::Running,
+            _ => true,
         }
     }
 

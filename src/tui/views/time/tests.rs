@@ -33,10 +33,10 @@ fn the_metric_says_which_states_stand_on_each_other() {
         // The lowest line of the first row, and the legend.
         (lines[6].clone(), lines[38].clone())
     };
-    let (running, legend) = line(Metric::OnCpu);
+    let (running, legend) = line(Metric::ON_CPU);
     assert!(running.contains("████") && running.contains('▒'), "{running}");
     assert!(["█ running", "▒ lock", "░ I/O"].iter().all(|words| legend.contains(words)), "{legend}");
-    let (waiting, _) = line(Metric::OffCpu);
+    let (waiting, _) = line(Metric::OFF_CPU);
     assert!(!waiting.trim_start().starts_with('█') && waiting.contains('▒'), "{waiting}");
 }
 
@@ -73,7 +73,7 @@ fn lengths_in_the_list_of_samples_have_the_unit_of_the_longest() {
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Disk, 0, 2_000 * MS, &["/x:main", "/x:slow"]);
     build.wait(task, Reason::Disk, 3_000 * MS, 3 * MS, &["/x:main", "/x:quick"]);
-    let mut session = Session::new(build.finish(), Some(Metric::OffCpu), Tab::Time);
+    let mut session = Session::new(build.finish(), Some(Metric::OFF_CPU), Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(10_000 * MS) };
     session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
     session.app.time.panel = Panel::Samples;
@@ -87,14 +87,14 @@ fn lengths_in_the_list_of_samples_have_the_unit_of_the_longest() {
 
 #[test]
 fn samples_behind_a_cell_on_all_screens() {
-    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::WALL), Tab::Time);
     session.press(&[Action::Down, Action::Enter]);
     insta::assert_snapshot!(session.snapshot());
 }
 
 #[test]
 fn the_stack_of_a_sample_on_all_screens() {
-    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::WALL), Tab::Time);
     session.press(&[Action::Enter, Action::Down, Action::Enter]);
     insta::assert_snapshot!(session.snapshot());
 }
@@ -159,7 +159,7 @@ fn dragging_chooses_a_range() {
 
 #[test]
 fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
-    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::OFF_CPU), Tab::Time);
     session.press(&[Action::Down]);
     session.app.time.at_ns = 9_110_000_000;
     session.press(&[Action::Enter]);
@@ -186,7 +186,7 @@ fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
 
 #[test]
 fn a_function_of_a_stack_can_be_put_into_the_middle() {
-    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::OFF_CPU), Tab::Time);
     session.press(&[Action::Enter, Action::Enter, Action::Enter]);
     // The reason of a wait is not a function.
     assert_eq!(session.app.context.tab, Tab::Time);
@@ -197,7 +197,7 @@ fn a_function_of_a_stack_can_be_put_into_the_middle() {
 
 #[test]
 fn a_sample_can_begin_and_end_a_range() {
-    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::OFF_CPU), Tab::Time);
     session.press(&[Action::Enter, Action::RangeStart, Action::RangeEnd]);
     let sample =
         session.app.context.picture.as_ref().unwrap().samples_at.as_ref().unwrap().samples[0].clone();
@@ -218,7 +218,7 @@ fn bars_are_split_by_thread_as_rows_are() {
 
 #[test]
 fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
-    for metric in [Metric::OnCpu, Metric::OffCpu, Metric::Wall] {
+    for metric in [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL] {
         let mut session = Session::new(waiting(), Some(metric), Tab::Time);
         session.press(&[(); 3].map(|()| Action::Right)).press(&[Action::RangeStart]);
         session.press(&[(); 9].map(|()| Action::Right)).press(&[Action::RangeEnd]);
@@ -263,7 +263,7 @@ fn a_range_does_not_end_after_the_recording() {
 
 #[test]
 fn the_list_of_samples_and_a_stack_can_be_searched() {
-    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    let mut session = Session::new(waiting(), Some(Metric::WALL), Tab::Time);
     session.press(&[Action::Enter, Action::NextMatch]);
     assert_eq!(session.app.context.toast.as_deref(), Some("search first: /"));
     session.app.context.search = Some(Search::new("pool_get").unwrap());
@@ -344,7 +344,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
         let picture = session.app.context.picture.clone().unwrap();
         samples::selected_names(&session.app.time, &session.app.context, &picture)
     };
-    let mut session = Session::new(recording(0), Some(Metric::OffCpu), Tab::Time);
+    let mut session = Session::new(recording(0), Some(Metric::OFF_CPU), Tab::Time);
     session.app.context.query.samples_at = Some(SamplesQuery { time: TimeRange::default(), row: None });
     session.app.time.panel = Panel::Samples;
     session.picture();

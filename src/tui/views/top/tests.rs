@@ -17,12 +17,12 @@ fn top_on_all_screens() {
 
 #[test]
 fn top_of_waits_on_all_screens() {
-    insta::assert_snapshot!(Session::new(waiting(), Some(Metric::Wall), Tab::Top).snapshot());
+    insta::assert_snapshot!(Session::new(waiting(), Some(Metric::WALL), Tab::Top).snapshot());
 }
 
 #[test]
 fn top_has_the_numbers_of_the_report() {
-    for metric in [Metric::OnCpu, Metric::OffCpu, Metric::Wall] {
+    for metric in [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL] {
         let mut session = Session::new(waiting(), Some(metric), Tab::Top);
         let shown = session.lines((99, 60), &theme(ColorDepth::True, false));
         let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };

@@ -154,7 +154,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let notes = notes.into_iter().chain(short_waits_note(&selection, "they have no times and are left out"));
     let in_time = InTime::new(&selection, options.common.filter.time);
     let notes = notes.chain(in_time.notes()).collect();
-    let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OffCpu;
+    let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OFF_CPU;
     Box::new(FirefoxJson {
         names: options.common.names_for_programs(),
         threads: by_thread(&selection, in_time.moments),

@@ -133,7 +133,7 @@ fn filters_hold_in_every_format() {
     let recording = small();
     let time = TimeRange { from_ns: Some(21 * MS), to_ns: Some(24 * MS) };
     let filter = FilterOptions { time, focus: Some("mutex".into()), ..FilterOptions::default() };
-    let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), filter, ..CommonOptions::default() };
     let options = ExportOptions { common, ..ExportOptions::default() };
     // Part of a wait that is weighted as three.
     let weight = 9 * MS;
@@ -156,7 +156,7 @@ fn filters_hold_in_every_format() {
 fn what_a_format_cannot_hold_is_said() {
     let recording = small();
     for name in FORMATS {
-        let leaf_first = ExportOptions { bottom_up: true, ..options(Some(Metric::OnCpu)) };
+        let leaf_first = ExportOptions { bottom_up: true, ..options(Some(Metric::ON_CPU)) };
         let notes = format(name).render(&recording, &leaf_first).unwrap().notes().join("\n");
         assert!(notes.contains("--bottom-up has no effect"), "{name}: {notes}");
         let notes = format(name).render(&recording, &options(None)).unwrap().notes().join("\n");
@@ -174,7 +174,7 @@ fn what_a_format_cannot_hold_is_said() {
 
 #[test]
 fn numbers_of_samples_stand_for_weights_where_they_are_asked_for() {
-    let options = ExportOptions { count: true, ..options(Some(Metric::OnCpu)) };
+    let options = ExportOptions { count: true, ..options(Some(Metric::ON_CPU)) };
     assert!(
         text(&small(), "pprof", &options)
             .starts_with("types samples/count cpu/nanoseconds default samples\n")

@@ -25,7 +25,7 @@ fn said(recording: &Analysis, options: &ExportOptions) -> Said {
         let common = CommonOptions { metric: Some(metric), ..options.common.clone() };
         recording.select(&common).map_or(0, |selection| selection.total.weight)
     };
-    let common = CommonOptions { metric: Some(Metric::OffCpu), ..options.common.clone() };
+    let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..options.common.clone() };
     let mut lengths = 0;
     if let Ok(selection) = recording.select(&common) {
         let waits = selection.groups().iter().filter(|group| matches!(group.activity, Activity::Waiting(_)));
@@ -35,7 +35,7 @@ fn said(recording: &Analysis, options: &ExportOptions) -> Said {
             lengths += if shown.contains(&key) { wait.duration_ns } else { 0 };
         });
     }
-    Said { samples: sum(Metric::OnCpu), waits: sum(Metric::OffCpu), lengths }
+    Said { samples: sum(Metric::ON_CPU), waits: sum(Metric::OFF_CPU), lengths }
 }
 
 fn json(recording: &Analysis, name: &str, options: &ExportOptions) -> Value {
