@@ -1,5 +1,5 @@
 //! What every room uses and no room owns: formatted numbers, failures with hints, safe text, time limits, memory budgets,
-//! whether a file is as it was, files made for the user, privileges of this process. Nothing here knows of a profile or a target.
+//! whether a file is as it was, files made for the user, privileges of this process, signals that reached it. Nothing here knows of a profile or a target.
 
 pub(crate) mod deadline;
 pub(crate) mod failure;
@@ -12,4 +12,5 @@ pub(crate) mod own_file;
 pub(crate) mod pace;
 pub(crate) mod privilege;
 pub(crate) mod safe_text;
+pub(crate) mod signals;
 pub(crate) mod units;

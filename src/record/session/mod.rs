@@ -10,7 +10,6 @@ pub(crate) mod cost;
 pub(crate) mod cpu_use;
 mod publish;
 pub(super) mod signal_relay;
-pub(crate) mod signals;
 pub(crate) mod state;
 mod stop;
 pub(crate) mod stop_reason;

@@ -1,8 +1,8 @@
 //! Signals that end programs: what they mean for a recording, and their way on to the command that is recorded.
 
-use super::signals::Signals;
 use super::stop_reason::StopReason;
 use super::until_end::GoesOn;
+use crate::base::signals::Signals;
 use crate::record::target::launch::Child;
 use std::io;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Signals that reach the recorder, as counts that its loop looks at.
+//! Signals that reach this process, as counts that a recording looks at.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
