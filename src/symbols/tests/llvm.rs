@@ -186,17 +186,25 @@ pub(crate) fn reasons(
     found
 }
 
+/// Addresses that are named together: no recording has as many different ones of a module as a program has bytes, and the names
+/// of all of these exceed the memory that those of a module may take.
+const AT_ONCE: usize = 50_000;
+
 /// Compares the names of addresses in all functions of a program.
 pub(super) fn assert_agrees(shop: &Workshop, program: &Path, stride: usize, what: &str) -> Option<()> {
     let functions = nm(shop, program, &[])?;
     let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
     let addresses = probes(&functions, stride);
-    let names = symbolize(program, &addresses);
-    assert_eq!((names.source, names.problem), (NameSource::Dwarf, None));
+    let named = |part: &[u64]| {
+        let names = symbolize(program, part);
+        assert_eq!((names.source, names.problem), (NameSource::Dwarf, None));
+        names.locations
+    };
+    let locations: Vec<_> = addresses.chunks(AT_ONCE).flat_map(named).collect();
     let truths = llvm_symbolizer(shop, program, &addresses)?;
-    let reasons = reasons(&addresses, &names.locations, &truths, &functions, what);
+    let reasons = reasons(&addresses, &locations, &truths, &functions, what);
     let same = reasons.get(&Reason::None).copied().unwrap_or(0);
     assert!(same * 2 > addresses.len(), "{what}: most are the same: {reasons:?}");
-    assert!(names.locations.iter().any(|locations| locations.len() > 1), "no inlined function was seen");
+    assert!(locations.iter().any(|locations| locations.len() > 1), "no inlined function was seen");
     Some(())
 }
