@@ -1,20 +1,19 @@
 //! Compares two sides: the difference of every row, with its test.
 
-use super::difference::{DiffOutcome, Difference, test_together};
+use super::difference::{DiffOutcome, Difference, TESTED_SHARE, test_together};
 use super::gate::rule::{GateRule, RuleSubject};
 use super::measure::{Measure, default_per};
 use super::per::Per;
 use super::row_label::RowLabel;
 use super::side::{DiffSide, RowNumbers, RowValue, SideValues};
 use super::statistics::wait_lengths::WaitLengths;
+use super::sums::parts::number_of_part;
 use super::sums::run::RunSums;
 use super::tree::{DiffTree, DiffTreeBuilder};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
 use crate::report::FilterOptions;
-
-/// Rows with at least this share of either side are tested.
-pub(crate) const TESTED_SHARE: f64 = 0.01;
+use rustc_hash::FxHashMap;
 
 /// Number of smaller rows that are tested for a rule that matches no larger row.
 const MOST_SMALL: usize = 10;
@@ -67,10 +66,30 @@ impl Comparison {
     /// Status 1 when the recordings hold different events; a usage error when the pattern of a rule is not a regular
     /// expression.
     pub(crate) fn new(
-        sides: [Vec<RunSums>; 2],
+        mut sides: [Vec<RunSums>; 2],
         per: Option<Per>,
         rules: &[GateRule],
     ) -> Result<Self, Failure> {
+        let path_parts =
+            sides.each_mut().map(|runs| runs.iter_mut().filter_map(take_path_parts).collect::<Vec<_>>());
+        let mut comparison = Comparison::untested(sides, per)?;
+        test_together(&mut [&mut comparison.total]);
+        for (at, value) in [RowValue::Own, RowValue::Total].into_iter().enumerate() {
+            let family = comparison.family(value, rules)?;
+            comparison.tests[at] = comparison.test(value, &family);
+        }
+        if let Some(tree) = &mut comparison.tree
+            && path_parts.iter().all(|runs| !runs.is_empty())
+        {
+            tree.test(&comparison.labels, |parts| {
+                compare_parts_of(path_parts, per, |part| parts.contains(&part))
+            })?;
+        }
+        Ok(comparison)
+    }
+
+    /// The sides with their differences.
+    fn untested(sides: [Vec<RunSums>; 2], per: Option<Per>) -> Result<Self, Failure> {
         let measure =
             Measure { per: per.unwrap_or_else(|| default_per(&sides)), event: common_event(&sides)? };
         let has_paths = sides.iter().flatten().any(|run| !run.paths.is_empty());
@@ -84,7 +103,7 @@ impl Comparison {
         }
         let sides = <[DiffSide; 2]>::try_from(made).expect("there are two sides");
         let labels = numbers.labels;
-        let mut comparison = Comparison {
+        Ok(Comparison {
             total: difference_of_total(&sides, measure.per),
             rows: (0..labels.len() as u32).map(|row| row_of(&sides, row)).collect(),
             tree: has_paths.then(|| tree.finish(&labels)),
@@ -92,13 +111,7 @@ impl Comparison {
             sides,
             labels,
             tests: [0; 2],
-        };
-        test_together(&mut [&mut comparison.total]);
-        for (at, value) in [RowValue::Own, RowValue::Total].into_iter().enumerate() {
-            let family = comparison.family(value, rules)?;
-            comparison.tests[at] = comparison.test(value, &family);
-        }
-        Ok(comparison)
+        })
     }
 
     /// Refuses a comparison of nothing with nothing, after these filters.
@@ -194,6 +207,31 @@ impl Comparison {
             .collect();
         test_together(&mut differences)
     }
+}
+
+fn take_path_parts(run: &mut RunSums) -> Option<RunSums> {
+    run.path_parts.take().map(|parts| *parts)
+}
+
+/// Compares parts of both sides: the differences by number of all samples in the parts that `is_tested` and are large enough,
+/// which are tested together.
+///
+/// # Errors
+///
+/// Status 1 when the events of the sides differ.
+pub(super) fn compare_parts_of(
+    sides: [Vec<RunSums>; 2],
+    per: Option<Per>,
+    is_tested: impl Fn(u64) -> bool,
+) -> Result<FxHashMap<u64, Difference>, Failure> {
+    let mut comparison = Comparison::untested(sides, per)?;
+    let number = |comparison: &Comparison, row: usize| number_of_part(&comparison.labels[row]);
+    let mut family = comparison.family(RowValue::Total, &[])?;
+    family.retain(|row| number(&comparison, *row).is_some_and(&is_tested));
+    comparison.test(RowValue::Total, &family);
+    Ok((family.into_iter())
+        .filter_map(|row| Some((number(&comparison, row)?, comparison.rows[row].total)))
+        .collect())
 }
 
 /// The event of all recordings, which must be the same.

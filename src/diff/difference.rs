@@ -7,6 +7,9 @@ use super::statistics::holm::holm;
 /// Accepted probability of a false alarm, for all tests of a family together.
 pub(crate) const ALPHA: f64 = 0.05;
 
+/// Values with at least this share of either side are tested.
+pub(crate) const TESTED_SHARE: f64 = 0.01;
+
 /// Outcome of a comparison of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum DiffOutcome {
@@ -125,6 +128,13 @@ impl Difference {
             _ => DiffOutcome::Changed,
         };
     }
+}
+
+/// The costs by which a change of `costs`, in the base and on the new side, is named and coloured. In those of waits that were
+/// tested the longest are cut: one of ten seconds among thousands of a millisecond would be all of the change.
+pub(crate) fn costs_to_name([base, new]: [f64; 2], tested: Option<&Difference>) -> [f64; 2] {
+    let ratio = tested.filter(|tested| tested.is_tested()).and_then(Difference::ratio);
+    [base, ratio.map_or(new, |ratio| base * ratio)]
 }
 
 /// Tests `family` together; members without a known spread are left untested. Returns the number of tests.

@@ -78,7 +78,7 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
         let common = CommonOptions { metric, ..options.common.clone() };
         let read = |(side, file): &(usize, &Path)| {
             let slices = files[*side].len() == 1;
-            let run = RunOptions { common: &common, paths: options.has_paths(), slices, threads: None };
+            let run = RunOptions { common: &common, paths: options.path_sums(), slices, threads: None };
             load_one(file, &run)
         };
         for ((side, _), loaded) in chunk.iter().zip(chunk.par_iter().map(read).collect::<Vec<_>>()) {

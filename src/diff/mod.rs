@@ -21,8 +21,8 @@ mod sums;
 pub(crate) mod tests;
 mod tree;
 
-pub(crate) use comparison::{Comparison, DiffRow, TESTED_SHARE};
-pub(crate) use difference::Difference;
+pub(crate) use comparison::{Comparison, DiffRow};
+pub(crate) use difference::{Difference, TESTED_SHARE, costs_to_name};
 pub(crate) use gate::rule::GateRule;
 pub(crate) use load::compare_files;
 pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
@@ -35,3 +35,4 @@ pub(crate) use print::tones::Tone;
 pub(crate) use print::values::{ValueStyle, words};
 pub(crate) use row_label::{DiffRowKey, RowLabel};
 pub(crate) use side::RowValue;
+pub(crate) use sums::path_finder::{KnownPaths, NO_PART, PathFinder};

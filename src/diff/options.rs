@@ -2,6 +2,7 @@
 
 use super::gate::rule::GateRule;
 use super::per::Per;
+use super::sums::run::PathSums;
 use crate::report::{ColorWhen, CommonOptions, ReportDestination, RowLimits};
 use std::path::PathBuf;
 
@@ -136,10 +137,13 @@ impl DiffOptions {
         }
     }
 
-    /// Whether the output needs call paths.
-    pub(super) fn has_paths(&self) -> bool {
-        matches!(self.format, DiffFormat::Text | DiffFormat::Svg)
-            || (self.format == DiffFormat::Json && self.view == DiffView::Tree)
+    /// What the output needs of call paths.
+    pub(super) fn path_sums(&self) -> PathSums {
+        match (self.format, self.view) {
+            (DiffFormat::Svg, _) | (DiffFormat::Text | DiffFormat::Json, DiffView::Tree) => PathSums::Tested,
+            (DiffFormat::Text, DiffView::Flat) => PathSums::Costs,
+            _ => PathSums::None,
+        }
     }
 
     /// Limit on the number of rows, for formats that show all rows by default.

@@ -1,11 +1,10 @@
 //! Two recordings in memory, or two parts of one, compared.
 
-use super::comparison::{Comparison, DiffRow};
+use super::comparison::{Comparison, compare_parts_of};
 use super::difference::Difference;
 use super::options::DiffOptions;
 use super::print::output::{self, PrintedDiff, page_of_file};
-use super::sums::parts::number_of_part;
-use super::sums::run::{RunOptions, RunSums};
+use super::sums::run::{PathSums, RunOptions, RunSums};
 use crate::base::failure::Failure;
 use crate::report::{Analysis, CommonOptions, Group, Selection, Step, ThreadSplit};
 use rustc_hash::FxHashMap;
@@ -27,7 +26,7 @@ pub(crate) struct PairSide<'r> {
 ///
 /// Status 3 when one of them lacks the metric, status 1 when their events differ; a usage error for a bad pattern.
 pub(crate) fn compare(sides: [PairSide<'_>; 2], threads: Option<ThreadSplit>) -> Result<Comparison, Failure> {
-    compared(sides, threads, false)
+    compared(sides, threads, PathSums::None)
 }
 
 /// Renders what `prof diff` writes into a file with these options: of the functions and paths of both sides, or with
@@ -41,7 +40,8 @@ pub(crate) fn render(
     threads: Option<ThreadSplit>,
     options: &DiffOptions,
 ) -> anyhow::Result<PrintedDiff> {
-    let comparison = compared(sides, threads, options.has_paths() && threads.is_none())?;
+    let paths = if threads.is_none() { options.path_sums() } else { PathSums::None };
+    let comparison = compared(sides, threads, paths)?;
     comparison.check_has_some(&options.common.filter)?;
     output::render(&comparison, &[], options, &page_of_file(options))
 }
@@ -58,10 +58,16 @@ impl PartSums {
         side: PairSide<'_>,
         selection: &Selection<'_>,
         has_threads: bool,
-        parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
+        parts: impl FnMut(&[Step], &Group, &mut Vec<u64>),
     ) -> Self {
         let PairSide { recording, common, file } = side;
-        PartSums(RunSums::of_parts(selection, (recording, common), file.to_owned(), has_threads, parts))
+        PartSums(RunSums::of_parts(
+            selection,
+            (recording, common),
+            file.to_owned(),
+            (has_threads, true),
+            parts,
+        ))
     }
 }
 
@@ -71,16 +77,14 @@ impl PartSums {
 /// # Errors
 ///
 /// Status 1 when the events of the sides differ.
-pub(crate) fn compare_parts(sides: [PartSums; 2]) -> Result<FxHashMap<u32, Difference>, Failure> {
-    let comparison = Comparison::new(sides.map(|side| vec![side.0]), None, &[])?;
-    let of_part = |row: &DiffRow| Some((number_of_part(comparison.label(row))?, row.total));
-    Ok(comparison.rows.iter().filter_map(of_part).collect())
+pub(crate) fn compare_parts(sides: [PartSums; 2]) -> Result<FxHashMap<u64, Difference>, Failure> {
+    compare_parts_of(sides.map(|side| vec![side.0]), None, |_| true)
 }
 
 fn compared(
     sides: [PairSide<'_>; 2],
     threads: Option<ThreadSplit>,
-    paths: bool,
+    paths: PathSums,
 ) -> Result<Comparison, Failure> {
     let sums = |side: PairSide<'_>| {
         let run = RunOptions { common: side.common, paths, slices: true, threads };

@@ -1,8 +1,11 @@
 //! The call paths of both sides in one tree.
 
+use super::difference::{Difference, costs_to_name};
 use super::row_label::RowLabel;
+use super::sums::path_parts::path_key;
 use super::sums::run_row::RunPath;
-use rustc_hash::FxHashMap;
+use crate::base::failure::Failure;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A call path: a function below its callers.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,12 +22,19 @@ pub(crate) struct DiffNode {
     pub(crate) total: [f64; 2],
     /// Indices of the callees, the one with the largest total first.
     pub(crate) children: Vec<u32>,
+    /// Test of the totals, if they are large enough and tests were asked for.
+    pub(crate) tested: Option<Difference>,
 }
 
 impl DiffNode {
     /// The larger of the two totals.
     pub(crate) fn larger(&self) -> f64 {
         self.total[0].max(self.total[1])
+    }
+
+    /// The totals by which its change is named and coloured.
+    pub(crate) fn costs_to_name(&self) -> [f64; 2] {
+        costs_to_name(self.total, self.tested.as_ref())
     }
 }
 
@@ -57,7 +67,8 @@ impl DiffTreeBuilder {
             if id == next {
                 let depth = parent.map_or(0, |parent| self.nodes[parent as usize].depth + 1);
                 let children = Vec::new();
-                self.nodes.push(DiffNode { row, parent, depth, own: [0.0; 2], total: [0.0; 2], children });
+                let (own, total) = ([0.0; 2], [0.0; 2]);
+                self.nodes.push(DiffNode { row, parent, depth, own, total, children, tested: None });
             }
             self.nodes[id as usize].own[side] += path.own * scale;
             node_of.push(id);
@@ -97,6 +108,33 @@ impl DiffTreeBuilder {
 }
 
 impl DiffTree {
+    /// Tests the paths: `compare` gets the keys of those that are worth a test of their own, and returns the differences of
+    /// their totals. What has the samples of its caller is tested with it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `compare`.
+    pub(crate) fn test(
+        &mut self,
+        labels: &[RowLabel],
+        compare: impl FnOnce(&FxHashSet<u64>) -> Result<FxHashMap<u64, Difference>, Failure>,
+    ) -> Result<(), Failure> {
+        let mut keys: Vec<u64> = Vec::with_capacity(self.nodes.len());
+        let mut parts: Vec<u64> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let parent = node.parent.map(|parent| parent as usize);
+            let key = path_key(parent.map(|parent| keys[parent]), &labels[node.row as usize].key);
+            let same = parent.filter(|parent| self.nodes[*parent].total == node.total);
+            parts.push(same.map_or(key, |parent| parts[parent]));
+            keys.push(key);
+        }
+        let tested = compare(&parts.iter().copied().collect())?;
+        for (node, part) in self.nodes.iter_mut().zip(parts) {
+            node.tested = tested.get(&part).copied();
+        }
+        Ok(())
+    }
+
     /// The node `id`, which must be from this tree.
     pub(crate) fn node(&self, id: u32) -> &DiffNode {
         &self.nodes[id as usize]

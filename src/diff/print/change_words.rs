@@ -2,6 +2,12 @@
 
 use crate::diff::difference::{DiffOutcome, Difference};
 use crate::diff::gate::judge::change;
+use crate::report::FAINT;
+use anstyle::{AnsiColor, Style};
+
+const GREW: Style = AnsiColor::Red.on_default();
+const SHRANK: Style = AnsiColor::Blue.on_default();
+const NEW: Style = AnsiColor::Magenta.on_default();
 
 /// The change and its mark: `v` and `-89%`, `^` and `new`, `~` and `noise`.
 pub(crate) fn change_words(difference: &Difference) -> (char, String) {
@@ -13,6 +19,16 @@ pub(crate) fn change_words(difference: &Difference) -> (char, String) {
         (DiffOutcome::Noise, _) => ('~', "noise".to_owned()),
         (DiffOutcome::Untested, Some(ratio)) if difference.contrast.is_none() => (' ', brief(ratio)),
         (DiffOutcome::Untested, _) => (' ', "small".to_owned()),
+    }
+}
+
+/// The style of a change with such an outcome and mark.
+pub(crate) fn change_color(outcome: DiffOutcome, mark: char) -> Style {
+    match (outcome, mark) {
+        (DiffOutcome::New, _) => NEW,
+        (DiffOutcome::Noise | DiffOutcome::Untested, _) => FAINT,
+        (_, 'v') => SHRANK,
+        _ => GREW,
     }
 }
 

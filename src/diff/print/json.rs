@@ -172,6 +172,13 @@ struct PathJson {
     self_new: f64,
     total_base: f64,
     total_new: f64,
+    /// The total of the new side divided by that of the base, as tested. Like the next two unknown if it is too small for a test.
+    ratio: Option<f64>,
+    /// The 95 % confidence interval of the ratio.
+    ci: Option<[f64; 2]>,
+    /// Probability of such a difference without a change, adjusted for all tests of paths.
+    p_adj: Option<f64>,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -253,6 +260,8 @@ fn paths(comparison: &Comparison, options: &DiffOptions, names: NameStyle) -> Ve
         .map(|id| {
             let node = tree.node(id);
             let label = &comparison.labels[node.row as usize];
+            let tested = node.tested.filter(Difference::is_tested);
+            let tested = tested.map(|tested| DifferenceJson::of(&tested, [0, 0]));
             PathJson {
                 depth: node.depth,
                 function: label.text(names),
@@ -261,6 +270,10 @@ fn paths(comparison: &Comparison, options: &DiffOptions, names: NameStyle) -> Ve
                 self_new: rounded(node.own[1]),
                 total_base: rounded(node.total[0]),
                 total_new: rounded(node.total[1]),
+                ratio: tested.as_ref().and_then(|tested| tested.ratio),
+                ci: tested.as_ref().and_then(|tested| tested.ci),
+                p_adj: tested.as_ref().and_then(|tested| tested.p_adj),
+                outcome: tested.as_ref().map_or(DiffOutcome::Untested.key(), |tested| tested.outcome),
             }
         })
         .collect()

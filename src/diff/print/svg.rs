@@ -159,8 +159,11 @@ fn lines(
     let order = tree.walk(|node| node.larger() >= least && node.depth < MOST_DEPTH);
     for id in order {
         let node = tree.node(id);
-        let is_real = is_real.get(&node.row).copied().unwrap_or(false);
-        let tone = Tone::of(node.total[0], node.total[1], is_real);
+        // A box that is too small for a test of its own has that of its function.
+        let of_function = || is_real.get(&node.row).copied().unwrap_or(false);
+        let is_real = node.tested.map_or_else(of_function, |tested| tested.outcome.is_real());
+        let [base, new] = node.costs_to_name();
+        let tone = Tone::of(base, new, is_real);
         // inferno's box of everything is at depth 0, so depths are one more here. A box without width gets no entry,
         // since the next box starts at the same place.
         if node.total[1] * scale >= 0.5 {

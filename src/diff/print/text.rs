@@ -1,6 +1,6 @@
 //! A comparison for people: one row per function, and the call paths that changed most.
 
-use super::change_words::{chance_words, change_words, interval_words};
+use super::change_words::{chance_words, change_color, change_words, interval_words};
 use super::header::header;
 use super::order::{ordered, value_of};
 use super::paths::changed_paths;
@@ -9,12 +9,11 @@ use super::{tree, verdict};
 use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::diff::comparison::{Comparison, DiffRow};
-use crate::diff::difference::DiffOutcome;
 use crate::diff::gate::judge::GateVerdict;
 use crate::diff::options::{DiffOptions, DiffView};
 use crate::diff::side::RowValue;
 use crate::report::{FAINT, HEADING, Page, RowLimits, module_stem, padded, push_line};
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
 /// Least width with room for the confidence interval and the probability; also shown where names are not cut.
 const ROOMY: usize = 100;
@@ -24,10 +23,6 @@ const WIDE: usize = 140;
 const MIN_NAME_COLUMNS: usize = 12;
 /// Columns of a module.
 const MODULE_COLUMNS: usize = 16;
-
-const GREW: Style = AnsiColor::Red.on_default();
-const SHRANK: Style = AnsiColor::Blue.on_default();
-const NEW: Style = AnsiColor::Magenta.on_default();
 
 /// The complete text.
 pub(super) fn text(
@@ -132,13 +127,7 @@ impl DiffTable<'_> {
     fn change(&self, row: &DiffRow) -> (char, String, Style) {
         let difference = row.value(self.value);
         let (mark, words) = change_words(difference);
-        let color = match (difference.outcome, mark) {
-            (DiffOutcome::New, _) => NEW,
-            (DiffOutcome::Noise | DiffOutcome::Untested, _) => FAINT,
-            (_, 'v') => SHRANK,
-            _ => GREW,
-        };
-        (mark, words, color)
+        (mark, words, change_color(difference.outcome, mark))
     }
 
     /// Confidence interval and probability.

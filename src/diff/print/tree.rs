@@ -3,9 +3,11 @@
 //! The only shown callee of a function is printed right below it without indentation; where a path branches, each
 //! branch is marked `+` and indented.
 
+use super::change_words::{change_color, change_words};
 use super::values::ValueStyle;
 use crate::base::units::counted;
 use crate::diff::comparison::Comparison;
+use crate::diff::difference::{DiffOutcome, Difference};
 use crate::diff::gate::judge::change;
 use crate::diff::options::DiffOptions;
 use crate::diff::tree::DiffNode;
@@ -26,8 +28,7 @@ pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOpti
     let most = options.most_rows();
     let style = ValueStyle::of(comparison);
     let noun = options.common.grouping.noun().to_uppercase();
-    let heading =
-        format!("    BASE      NEW     DELTA    CHANGE  {noun} (total, callers above callees; not tested)");
+    let heading = format!("    BASE      NEW     DELTA    CHANGE  {noun} (total, callers above callees)");
     push_line(out, &page.styled(HEADING, &heading));
     // Callers of the next line, with their indentation.
     let mut open: Vec<(u32, usize)> = Vec::new();
@@ -45,7 +46,10 @@ pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOpti
         let name =
             page.fit_name(&name, page.width.saturating_sub(NUMBER_COLUMNS + indent + 2).max(12)).into_owned();
         let marks = if is_branch { "+ " } else { "  " };
-        push_line(out, &format!("{}  {:indent$}{marks}{name}", numbers(node, &style), ""));
+        let (numbers, mark, words) = numbers(node, &style);
+        let color = change_color(node.tested.map_or(DiffOutcome::Untested, |tested| tested.outcome), mark);
+        let change = page.styled(color, &format!("{mark}{words:>8}"));
+        push_line(out, &format!("{numbers} {change}  {:indent$}{marks}{name}", ""));
     }
     let hidden = tree.nodes.len() - order.len().min(most);
     if hidden > 0 {
@@ -55,12 +59,16 @@ pub(super) fn tree(out: &mut String, comparison: &Comparison, options: &DiffOpti
     }
 }
 
-fn numbers(node: &DiffNode, style: &ValueStyle) -> String {
+/// The costs of a node, and the mark and words of its change. What was not tested has no mark.
+fn numbers(node: &DiffNode, style: &ValueStyle) -> (String, char, String) {
     let [base, new] = node.total;
-    let change = match (base > 0.0, new > 0.0) {
+    let untested = || match (base > 0.0, new > 0.0) {
         (true, true) => change(new / base),
         (true, false) => "gone".to_owned(),
         _ => "new".to_owned(),
     };
-    format!("{:>8} {:>8} {:>9}  {change:>8}", style.cell(base), style.cell(new), style.delta(new - base))
+    let tested = node.tested.filter(Difference::is_tested);
+    let (mark, words) = tested.map_or_else(|| (' ', untested()), |tested| change_words(&tested));
+    let numbers = format!("{:>8} {:>8} {:>9}", style.cell(base), style.cell(new), style.delta(new - base));
+    (numbers, mark, words)
 }

@@ -2,6 +2,8 @@
 //! at a time; sides and statistics stay outside.
 
 pub(crate) mod parts;
+pub(crate) mod path_finder;
+pub(crate) mod path_parts;
 mod rows;
 pub(crate) mod run;
 pub(crate) mod run_row;

@@ -1,4 +1,4 @@
-//! Rows that the caller has numbered alike on both sides: boxes of a tree, lines of a function.
+//! Rows that the caller has numbered alike on both sides: boxes of a tree, paths, lines of a function.
 
 use super::rows::{NO_ROW, Rows};
 use super::run_row::{RunRow, RunSum};
@@ -13,14 +13,14 @@ pub(super) struct PartRows<P> {
     /// Whether the parts of a path depend on the thread.
     has_threads: bool,
     rows: Vec<RunRow>,
-    row_of: FxHashMap<u32, u32>,
+    row_of: FxHashMap<u64, u32>,
     /// The rows of the latest group are those of the path.
     is_known: bool,
-    numbers: Vec<u32>,
+    numbers: Vec<u64>,
     of_last: Vec<u32>,
 }
 
-impl<P: FnMut(&[Step], &Group, &mut Vec<u32>)> PartRows<P> {
+impl<P: FnMut(&[Step], &Group, &mut Vec<u64>)> PartRows<P> {
     /// `parts` fills a list with the numbers of the parts that samples are in, each once; they end in the last of them. Unless
     /// `has_threads`, all groups of a path are in the same parts.
     pub(super) fn new(has_threads: bool, parts: P) -> Self {
@@ -56,7 +56,7 @@ impl<P: FnMut(&[Step], &Group, &mut Vec<u32>)> PartRows<P> {
     }
 }
 
-impl<P: FnMut(&[Step], &Group, &mut Vec<u32>)> Rows for PartRows<P> {
+impl<P: FnMut(&[Step], &Group, &mut Vec<u64>)> Rows for PartRows<P> {
     fn begin_path(&mut self) {
         self.is_known = false;
     }
@@ -79,6 +79,6 @@ impl<P: FnMut(&[Step], &Group, &mut Vec<u32>)> Rows for PartRows<P> {
 }
 
 /// The number of the part that a row of [`PartRows`] stands for.
-pub(crate) fn number_of_part(label: &RowLabel) -> Option<u32> {
+pub(crate) fn number_of_part(label: &RowLabel) -> Option<u64> {
     label.key.name.parse().ok()
 }

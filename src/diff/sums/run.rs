@@ -1,6 +1,8 @@
 //! Reduces a recording to the sums that a comparison needs, so that its samples can be dropped.
 
 use super::parts::PartRows;
+use super::path_finder::PathFinder;
+use super::path_parts::PathParts;
 use super::rows::{NO_ROW, Rows};
 use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
@@ -14,13 +16,24 @@ use crate::report::{
 };
 use rustc_hash::FxHashMap;
 
+/// What is summed up of call paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathSums {
+    /// Nothing.
+    None,
+    /// Their costs.
+    Costs,
+    /// Their costs, and those of large paths with their spread, so that these can be tested.
+    Tested,
+}
+
 /// Request for what to compute from a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions<'o> {
     /// Samples and frames to include.
     pub(crate) common: &'o CommonOptions,
-    /// Whether to compute call paths, with threads in front of them if `common` says which are one.
-    pub(crate) paths: bool,
+    /// What to compute of call paths, which have threads in front of them if `common` says which are one.
+    pub(crate) paths: PathSums,
     /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
     /// Rows are threads of processes, merged so, instead of what is on stacks.
@@ -58,6 +71,8 @@ pub(crate) struct RunSums {
     pub(crate) rows: Vec<RunRow>,
     /// Call paths, callers before callees.
     pub(crate) paths: Vec<RunPath>,
+    /// The large ones of them as parts, by [`path_key`](super::path_parts::path_key), if they are to be tested.
+    pub(crate) path_parts: Option<Box<RunSums>>,
     /// Weights in slices of time, if they were asked for and there are enough samples.
     pub(crate) slices: Option<SliceTable>,
 }
@@ -73,37 +88,44 @@ impl RunSums {
         let shown = recording.shown(options.common.metric)?;
         let mut selection = Selection::new(recording, shown, options.common)?;
         let threads = options.threads.map(|split| selection.thread_steps(split));
-        let in_front = options.common.threads.filter(|split| options.paths && *split != ThreadSplit::None);
+        let has_paths = options.paths != PathSums::None;
+        let in_front = options.common.threads.filter(|split| has_paths && *split != ThreadSplit::None);
         let in_front = in_front.map(|split| selection.thread_steps(split));
-        let facts = facts(recording, file, options.common);
+        let facts = facts(recording, file.clone(), options.common);
         let mut rows = RowBuilder::new(&selection, threads.as_deref());
         let (total, path_rows) = add_all(&selection, &mut rows, options.slices);
         let slices =
             path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, options.common, &facts));
-        let paths =
-            if options.paths { call_paths(&selection, in_front.as_deref(), &mut rows) } else { Vec::new() };
+        let in_front = in_front.as_deref();
+        let paths = if has_paths { call_paths(&selection, in_front, &mut rows) } else { Vec::new() };
+        let path_parts = (options.paths == PathSums::Tested).then(|| {
+            let parts = PathParts::of(&paths, &rows.rows);
+            Box::new(sums_of_paths(&selection, (recording, file), (in_front, &rows), &parts, options))
+        });
         let whole = selection.whole.weight as f64;
-        Ok(RunSums { event: event(&selection), facts, total, whole, rows: rows.rows, paths, slices })
+        let rows = rows.rows;
+        Ok(RunSums { event: event(&selection), facts, total, whole, rows, paths, path_parts, slices })
     }
 
     /// Sums up the samples of `selection`, which was made of `recording` with `common`, by the parts that `parts` says: with it
     /// each path and group comes with an empty list of numbers, which it fills from the whole to the smallest. Unless
     /// `has_threads`, all groups of a path are in the same parts. Rows are called by the numbers
-    /// ([`super::parts::number_of_part`]).
+    /// ([`super::parts::number_of_part`]). `slices` says whether to compute slices in time.
     pub(crate) fn of_parts(
         selection: &Selection<'_>,
         (recording, common): (&Analysis, &CommonOptions),
         file: String,
-        has_threads: bool,
-        parts: impl FnMut(&[Step], &Group, &mut Vec<u32>),
+        (has_threads, slices): (bool, bool),
+        parts: impl FnMut(&[Step], &Group, &mut Vec<u64>),
     ) -> Self {
         let facts = facts(recording, file, common);
         let mut rows = PartRows::new(has_threads, parts);
-        let (total, path_rows) = add_all(selection, &mut rows, true);
+        let (total, path_rows) = add_all(selection, &mut rows, slices);
         let rows = rows.into_rows();
         let slices = path_rows.and_then(|paths| slice(selection, &paths, &rows, common, &facts));
         let whole = selection.whole.weight as f64;
-        RunSums { event: event(selection), facts, total, whole, rows, paths: Vec::new(), slices }
+        let (paths, path_parts) = (Vec::new(), None);
+        RunSums { event: event(selection), facts, total, whole, rows, paths, path_parts, slices }
     }
 }
 
@@ -319,6 +341,25 @@ fn call_paths(
         own: node.own.weight as f64,
     };
     tree.nodes().map(|(_, node)| node).map(path).collect()
+}
+
+/// Sums up the `parts` of the paths of `selection`, which have `in_front` steps of threads and the rows of `rows`.
+fn sums_of_paths(
+    selection: &Selection<'_>,
+    (recording, file): (&Analysis, String),
+    (in_front, rows): (Option<&[Step]>, &RowBuilder<'_, '_>),
+    parts: &PathParts,
+    options: &RunOptions<'_>,
+) -> RunSums {
+    let mut finder = PathFinder::new(&parts.known, &parts.part_of);
+    // All steps of paths have rows.
+    let row_of = |step: &Step| rows.of_label[step.label.index()].unwrap_or(NO_ROW);
+    let how = (in_front.is_some(), options.slices);
+    RunSums::of_parts(selection, (recording, options.common), file, how, |path, group, found| {
+        let thread = in_front.and_then(|threads| threads.get(group.task.index()));
+        let steps = thread.into_iter().chain(path).map(row_of);
+        finder.find(steps, |part| found.push(parts.keys[part as usize]));
+    })
 }
 
 fn event(selection: &Selection<'_>) -> RunEvent {

@@ -5,7 +5,7 @@ use crate::diff::gate::judge::{GateVerdict, judge};
 use crate::diff::gate::rule::GateRule;
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::print::output::render;
-use crate::diff::sums::run::{RunOptions, RunSums};
+use crate::diff::sums::run::{PathSums, RunOptions, RunSums};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::{Analysis, CommonOptions, NameStyle, Page};
 
@@ -26,7 +26,7 @@ pub(super) fn gated(rules: &[&str]) -> DiffOptions {
 
 /// The sums of a recording.
 pub(crate) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, slices: bool) -> RunSums {
-    let options = RunOptions { common, paths: true, slices, threads: None };
+    let options = RunOptions { common, paths: PathSums::Tested, slices, threads: None };
     RunSums::of(recording, file.to_owned(), &options).expect("it can be summed up")
 }
 

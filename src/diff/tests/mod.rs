@@ -4,6 +4,7 @@ pub(crate) mod fixture;
 mod formats;
 mod gate;
 mod odd;
+mod paths;
 pub(super) mod random;
 mod simulation;
 mod waits;

@@ -142,6 +142,7 @@ fn simulated(random: &mut Random, program: Program, plan: Plan, growth: f64, lab
         whole: samples as f64 * PERIOD,
         rows: rows.collect(),
         paths: Vec::new(),
+        path_parts: None,
         slices: has_slices.then(|| SliceTable {
             total: (0..slices).map(total).collect(),
             own: by_row(),

@@ -1,12 +1,12 @@
 //! The boxes of a tree on both sides of a comparison: what each costs, and how sure its change is.
 
 use crate::base::failure::Failure;
-use crate::diff::{Difference, PairSide, PartSums, TESTED_SHARE, compare_parts};
+use crate::diff::{
+    Difference, KnownPaths, NO_PART, PairSide, PartSums, PathFinder, TESTED_SHARE, compare_parts,
+    costs_to_name,
+};
 use crate::report::{CallTree, Direction, Group, LabelId, NodeId, Sandwich, Selection, Step};
 use rustc_hash::FxHashMap;
-
-/// Marks a path that is in no part: it is too small to be tested, or not compared.
-const NO_PART: u32 = u32::MAX;
 
 /// How samples lie in a tree.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ pub(crate) struct BoxChanges {
     /// Costs of each node in the base and on the new side, and its part; `None` where it is not compared.
     nodes: Vec<Option<([f64; 2], u32)>>,
     /// The changes of parts.
-    tested: FxHashMap<u32, Difference>,
+    tested: FxHashMap<u64, Difference>,
 }
 
 /// How a box has changed.
@@ -64,12 +64,9 @@ pub(crate) struct BoxChange<'c> {
 }
 
 impl BoxChange<'_> {
-    /// The costs by which its change is named and coloured. In those of waits that were tested the longest are cut: one of ten
-    /// seconds among thousands of a millisecond would be all of the change.
+    /// The costs by which its change is named and coloured.
     pub(crate) fn costs_to_name(&self) -> [f64; 2] {
-        let [base, _] = self.costs;
-        let ratio = self.tested.filter(|tested| tested.is_tested()).and_then(Difference::ratio);
-        ratio.map_or(self.costs, |ratio| [base, base * ratio])
+        costs_to_name(self.costs, self.tested)
     }
 }
 
@@ -132,7 +129,7 @@ impl BoxChanges {
     /// The change of a node of the tree; `None` where it is not compared.
     pub(crate) fn of(&self, id: NodeId) -> Option<BoxChange<'_>> {
         let (costs, part) = (*self.nodes.get(id.index())?)?;
-        Some(BoxChange { costs, tested: self.tested.get(&part) })
+        Some(BoxChange { costs, tested: self.tested.get(&u64::from(part)) })
     }
 }
 
@@ -177,45 +174,12 @@ impl BoxSide<'_, '_> {
     /// Sums up the costs of the parts that `part_of` has for the paths of `known`.
     fn sums(self, layout: BoxLayout<'_>, known: &KnownPaths, part_of: &[u32]) -> PartSums {
         let mut steps = Vec::new();
-        let mut finder = PathFinder { known, part_of, last: Vec::new() };
+        let mut finder = PathFinder::new(known, part_of);
         PartSums::of(self.side, self.selection, layout.has_threads(), |path, group, found| {
             layout.fill(path, group, &mut steps);
-            finder.find(steps.iter().map(|label: &LabelId| self.keys[label.index()]), found);
+            let keys = steps.iter().map(|label: &LabelId| self.keys[label.index()]);
+            finder.find(keys, |part| found.push(u64::from(part)));
         })
-    }
-}
-
-/// Numbers of paths: by that of the path without its last step, counted from 1, or 0 for a root, and by the key of that step.
-type KnownPaths = FxHashMap<(u32, u32), u32>;
-
-/// Finds the parts of paths; most paths share their first steps with the one before.
-struct PathFinder<'k> {
-    known: &'k KnownPaths,
-    part_of: &'k [u32],
-    /// Keys and paths of the steps that were found last.
-    last: Vec<(u32, u32)>,
-}
-
-impl PathFinder<'_> {
-    /// Adds the parts from a root down along `keys` to `found`.
-    fn find(&mut self, keys: impl Iterator<Item = u32>, found: &mut Vec<u32>) {
-        let mut depth = 0;
-        for key in keys {
-            if self.last.get(depth).is_none_or(|(last, _)| *last != key) {
-                self.last.truncate(depth);
-                let parent = self.last.last().map_or(0, |(_, path)| path + 1);
-                // What is below a small path is small as well.
-                let is_part = |path: &&u32| self.part_of[**path as usize] != NO_PART;
-                let Some(path) = self.known.get(&(parent, key)).filter(is_part) else { break };
-                self.last.push((key, *path));
-            }
-            let part = self.part_of[self.last[depth].1 as usize];
-            if found.last() != Some(&part) {
-                found.push(part);
-            }
-            depth += 1;
-        }
-        self.last.truncate(depth);
     }
 }
 
@@ -304,24 +268,5 @@ mod tests {
         paths.paths[2].is_left_out = true;
         paths.paths[5].is_left_out = true;
         assert_eq!(paths.parts([1_000, 900]), [0, 0, NO_PART, 3, 4, NO_PART]);
-    }
-
-    #[test]
-    fn parts_are_found_along_paths_until_they_are_too_small() {
-        // 0 > 1 > 2, where 1 is one part with 0; and 0 > 3, which is small.
-        let known: KnownPaths = [((0, 7), 0), ((1, 8), 1), ((2, 9), 2), ((1, 5), 3)].into_iter().collect();
-        let part_of = [0, 0, 2, NO_PART];
-        let mut finder = PathFinder { known: &known, part_of: &part_of, last: Vec::new() };
-        let mut find = |keys: &[u32]| {
-            let mut found = Vec::new();
-            finder.find(keys.iter().copied(), &mut found);
-            found
-        };
-        assert_eq!(find(&[7, 8, 9]), [0, 2]);
-        assert_eq!(find(&[7, 5, 9]), [0]);
-        assert_eq!(find(&[7, 8, 4]), [0]);
-        assert_eq!(find(&[7, 8, 9, 3]), [0, 2]);
-        assert_eq!(find(&[6]), [0; 0]);
-        assert_eq!(find(&[7]), [0]);
     }
 }

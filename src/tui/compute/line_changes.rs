@@ -22,7 +22,7 @@ pub(crate) struct LineChanges {
     /// Costs of each line in the base and on the new side.
     costs: Vec<[f64; 2]>,
     /// The changes of lines.
-    tested: FxHashMap<u32, Difference>,
+    tested: FxHashMap<u64, Difference>,
     why_not: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl LineChanges {
     pub(crate) fn of(&self, place: &LinePlace) -> Option<BoxChange<'_>> {
         let number = self.lines.get(place)?;
         let costs = self.costs[*number as usize];
-        (costs != [0.0; 2]).then(|| BoxChange { costs, tested: self.tested.get(number) })
+        (costs != [0.0; 2]).then(|| BoxChange { costs, tested: self.tested.get(&u64::from(*number)) })
     }
 
     /// Why the lines are not compared, if they are not. Foreign text.
@@ -143,7 +143,7 @@ impl<'s, 'p> SideLines<'s, 'p> {
         let calls = InnermostCalls::new(&self.selection, &self.name, &self.module);
         PartSums::of(self.side.side, &self.selection, false, |path, _, found| {
             let line = if by_total { calls.line_of(path) } else { calls.line_of_end(path) };
-            found.extend(line.and_then(|line| numbers.get(&line)));
+            found.extend(line.and_then(|line| numbers.get(&line)).map(|number| u64::from(*number)));
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Bencher Metric Format: the values of the new side with the confidence interval of their mean, for Bencher.
 
-use crate::diff::comparison::{Comparison, TESTED_SHARE};
+use crate::diff::comparison::Comparison;
+use crate::diff::difference::TESTED_SHARE;
 use crate::diff::options::DiffOptions;
 use crate::diff::per::Per;
 use crate::diff::print::order::ordered;

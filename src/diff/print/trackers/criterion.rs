@@ -1,8 +1,9 @@
 //! Estimates in Criterion's form (`base/estimates.json`, `new/estimates.json`, `change/estimates.json`), all in one
 //! document.
 
-use crate::diff::comparison::{Comparison, TESTED_SHARE};
+use crate::diff::comparison::Comparison;
 use crate::diff::difference::Difference;
+use crate::diff::difference::TESTED_SHARE;
 use crate::diff::options::DiffOptions;
 use crate::diff::print::order::ordered;
 use crate::diff::print::values::rounded;

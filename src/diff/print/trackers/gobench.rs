@@ -4,7 +4,8 @@
 //! `BenchmarkNAME N VALUE UNIT`.
 
 use crate::base::safe_text;
-use crate::diff::comparison::{Comparison, TESTED_SHARE};
+use crate::diff::comparison::Comparison;
+use crate::diff::difference::TESTED_SHARE;
 use crate::diff::options::DiffOptions;
 use crate::diff::per::Per;
 use crate::diff::print::order::ordered;
