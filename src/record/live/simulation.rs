@@ -93,10 +93,8 @@ impl Simulation {
         let is_new = self.stacks == 0;
         if is_new {
             delta.strings = vec!["".into(), "[kernel]".into(), "worker".into()];
-            if self.made == 0 {
-                let path = StringId(1);
-                delta.modules = vec![Module { path, kind: ModuleKind::Kernel, ..Module::default() }];
-            }
+            let path = StringId(1);
+            delta.modules = vec![Module { path, kind: ModuleKind::Kernel, ..Module::default() }];
             delta.tasks = (0..self.threads)
                 .map(|tid| Task { pid: 7, tid, comm: StringId(2), process: StringId(2), ..Task::default() })
                 .collect();
