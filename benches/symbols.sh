@@ -4,8 +4,9 @@
 #
 #   benches/symbols.sh [PERF_DATA]
 #
-# Without a file it records prof itself, built with debug information, while it imports folded stacks. TIME_LIMIT is what each
-# of the others may take (600 s). Needs perf; a line that cannot be measured says why.
+# Without a file it records prof itself, built with debug information, while it imports folded stacks; with copied stacks, since
+# perf looks only at the inlined functions of whole stacks. TIME_LIMIT is what each of the others may take (600 s). Needs perf; a
+# line that cannot be measured says why.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,8 +24,8 @@ if [ $# -gt 0 ]; then
 else
 	[ -x "$program" ] || { echo "symbols.sh: $program is missing: cargo build" >&2; exit 1; }
 	data=$work/perf.data
-	awk 'BEGIN { for (i = 0; i < 400000; i++) printf "main;a%d;b%d;c%d %d\n", i % 7, i % 1013, i, 1 + i % 5 }' >"$work/folded"
-	perf record -q -g -F "${FREQUENCY:-997}" -e cpu-clock -o "$data" -- "$program" import -q "$work/folded" -o "$work/x.data" >/dev/null
+	awk 'BEGIN { for (i = 0; i < 1600000; i++) printf "main;a%d;b%d;c%d %d\n", i % 7, i % 1013, i, 1 + i % 5 }' >"$work/folded"
+	perf record -q --call-graph dwarf,16384 -F "${FREQUENCY:-997}" -e cpu-clock -o "$data" -- "$program" import -q "$work/folded" -o "$work/x.data" >/dev/null
 fi
 echo "$(perf script -i "$data" -F ip -G 2>/dev/null | grep -c .) samples in $(du -k "$data" | cut -f 1) kB"
 
