@@ -186,9 +186,9 @@ pub(crate) fn reasons(
     found
 }
 
-/// Addresses that are named together: no recording has as many different ones of a module as a program has bytes, and the names
-/// of all of these exceed the memory that those of a module may take.
-const AT_ONCE: usize = 50_000;
+/// Addresses that are named together: no recording has as many different ones of a unit as it has bytes, and to name all of these
+/// takes more work than one unit is worth.
+const AT_ONCE: usize = 5_000;
 
 /// Compares the names of addresses in all functions of a program.
 pub(super) fn assert_agrees(shop: &Workshop, program: &Path, stride: usize, what: &str) -> Option<()> {
