@@ -1,6 +1,7 @@
 //! Kinds of events, as data: what one is called and what its weights are, wherever it is shown. A kind is stored with
 //! its event; nothing about it is guessed from samples.
 
+use crate::base::fnv::fnv1a;
 use std::borrow::Cow;
 
 /// The unit of an event's weights. Numbers are stored: append only.
@@ -39,20 +40,14 @@ impl Unit {
     }
 }
 
-/// A kind of event by a hash of its name (64-bit FNV-1a): a profile has few kinds.
+/// A kind of event by a hash of its name: a profile has few kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KindKey(u64);
 
 impl KindKey {
     /// The key of the kind of this name.
     pub(crate) const fn of(name: &str) -> Self {
-        let mut hash = 0xcbf2_9ce4_8422_2325;
-        let mut at = 0;
-        while at < name.len() {
-            hash = (hash ^ name.as_bytes()[at] as u64).wrapping_mul(0x0100_0000_01b3);
-            at += 1;
-        }
-        KindKey(hash)
+        KindKey(fnv1a(name))
     }
 }
 

@@ -18,6 +18,7 @@ mod output;
 mod process;
 mod recorder;
 mod session;
+mod signals;
 mod target;
 mod waits;
 

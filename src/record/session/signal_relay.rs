@@ -2,7 +2,7 @@
 
 use super::stop_reason::StopReason;
 use super::until_end::GoesOn;
-use crate::base::signals::Signals;
+use crate::record::signals::Signals;
 use crate::record::target::launch::Child;
 use std::io;
 use std::ops::ControlFlow;

@@ -279,7 +279,7 @@ unsafe fn wait_and_execute(
     unsafe {
         // From here on signals are the command's. What this process ignores of its own, it must not.
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            let action = match crate::base::signals::was_ignored(signal) {
+            let action = match crate::record::signals::was_ignored(signal) {
                 true => libc::SIG_IGN,
                 false => libc::SIG_DFL,
             };

@@ -1,5 +1,6 @@
 //! Colours of each kind of code, and text that is readable on them.
 
+use crate::base::fnv::fnv1a;
 use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{LabelKind, TimelineState};
@@ -97,14 +98,10 @@ pub(super) fn rgb_color([r, g, b]: [u8; 3]) -> Color {
     Color::Rgb(r, g, b)
 }
 
-/// `rgb`, lighter or darker by up to 6 % of the whole range depending on the name (by FNV-1a, so that it never
-/// changes).
+/// `rgb`, lighter or darker by up to 6 % of the whole range depending on the name; never another for the same one.
 pub(crate) fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     // -15..=15 of 255
-    let shift = ((hash >> 32) % 31) as i16 - 15;
+    let shift = ((fnv1a(name) >> 32) % 31) as i16 - 15;
     let by = |shift: i16| rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8);
     // Halfway between shades for black and for white text neither is readable; the shift is reversed then.
     if contrast(by(shift)) < LEAST_CONTRAST { by(-shift) } else { by(shift) }

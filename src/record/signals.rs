@@ -1,4 +1,4 @@
-//! Signals that reach this process, as counts that a recording looks at.
+//! Signals that reach this process, as counts that a recording looks at; which of them its command is to ignore.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
