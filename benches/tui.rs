@@ -1,11 +1,12 @@
 //! The terminal interface on 1,000,000 samples and some 100,000 nodes of a call tree: from a recording to the first
-//! screen, from a key to the next screen, and the pictures after a filter and after divergence_depth the tree round.
+//! screen, from a key to the next screen, and the pictures that keys ask for, also with 1,000,000 waits and
+//! with 5,000 threads.
 
 mod steady;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use prof::internals::profile::Integrity;
-use prof::internals::report::{Analysis, CommonOptions, Direction, TimeRange};
+use prof::internals::report::{Analysis, CommonOptions, Direction, Metric, ThreadSplit, TimeRange, Timeline};
 use prof::internals::tui::app::action::Action;
 use prof::internals::tui::app::query::Query;
 use prof::internals::tui::app::state::App;
@@ -90,22 +91,60 @@ fn tui(criterion: &mut Criterion) {
         });
     });
 
-    let mut focused = query.clone();
-    focused.common.filter.focus = Some("7".to_owned());
-    let mut inverted = query.clone();
-    inverted.direction = Direction::BottomUp;
-    let mut middle = query.clone();
+    group.finish();
+    pictures(criterion, &format!("tui 1M/{}k nodes", first.tree.nodes().len() / 1000), &recording);
+}
+
+/// The pictures that keys ask for, of `recording`, drawn.
+fn pictures(criterion: &mut Criterion, title: &str, recording: &Arc<Analysis>) {
+    let query = Query::new(CommonOptions::default());
+    let mut screen = terminal();
+    let mut group = criterion.benchmark_group(title);
+    group.sample_size(10);
     let second = 1_000_000_000;
-    middle.common.filter.time = TimeRange { from_ns: Some(100 * second), to_ns: Some(900 * second) };
-    for (name, changed) in
-        [("filter", &focused), ("invert", &inverted), ("time range", &middle), ("undo", &query)]
-    {
+    let of = |change: &dyn Fn(&mut Query)| {
+        let mut changed = query.clone();
+        change(&mut changed);
+        changed
+    };
+    let filtered = of(&|query| query.common.filter.focus = Some("7".to_owned()));
+    let inverted = of(&|query| query.direction = Direction::BottomUp);
+    let range = TimeRange { from_ns: Some(100 * second), to_ns: Some(900 * second) };
+    let middle = of(&|query| query.common.filter.time = range);
+    let split = of(&|query| query.common.threads = Some(ThreadSplit::Each));
+    let waits = of(&|query| query.common.metric = Some(Metric::OFF_CPU));
+    let mut cases = vec![
+        ("filter", &filtered),
+        ("invert", &inverted),
+        ("time range", &middle),
+        ("split by thread", &split),
+        ("undo", &query),
+    ];
+    if recording.profile.events.len() > 1 {
+        cases.push(("waits", &waits));
+    }
+    for (name, changed) in cases {
         group.bench_function(name, |bencher| {
-            bencher.iter(|| draw(&mut screen, &app_with(&picture(&recording, changed))));
+            bencher.iter(|| draw(&mut screen, &app_with(&picture(recording, changed))));
         });
     }
+    group.bench_function("timeline", |bencher| {
+        bencher.iter(|| black_box(Timeline::new(recording, &query.common, 960, 0).is_ok()));
+    });
     group.finish();
 }
 
-criterion_group!(benches, tui);
+fn with_waits_or_many_threads(criterion: &mut Criterion) {
+    let running = steady::recording(1_000_000, 6_500).profile.clone();
+    let waiting = steady::with_waits(running, 1_000_000, 10_000);
+    let waiting = Arc::new(Analysis::new(waiting, Integrity::default()));
+    pictures(criterion, "tui 1M and 1M waits", &waiting);
+    pictures(
+        criterion,
+        "tui 1M of 5,000 threads",
+        &Arc::new(steady::recording_of_threads(1_000_000, 6_500, 5_000)),
+    );
+}
+
+criterion_group!(benches, tui, with_waits_or_many_threads);
 criterion_main!(benches);

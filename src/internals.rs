@@ -67,7 +67,7 @@ pub mod record {
 pub mod report {
     pub use crate::report::{
         Analysis, CommonOptions, Direction, Metric, NameStyle, Page, ReportOptions, ReportView, SamplesAt,
-        TimeRange, Timeline, folded, render,
+        ThreadSplit, TimeRange, Timeline, folded, render,
     };
 }
 

@@ -44,9 +44,9 @@ pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
     ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
-    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
+    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
-pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
+pub use options::{CommonOptions, ReportOptions, ReportView, ThreadSplit, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
 pub(crate) use print::annotate::annotate;
 pub(crate) use print::cost::{cost_lines, cost_sum_words, cost_words};

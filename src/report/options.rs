@@ -78,7 +78,7 @@ impl Grouping {
 
 /// Which threads share a row, or the box in front of their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ThreadSplit {
+pub enum ThreadSplit {
     /// Merge threads whose names differ in digits only: `worker-#`.
     Class,
     /// Merge threads of one name.
@@ -288,7 +288,7 @@ pub struct CommonOptions {
     /// How names are written; `None` leaves it to the view.
     pub names: Option<NameStyle>,
     /// Which threads are one, where threads are shown; `None` leaves it to the view.
-    pub(crate) threads: Option<ThreadSplit>,
+    pub threads: Option<ThreadSplit>,
 }
 
 impl CommonOptions {
