@@ -11,8 +11,8 @@ use crate::diff::row_label::{DiffRowKey, RowLabel};
 use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::profile::{End, EventKind, StringId, TaskId, Unit};
 use crate::report::{
-    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Group, Grouping, LabelId, Metric,
-    Selection, Step, ThreadSplit, WaitSite, WaitSites,
+    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Group, Grouping, LabelId, Metric, Node,
+    NodeId, Selection, Step, ThreadSplit, WaitSite, WaitSites,
 };
 use rustc_hash::FxHashMap;
 
@@ -335,12 +335,12 @@ fn call_paths(
         Some(threads) => CallTree::by_thread(selection, Direction::TopDown, threads),
         None => CallTree::new(selection, Direction::TopDown),
     };
-    let path = |node: &crate::report::Node| RunPath {
+    let path = |(id, node): (NodeId, &Node)| RunPath {
         parent: node.parent.map(|parent| parent.index() as u32),
         row: rows.of_label(node.label),
-        own: node.own.weight as f64,
+        own: tree.own(id).weight as f64,
     };
-    tree.nodes().map(|(_, node)| node).map(path).collect()
+    tree.nodes().map(path).collect()
 }
 
 /// Sums up the `parts` of the paths of `selection`, which have `in_front` steps of threads and the rows of `rows`.

@@ -400,7 +400,7 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
                 module: label.module.clone(),
                 is_inlined: node.is_inlined,
                 is_kernel: node.is_kernel,
-                own: node.own.weight,
+                own: tree.own(id).weight,
                 total: node.total.weight,
                 samples: node.total.samples,
                 count: node.total.count(),

@@ -112,7 +112,7 @@ fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction
         let label = selection.labels.get(node.label);
         table.row(&[
             &node.depth.to_string(),
-            &node.own.weight.to_string(),
+            &tree.own(id).weight.to_string(),
             &node.total.weight.to_string(),
             &node.total.samples.to_string(),
             &safe_text::tsv(label.name_in(names)),

@@ -226,12 +226,12 @@ mod tests {
         let options = CommonOptions { filter, metric, ..CommonOptions::default() };
         let selection = recording.select(&options).unwrap();
         let tree = CallTree::new(&selection, Direction::TopDown);
-        let mut lines: Vec<String> = (tree.nodes().filter(|(_, node)| node.own.weight > 0))
-            .map(|(id, node)| {
+        let mut lines: Vec<String> = (tree.ends().iter().filter(|(_, own)| own.weight > 0))
+            .map(|(id, own)| {
                 let mut names: Vec<&str> =
-                    tree.path(id).map(|node| &*selection.labels.get(node.label).name).collect();
+                    tree.path(*id).map(|node| &*selection.labels.get(node.label).name).collect();
                 names.reverse();
-                format!("{} {}", names.join(";"), node.own.weight / 1_000_000)
+                format!("{} {}", names.join(";"), own.weight / 1_000_000)
             })
             .collect();
         lines.sort();

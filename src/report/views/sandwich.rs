@@ -53,7 +53,7 @@ impl Sandwich {
         }
         let callers = callers.finish(&selection.labels);
         let callees = callees.finish(&selection.labels);
-        let paths = callers.nodes().filter(|(_, node)| !node.own.is_empty()).count();
+        let paths = callers.ends().iter().filter(|(_, own)| !own.is_empty()).count();
         Some(Sandwich { label, own, total, recursive, paths, callers, callees })
     }
 

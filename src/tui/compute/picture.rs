@@ -459,9 +459,9 @@ fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<
             // In reverse, since parents come before their children.
             for id in nodes.into_iter().rev() {
                 let node = tree.node(id);
-                let leads_to_waits = node.own.is_empty()
-                    && node.has_children()
-                    && tree.children(id).iter().all(|child| is_waiting[child.index()]);
+                let leads_to_waits = node.has_children()
+                    && tree.children(id).iter().all(|child| is_waiting[child.index()])
+                    && tree.own(id).is_empty();
                 is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
             }
         }

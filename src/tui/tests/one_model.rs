@@ -114,7 +114,7 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                         (&Value::from(node.is_inlined), &Value::from(node.is_kernel))
                     );
                     if direction == Direction::TopDown {
-                        assert_eq!(row["self"], node.own.weight);
+                        assert_eq!(row["self"], picture.tree.own(id).weight);
                     }
                     screen.app.flame.selected = picture.path_of(&BoxOf::Node(id));
                     screen.app.flame.zoom = screen.app.flame.selected.clone();

@@ -32,7 +32,7 @@ fn every_number_is_that_of_the_report() {
         // The tree of the report, without the threads that are the roots here.
         let tree = CallTree::new(&selection, Direction::TopDown);
         assert_eq!(picture.tree.total(), tree.total());
-        let own = |tree: &CallTree| tree.nodes().map(|(_, node)| node.own.weight).sum::<u64>();
+        let own = |tree: &CallTree| tree.ends().iter().map(|(_, own)| own.weight).sum::<u64>();
         assert_eq!(own(&picture.tree), own(&tree));
     }
 }

@@ -5,6 +5,7 @@
 
 use super::page::{FAINT, HEADING, Page, push_line};
 use crate::base::units::{counted, percent, percent_text, weight};
+use crate::report::model::amount::Amount;
 use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;
 use crate::report::row_limits::RowLimits;
@@ -44,7 +45,7 @@ pub(super) fn tree(
         };
         let is_branch = siblings.iter().filter(|id| is_shown(tree.node(**id))).count() > 1;
         let indent = branches.enter(*id, node, is_branch);
-        push_line(out, &line(selection, node, direction, indent, is_branch, page));
+        push_line(out, &line(selection, (node, tree.own(*id)), direction, indent, is_branch, page));
     }
     let hidden = tree.nodes().len() - order.len().min(most);
     if hidden > 0 {
@@ -88,7 +89,7 @@ fn with_room(inlined: &'static str, module: String, room: usize, page: &Page) ->
 
 fn line(
     selection: &Selection<'_>,
-    node: &Node,
+    (node, own): (&Node, Amount),
     direction: Direction,
     indent: usize,
     is_branch: bool,
@@ -102,7 +103,7 @@ fn line(
             percent_text(percent(node.total.weight, whole.weight))
         }
         Direction::BottomUp => String::new(),
-        Direction::TopDown => percent_text(percent(node.own.weight, whole.weight)),
+        Direction::TopDown => percent_text(percent(own.weight, whole.weight)),
     };
     let time = weight(selection.shown.unit, node.total.weight, whole.weight);
     let label = selection.labels.get(node.label);

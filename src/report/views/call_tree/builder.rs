@@ -14,6 +14,8 @@ type ChildKey = (Option<NodeId>, LabelId, bool);
 #[derive(Debug, Default)]
 pub(crate) struct TreeBuilder {
     pub(super) nodes: Vec<Node>,
+    /// What ends in nodes; one may be there several times.
+    ends: Vec<(NodeId, Amount)>,
     children: FxHashMap<ChildKey, NodeId>,
     /// The nodes of the path that was inserted last below each root, root first.
     last: FxHashMap<(LabelId, bool), Vec<NodeId>>,
@@ -23,8 +25,13 @@ impl TreeBuilder {
     /// Adds `amount` at the end of a path, from the root of the tree on. A path without steps has no end.
     pub(crate) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
         if let Some(end) = self.insert(steps) {
-            self.nodes[end.index()].own.add(amount);
+            self.end_at(end, amount);
         }
+    }
+
+    /// Adds `amount` at a node.
+    pub(super) fn end_at(&mut self, node: NodeId, amount: Amount) {
+        self.ends.push((node, amount));
     }
 
     /// The node at the end of a path, which is made with all above it if it is not there; `None` for a path without steps.
@@ -58,7 +65,7 @@ impl TreeBuilder {
     }
 
     pub(super) fn child(&mut self, parent: Option<NodeId>, step: &Step) -> NodeId {
-        let next = NodeId(self.nodes.len() as u32);
+        let next = NodeId::at(self.nodes.len());
         let id = *self.children.entry((parent, step.label, step.is_inlined)).or_insert(next);
         if id == next {
             let depth = parent.map_or(0, |parent| self.nodes[parent.index()].depth + 1);
@@ -69,6 +76,6 @@ impl TreeBuilder {
 
     /// Finishes the tree, with siblings sorted by weight.
     pub(crate) fn finish(self, labels: &Labels) -> CallTree {
-        CallTree::of_nodes(self.nodes, labels)
+        CallTree::of_nodes(self.nodes, self.ends, labels)
     }
 }

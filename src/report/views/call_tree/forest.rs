@@ -50,7 +50,7 @@ pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree
             for tree in ends[part].chunk_by(|a, b| a.root == b.root) {
                 grove.grow(&roots[tree[0].root], tree);
             }
-            CallTree::of_nodes(grove.nodes, &selection.labels)
+            CallTree::of_nodes(grove.nodes, grove.ends, &selection.labels)
         })
         .collect();
     CallTree::of_parts(grown, &selection.labels)
@@ -92,24 +92,31 @@ struct Grove<'a> {
     /// The tree of all paths.
     paths: &'a [Node],
     nodes: Vec<Node>,
-    /// The latest copy of each node of `paths`. It is the present thread's if it comes after the thread's root.
-    copies: Vec<NodeId>,
+    ends: Vec<(NodeId, Amount)>,
+    /// The latest copy of each node of `paths`; `None` if there is none. It is the present thread's if it comes after the thread's root.
+    copies: Vec<Option<NodeId>>,
     /// The nodes of one path that have no copy yet, the leaf first.
     missing: Vec<NodeId>,
 }
 
 impl<'a> Grove<'a> {
     fn next_to(paths: &'a [Node]) -> Self {
-        Grove { paths, nodes: Vec::new(), copies: vec![NodeId(0); paths.len()], missing: Vec::new() }
+        Grove {
+            paths,
+            nodes: Vec::new(),
+            ends: Vec::new(),
+            copies: vec![None; paths.len()],
+            missing: Vec::new(),
+        }
     }
 
     /// Adds the tree of one thread.
     fn grow(&mut self, thread: &Step, ends: &[PathEnd]) {
-        let root = NodeId(self.nodes.len() as u32);
+        let root = NodeId::at(self.nodes.len());
         self.nodes.push(Node::new(thread, None, 0));
         for end in ends {
             let node = self.copy_of(end.node, root);
-            self.nodes[node.index()].own.add(end.amount);
+            self.ends.push((node, end.amount));
         }
     }
 
@@ -118,8 +125,7 @@ impl<'a> Grove<'a> {
         let mut at = node;
         let mut parent = root;
         while let Some(id) = at {
-            let copy = self.copies[id.index()];
-            if copy > root {
+            if let Some(copy) = self.copies[id.index()].filter(|copy| *copy > root) {
                 parent = copy;
                 break;
             }
@@ -127,10 +133,10 @@ impl<'a> Grove<'a> {
             at = self.paths[id.index()].parent;
         }
         while let Some(id) = self.missing.pop() {
-            let copy = NodeId(self.nodes.len() as u32);
+            let copy = NodeId::at(self.nodes.len());
             let path = &self.paths[id.index()];
             self.nodes.push(Node { parent: Some(parent), depth: path.depth + 1, ..*path });
-            self.copies[id.index()] = copy;
+            self.copies[id.index()] = Some(copy);
             parent = copy;
         }
         parent

@@ -49,7 +49,7 @@ impl CallTree {
                     for group in groups {
                         if let Some(thread) = threads.get(group.task.index()) {
                             let end = tree.child(root, thread);
-                            tree.nodes[end.index()].own.add(group.amount);
+                            tree.end_at(end, group.amount);
                         }
                     }
                 });
@@ -92,7 +92,7 @@ mod tests {
             );
             for (id, node) in tree.nodes() {
                 let below: u64 = tree.children(id).iter().map(|child| tree.node(*child).total.samples).sum();
-                assert_eq!(node.total.samples, node.own.samples + below);
+                assert_eq!(node.total.samples, tree.own(id).samples + below);
                 assert!(tree.children(id).iter().all(|child| tree.node(*child).parent == Some(id)));
                 assert_eq!(node.has_children(), !tree.children(id).is_empty());
             }

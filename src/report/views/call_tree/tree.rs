@@ -11,12 +11,27 @@ pub struct CallTree {
     /// The children of all nodes, siblings next to each other.
     children: Vec<NodeId>,
     roots: Vec<NodeId>,
+    /// Amount of the samples that end in a node, for each in which some do, by id.
+    ends: Vec<(NodeId, Amount)>,
     total: Amount,
 }
 
 impl CallTree {
-    /// The tree of `nodes`, of which the weight that ends in each is known: siblings are sorted by weight.
-    pub(super) fn of_nodes(mut nodes: Vec<Node>, labels: &Labels) -> CallTree {
+    /// The tree of `nodes`, in which samples end as in `ends`, in any order: siblings are sorted by weight.
+    pub(super) fn of_nodes(
+        mut nodes: Vec<Node>,
+        mut ends: Vec<(NodeId, Amount)>,
+        labels: &Labels,
+    ) -> CallTree {
+        ends.sort_by_key(|(id, _)| *id);
+        ends.dedup_by(|next, last| {
+            let is_same = next.0 == last.0;
+            if is_same {
+                last.1.add(next.1);
+            }
+            is_same
+        });
+        ends.iter().for_each(|(id, own)| nodes[id.index()].total = *own);
         let total = add_up(&mut nodes);
         let (mut roots, mut children) = children_by_parent(&mut nodes);
         nodes
@@ -24,7 +39,7 @@ impl CallTree {
             .filter(|node| node.children.count > 1)
             .for_each(|node| sort_siblings(&mut children[node.children.range()], &nodes, labels));
         sort_siblings(&mut roots, &nodes, labels);
-        CallTree { nodes, children, roots, total }
+        CallTree { nodes, children, roots, ends, total }
     }
 
     /// The trees of `parts` as one, with the roots of all of them.
@@ -38,8 +53,8 @@ impl CallTree {
 
     /// Adds the trees of `part` after these.
     fn append(&mut self, part: CallTree) {
-        let (nodes, children) = (self.nodes.len() as u32, self.children.len() as u32);
-        let moved = |id: NodeId| NodeId(id.0 + nodes);
+        let (nodes, children) = (self.nodes.len(), self.children.len() as u32);
+        let moved = |id: NodeId| NodeId::at(id.index() + nodes);
         self.nodes.extend(part.nodes.into_iter().map(|mut node| {
             node.parent = node.parent.map(moved);
             node.children.start += children;
@@ -47,12 +62,24 @@ impl CallTree {
         }));
         self.children.extend(part.children.into_iter().map(moved));
         self.roots.extend(part.roots.into_iter().map(moved));
+        self.ends.extend(part.ends.into_iter().map(|(id, own)| (moved(id), own)));
         self.total.add(part.total);
     }
 
     /// The node `id`, which must come from this tree.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
+    }
+
+    /// Amount of the samples that end in the node `id`.
+    pub(crate) fn own(&self, id: NodeId) -> Amount {
+        let found = self.ends.binary_search_by_key(&id, |(id, _)| *id);
+        found.map_or(Amount::default(), |at| self.ends[at].1)
+    }
+
+    /// The nodes that samples end in, with how much does.
+    pub(crate) fn ends(&self) -> &[(NodeId, Amount)] {
+        &self.ends
     }
 
     /// The callees of the node `id`, heaviest first.
@@ -62,7 +89,7 @@ impl CallTree {
 
     /// All nodes, parents before children.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId::at(index), node))
     }
 
     /// Nodes without a parent, heaviest first.
@@ -111,12 +138,11 @@ fn sort_siblings(ids: &mut [NodeId], nodes: &[Node], labels: &Labels) {
     });
 }
 
-/// Adds up what ends in each node and below it; returns the sum over all roots.
+/// Adds what ends below each node to what ends in it, which is its total at first; returns the sum over all roots.
 fn add_up(nodes: &mut [Node]) -> Amount {
     let mut sum = Amount::default();
     for index in (0..nodes.len()).rev() {
-        let node = &mut nodes[index];
-        node.total.add(node.own);
+        let node = &nodes[index];
         let (parent, total) = (node.parent, node.total);
         match parent {
             Some(parent) => nodes[parent.index()].total.add(total),
@@ -129,7 +155,7 @@ fn add_up(nodes: &mut [Node]) -> Amount {
 /// The nodes without a parent, and the children of all others in one list, each in the order of their ids; stores the
 /// range of each node's children in the node.
 fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
-    let ids = |nodes: &[Node]| (0..nodes.len() as u32).map(NodeId);
+    let ids = |nodes: &[Node]| (0..nodes.len()).map(NodeId::at);
     let mut roots = Vec::new();
     for id in ids(nodes) {
         match nodes[id.index()].parent {
@@ -143,7 +169,7 @@ fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
         node.children.start = start;
         start += count;
     }
-    let mut children = vec![NodeId(0); start as usize];
+    let mut children = vec![NodeId::at(0); start as usize];
     for id in ids(nodes) {
         if let Some(parent) = nodes[id.index()].parent {
             let span = &mut nodes[parent.index()].children;

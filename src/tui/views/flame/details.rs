@@ -106,7 +106,7 @@ pub(crate) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
 fn own_of(picture: &Picture, id: NodeId) -> Option<Amount> {
     let node = picture.tree.node(id);
     match picture.query.direction {
-        Direction::TopDown => Some(node.own),
+        Direction::TopDown => Some(picture.tree.own(id)),
         Direction::BottomUp => node.parent.is_none().then_some(node.total),
     }
 }

@@ -121,11 +121,14 @@ fn own_by_function(picture: &Picture, zoom: &BoxOf) -> Vec<(LabelId, u64)> {
             BoxOf::Node(id) => vec![*id],
             BoxOf::Rest(ids) => ids.clone(),
         };
+        let mut is_below = vec![false; tree.nodes().len()];
         while let Some(id) = pending.pop() {
-            let node = tree.node(id);
-            let sum = own.entry(node.label).or_default();
-            *sum = sum.saturating_add(node.own.weight);
+            is_below[id.index()] = true;
             pending.extend(tree.children(id));
+        }
+        for (id, ended) in tree.ends().iter().filter(|(id, _)| is_below[id.index()]) {
+            let sum = own.entry(tree.node(*id).label).or_default();
+            *sum = sum.saturating_add(ended.weight);
         }
     }
     sorted(own)
