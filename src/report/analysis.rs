@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub struct Analysis {
     recording: Recording,
     reasons: OnceLock<Reasons>,
-    groups: OnceLock<Vec<Group>>,
+    groups: OnceLock<Arc<Vec<Group>>>,
     idle: OnceLock<IdleWaits>,
     rollup: OnceLock<RollupTime>,
     last_passing: Arc<Mutex<Option<FilteredGroups>>>,
@@ -27,7 +27,7 @@ pub struct Analysis {
 #[derive(Debug)]
 struct FilteredGroups {
     filter: SampleFilter,
-    groups: Arc<[Group]>,
+    groups: Arc<Vec<Group>>,
 }
 
 impl Analysis {
@@ -69,17 +69,17 @@ impl Analysis {
     }
 
     /// The groups of equal samples, if they have been computed.
-    pub(super) fn known_groups(&self) -> Option<&[Group]> {
-        self.groups.get().map(Vec::as_slice)
+    pub(super) fn known_groups(&self) -> Option<&Arc<Vec<Group>>> {
+        self.groups.get()
     }
 
     /// All running and waiting time, equal samples counted together.
-    pub(super) fn groups(&self) -> &[Group] {
-        self.groups.get_or_init(|| group::all_groups(&self.profile, self.reasons()))
+    pub(super) fn groups(&self) -> &Arc<Vec<Group>> {
+        self.groups.get_or_init(|| Arc::new(group::all_groups(&self.profile, self.reasons())))
     }
 
     /// The same of what passes `filter`. That of the last filter is kept: the parts of a view ask for it one after the other.
-    pub(super) fn groups_passing(&self, filter: &SampleFilter) -> Arc<[Group]> {
+    pub(super) fn groups_passing(&self, filter: &SampleFilter) -> Arc<Vec<Group>> {
         // Nothing is left half-done by a panic while the lock is held.
         let last = || self.last_passing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = last().as_ref().filter(|known| known.filter == *filter) {
@@ -87,7 +87,7 @@ impl Analysis {
         }
         // Not while the lock is held: while a thread of the pool waits for others, it takes up other work, which may ask, too.
         let shown = Shown::time_of(&self.profile);
-        let groups: Arc<[Group]> = group::count_equal(&self.profile, self.reasons(), &shown, filter).into();
+        let groups = Arc::new(group::count_equal(&self.profile, self.reasons(), &shown, filter));
         *last() = Some(FilteredGroups { filter: filter.clone(), groups: Arc::clone(&groups) });
         groups
     }

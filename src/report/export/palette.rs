@@ -29,7 +29,7 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
     // texts.
     let mut seen: FxHashMap<(LabelId, usize), (usize, bool)> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
-        let is_wait = groups.iter().all(|group| group.activity.reason().is_some());
+        let is_wait = groups.into_iter().all(|group| group.activity.reason().is_some());
         for step in path {
             let first = seen.len();
             seen.entry((step.label, kind_of(step))).or_insert((first, true)).1 &= is_wait;

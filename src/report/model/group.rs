@@ -4,7 +4,6 @@
 //! counted first; names, trees and tables only ever see the distinct ones.
 
 use super::amount::Amount;
-use super::label::Step;
 use super::metric::Shown;
 use crate::profile::{Event, Outcome, Profile, Sample, StackId, TaskId};
 use crate::report::model::activity::Activity;
@@ -29,17 +28,12 @@ pub(crate) struct Group {
     pub(crate) activity: Activity,
     /// The sum of the samples.
     pub(crate) amount: Amount,
-    /// Stands before the outermost frame, or for the whole stack.
-    pub(crate) root: Option<Step>,
-    /// Stands after the innermost frame: why the thread waited.
-    pub(crate) tail: Option<Step>,
 }
 
 impl Group {
-    /// Whether both have the same steps.
-    pub(crate) fn has_path_of(&self, other: &Group) -> bool {
-        (self.stack, self.outcome, self.root, self.tail)
-            == (other.stack, other.outcome, other.root, other.tail)
+    /// What its steps follow from, unless they are of its thread.
+    pub(crate) fn path_key(&self) -> (Option<StackId>, Outcome, Activity) {
+        (self.stack, self.outcome, self.activity)
     }
 }
 
@@ -169,15 +163,7 @@ pub(crate) fn count_equal(
         }
     }
     let mut groups: Vec<Group> = (counts.into_iter())
-        .map(|((task, stack, outcome, activity), amount)| Group {
-            task,
-            stack,
-            outcome,
-            activity,
-            amount,
-            root: None,
-            tail: None,
-        })
+        .map(|((task, stack, outcome, activity), amount)| Group { task, stack, outcome, activity, amount })
         .collect();
     groups.sort_unstable_by_key(|group| (group.stack, group.outcome, group.activity, group.task));
     groups

@@ -8,6 +8,7 @@ use crate::profile::{
     FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, StackId, counter,
 };
 use crate::report::naming::runtime::Runtimes;
+use crate::report::query::same_path::SamePath;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -75,8 +76,8 @@ impl Quality {
         percent(self.samples_with(frames), self.frames)
     }
 
-    /// The quality of `groups`, which are of the events that are `shown`.
-    pub(crate) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
+    /// The quality of `groups`, of which those of `paths` have the same steps, and which are of the events that are `shown`.
+    pub(crate) fn of(profile: &Profile, groups: &[Group], paths: &[SamePath], shown: &Shown<'_>) -> Self {
         let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };
         // What was lost of running time is no loss of waits.
         let lost_samples = shown.sampled.map_or(0, |event| profile.lost_samples(event.kind()));
@@ -85,26 +86,27 @@ impl Quality {
         let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();
         // Of stacks that end in each row of their table: callers come before what they call.
         let mut samples_of_row = vec![0u64; profile.tables.stacks().len()];
-        for group in groups {
-            quality.samples += group.amount.samples;
+        for path in paths {
+            let (group, samples) = (&groups[path.range.start], path.amount.samples);
+            quality.samples += samples;
             if group.outcome.is_complete() {
-                quality.complete += group.amount.samples;
+                quality.complete += samples;
             } else if group.outcome == Outcome::NotKnown {
-                quality.not_known += group.amount.samples;
+                quality.not_known += samples;
             } else {
-                *quality.by_cause.entry(group.outcome.key()).or_default() += group.amount.samples;
+                *quality.by_cause.entry(group.outcome.key()).or_default() += samples;
                 if group.outcome.has_root() {
-                    quality.middle_left_out += group.amount.samples;
+                    quality.middle_left_out += samples;
                 } else if let Some(frame) = outermost_user_frame(profile, group.stack) {
                     let module = profile.tables.frame(frame).module;
-                    *cut.entry((module, group.outcome)).or_default() += group.amount.samples;
+                    *cut.entry((module, group.outcome)).or_default() += samples;
                 }
             }
             match group.stack {
-                Some(stack) => samples_of_row[stack.index()] += group.amount.samples,
+                Some(stack) => samples_of_row[stack.index()] += samples,
                 None => {
-                    quality.frames += group.amount.samples;
-                    quality.unnamed_frames += group.amount.samples;
+                    quality.frames += samples;
+                    quality.unnamed_frames += samples;
                 }
             }
         }

@@ -168,8 +168,8 @@ impl Totals {
             thread.times.add(&times);
             thread.is_by_scheduler = is_by_scheduler;
         }
-        for group in groups_of(recording, &Shown::time_of(profile), &filter) {
-            add_group(&mut threads, recording, &group);
+        for group in groups_of(recording, &Shown::time_of(profile), &filter).iter() {
+            add_group(&mut threads, recording, group);
         }
         let threads: Vec<ThreadTimes> = threads.into_values().collect();
         let mut times = Times::default();
@@ -270,10 +270,6 @@ impl Selection<'_> {
         if let Some(totals) = totals {
             return totals.thread_count();
         }
-        let thread = |group: &Group| {
-            let task = self.profile.tables.task(group.task);
-            (task.tid, task.generation)
-        };
-        self.groups().iter().map(thread).collect::<FxHashSet<_>>().len() as u64
+        self.tasks().map(|(_, task)| (task.tid, task.generation)).collect::<FxHashSet<_>>().len() as u64
     }
 }

@@ -76,7 +76,7 @@ fn inlines(selection: &Selection<'_>) -> Option<Advice> {
         let (Some(leaf), Some(host)) = (path.last(), path.iter().rev().find(|step| !step.is_inlined)) else {
             return;
         };
-        let weight = groups.iter().fold(0u64, |sum, group| sum.saturating_add(group.amount.weight));
+        let weight = groups.amount.weight;
         let [all, inlined] = times.entry(host.label).or_default();
         *all = all.saturating_add(weight);
         if leaf.is_inlined {
@@ -107,11 +107,15 @@ fn one_thread(selection: &Selection<'_>) -> Option<Advice> {
     if all.len() < LEAST_THREADS {
         return None;
     }
-    let mut times: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+    let mut times_of_tasks = vec![0u64; tables.tasks().len()];
     for group in selection.groups() {
-        let task = tables.task(group.task);
-        let time = times.entry((task.tid, task.generation)).or_default();
+        let time = &mut times_of_tasks[group.task.index()];
         *time = time.saturating_add(group.amount.weight);
+    }
+    let mut times: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+    for (task, of_task) in selection.tasks() {
+        let time = times.entry((of_task.tid, of_task.generation)).or_default();
+        *time = time.saturating_add(times_of_tasks[task.index()]);
     }
     let ((tid, generation), time) =
         times.into_iter().max_by_key(|(thread, time)| (*time, Reverse(*thread)))?;

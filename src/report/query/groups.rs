@@ -5,25 +5,31 @@ use crate::report::model::activity::Activity;
 use crate::report::model::group::{Group, count_equal};
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::query::filter::SampleFilter;
+use std::sync::Arc;
 
 /// The groups of `shown` that pass `filter`. Where the filter is one on threads, or the last one again, the samples are not
-/// counted again.
-pub(crate) fn groups_of(recording: &Analysis, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
+/// counted again, nor copied if all of them pass.
+pub(crate) fn groups_of(recording: &Analysis, shown: &Shown<'_>, filter: &SampleFilter) -> Arc<Vec<Group>> {
     let profile = &recording.profile;
     // One view of a profile without waits needs its groups once: keeping them would be a copy in vain.
     let is_kept = waits_of(profile).is_some() || recording.known_groups().is_some();
     if !is_kept || !shown.is_time_of(profile) {
-        return count_equal(profile, recording.reasons(), shown, filter);
+        return Arc::new(count_equal(profile, recording.reasons(), shown, filter));
     }
+    let shows_all = shown.sampled.is_some() && shown.waits.is_some() == waits_of(profile).is_some();
     let is_shown = |group: &&Group| match group.activity {
         Activity::Running => shown.sampled.is_some(),
         Activity::Waiting(_) | Activity::WaitingShortly(_) => shown.waits.is_some(),
     };
-    if !filter.is_by_thread() {
-        return recording.groups_passing(filter).iter().filter(is_shown).copied().collect();
+    let groups = match filter.is_by_thread() {
+        true => Arc::clone(recording.groups()),
+        false => recording.groups_passing(filter),
+    };
+    if shows_all && (!filter.is_by_thread() || filter.keeps_all()) {
+        return groups;
     }
-    let groups = recording.groups().iter().filter(|group| filter.keeps_task(group.task));
-    groups.filter(is_shown).copied().collect()
+    let shown = groups.iter().filter(|group| filter.keeps_task(group.task)).filter(is_shown);
+    Arc::new(shown.copied().collect())
 }
 
 #[cfg(test)]

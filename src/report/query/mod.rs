@@ -7,6 +7,7 @@ pub(crate) mod filter_words;
 pub(crate) mod groups;
 pub(crate) mod named_since;
 pub(crate) mod notes;
+pub(crate) mod same_path;
 pub(crate) mod select;
 pub(crate) mod selection;
 pub(crate) mod stack_filter;

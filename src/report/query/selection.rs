@@ -4,7 +4,7 @@ use super::filter::{LabelFilter, SampleFilter};
 use super::groups::groups_of;
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
-use crate::profile::{Event, FrameId, Profile, Sample, Wait};
+use crate::profile::{Event, FrameId, Profile, Sample, Task, TaskId, Wait};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -12,13 +12,14 @@ use crate::report::model::group::{Group, amount_of};
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
-use crate::report::model::quality::{Quality, outermost_user_frame};
+use crate::report::model::quality::Quality;
 use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space, ThreadSplit};
+use crate::report::query::same_path::{PathGroups, SamePath, name_groups, short_waits_name};
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 /// The samples that passed all filters, with the names of their frames.
 #[derive(Debug)]
@@ -47,7 +48,8 @@ pub struct Selection<'p> {
     options: CommonOptions,
     /// The waits of the same threads and time; computed on first use.
     waits: OnceLock<Option<Box<Selection<'p>>>>,
-    groups: Vec<Group>,
+    groups: Arc<Vec<Group>>,
+    paths: Vec<SamePath>,
     sample_filter: SampleFilter,
     filter: LabelFilter,
     hidden: Option<Step>,
@@ -85,25 +87,30 @@ impl<'p> Selection<'p> {
     fn filtered(recording: &'p Analysis, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
         let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
-        let mut groups = groups_of(recording, &shown, &sample_filter);
+        let groups = groups_of(recording, &shown, &sample_filter);
         let mut whole = Amount::default();
-        if let Some(event) = shown.sampled {
-            whole.add(match sample_filter.keeps_all() {
-                // They are counted already.
-                true => sum_of_running(&groups),
-                false => amount_of(event),
-            });
-        }
         let mut hidden_idle = Amount::default();
         let shows_idle = options.filter.idle && shown.waits.is_some();
         let shown_idle = shows_idle.then(|| recording.idle_waits());
-        if shown.waits.is_some() {
-            whole.add(hide_idle(recording.idle_waits(), options.filter.idle, &mut groups, &mut hidden_idle));
-        }
+        let groups = match shown.waits {
+            None => groups,
+            Some(_) => {
+                let idle = recording.idle_waits();
+                whole.add(if options.filter.idle { idle.all() } else { idle.all_but_idle() });
+                if options.filter.idle { groups } else { without_idle(idle, groups, &mut hidden_idle) }
+            }
+        };
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let hidden = options.filter.hides_frames().then(|| labels.nothing_step(true));
-        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
-        let quality = Quality::of(profile, &groups, &shown);
+        let paths = name_groups(profile, &mut labels, &groups, &short_waits_name(&shown));
+        if let Some(event) = shown.sampled {
+            whole.add(match sample_filter.keeps_all() {
+                // They are counted already.
+                true => sum_of_running(&groups, &paths),
+                false => amount_of(event),
+            });
+        }
+        let quality = Quality::of(profile, &groups, &paths, &shown);
         let stacks =
             StackFilters::new(&options.filter.stacks, &mut labels, profile, &quality.samples_of_frame)?;
         labels.settle_names();
@@ -123,7 +130,8 @@ impl<'p> Selection<'p> {
             recording,
             options: options.clone(),
             waits: OnceLock::new(),
-            groups: Vec::new(),
+            groups: Arc::default(),
+            paths: Vec::new(),
             sample_filter,
             filter,
             hidden,
@@ -132,7 +140,7 @@ impl<'p> Selection<'p> {
             has_unnamed_code,
             in_front: None,
         };
-        selection.keep(&groups);
+        selection.keep(groups, paths);
         Ok(selection)
     }
 
@@ -140,12 +148,10 @@ impl<'p> Selection<'p> {
     fn regrouped(self, options: &CommonOptions) -> Result<Self, Failure> {
         let profile = self.profile;
         let mut labels = Labels::new(profile, options.grouping, options.inline);
-        let mut groups = self.groups;
         let is_step_hidden =
             |step: Option<Step>| step.is_some_and(|step| self.filter.verdict(step.label).is_hidden);
-        let hidden_ends: Vec<[bool; 2]> =
-            (groups.iter()).map(|group| [is_step_hidden(group.root), is_step_hidden(group.tail)]).collect();
-        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&self.shown));
+        let groups = Arc::clone(&self.groups);
+        let mut paths = name_groups(profile, &mut labels, &groups, &short_waits_name(&self.shown));
         let has_frames = options.grouping == Grouping::Module;
         let hides = options.filter.hides_frames() && has_frames;
         let is_hidden = |frame| {
@@ -154,9 +160,10 @@ impl<'p> Selection<'p> {
         };
         let hidden_frames =
             hides.then(|| (0..profile.tables.frames().len()).map(is_hidden).collect::<Vec<bool>>());
-        for (group, [is_root_hidden, is_tail_hidden]) in groups.iter_mut().zip(hidden_ends) {
-            group.root = group.root.filter(|_| !has_frames || !is_root_hidden);
-            group.tail = group.tail.filter(|_| !is_tail_hidden);
+        for path in &mut paths {
+            let ends = self.ends_of(path.range.start);
+            path.root = path.root.filter(|_| !has_frames || !is_step_hidden(ends.root));
+            path.tail = path.tail.filter(|_| !is_step_hidden(ends.tail));
         }
         let hidden = hides.then(|| labels.nothing_step(true));
         let stacks =
@@ -170,7 +177,8 @@ impl<'p> Selection<'p> {
             labels,
             total: Amount::default(),
             short: Amount::default(),
-            groups: Vec::new(),
+            groups: Arc::default(),
+            paths: Vec::new(),
             filter,
             hidden,
             hidden_frames,
@@ -178,8 +186,14 @@ impl<'p> Selection<'p> {
             has_unnamed_code,
             ..self
         };
-        selection.keep(&groups);
+        selection.keep(groups, paths);
         Ok(selection)
+    }
+
+    /// The groups of the same path as the one at `index`, with what stands at its ends.
+    fn ends_of(&self, index: usize) -> &SamePath {
+        let at = self.paths.partition_point(|path| path.range.end <= index);
+        &self.paths[at]
     }
 
     /// The analysis that it is of.
@@ -217,19 +231,43 @@ impl<'p> Selection<'p> {
         waits.as_deref()
     }
 
-    /// Takes in the groups that the filters leave something of.
-    fn keep(&mut self, groups: &[Group]) {
-        let mut path = Vec::new();
+    /// Takes in the groups that the filters leave something of; `paths` are those of all `groups`.
+    fn keep(&mut self, groups: Arc<Vec<Group>>, paths: Vec<SamePath>) {
+        let mut steps = Vec::new();
         let ask_for_threads = self.stacks.ask_for_threads();
-        // What is decided by the stack alone is decided once for all threads that have it.
-        for same in groups.chunk_by(|a, b| !ask_for_threads && a.has_path_of(b)) {
-            if self.fill_path(&same[0], &mut path) {
-                self.total.add(Amount::of(same));
-                let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
-                same.iter().filter(is_short).for_each(|group| self.short.add(group.amount));
-                self.groups.extend_from_slice(same);
+        // A copy, once something is dropped.
+        let mut copy: Option<Vec<Group>> = None;
+        for path in paths {
+            let list = &groups[path.range.clone()];
+            // What is decided by the stack alone is decided once for all threads that have it.
+            let kept = match ask_for_threads {
+                true => {
+                    list.iter().filter(|group| self.fill_path(group, &path, &mut steps)).copied().collect()
+                }
+                false if self.fill_path(&list[0], &path, &mut steps) => Cow::Borrowed(list),
+                false => Cow::Borrowed(&[][..]),
+            };
+            if kept.len() < list.len() && copy.is_none() {
+                copy = Some(groups[..path.range.start].to_vec());
             }
+            if kept.is_empty() {
+                continue;
+            }
+            let amount = if kept.len() == list.len() { path.amount } else { Amount::of(&kept) };
+            self.total.add(amount);
+            if matches!(kept[0].activity, Activity::WaitingShortly(_)) {
+                self.short.add(amount);
+            }
+            let range = match &mut copy {
+                None => path.range.clone(),
+                Some(copy) => {
+                    copy.extend_from_slice(&kept);
+                    copy.len() - kept.len()..copy.len()
+                }
+            };
+            self.paths.push(SamePath { range, amount, ..path });
         }
+        self.groups = copy.map_or(groups, Arc::new);
     }
 
     /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
@@ -258,13 +296,24 @@ impl<'p> Selection<'p> {
 
     /// Calls `visit` with every distinct sequence of steps, root first, and the groups that have it (one
     /// for each thread), in a fixed order in which neighbours often share their outer steps.
-    pub(crate) fn for_each_path(&self, mut visit: impl FnMut(&[Step], &[Group])) {
-        let mut path = Vec::new();
-        for groups in self.groups.chunk_by(Group::has_path_of) {
-            if self.fill_path(&groups[0], &mut path) {
-                visit(&path, groups);
+    pub(crate) fn for_each_path<'s>(&'s self, mut visit: impl FnMut(&[Step], PathGroups<'s>)) {
+        let mut steps = Vec::new();
+        for path in &self.paths {
+            let list = &self.groups[path.range.clone()];
+            if self.fill_path(&list[0], path, &mut steps) {
+                let (start, amount) = (path.range.start, path.amount);
+                visit(&steps, PathGroups { start, list, amount });
             }
         }
+    }
+
+    /// The tasks that have groups, in the order of their ids.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, &'p Task)> {
+        let tasks = self.profile.tables.tasks();
+        let mut has_groups = vec![false; tasks.len()];
+        self.groups.iter().for_each(|group| has_groups[group.task.index()] = true);
+        let ids = (0..).map(TaskId).zip(tasks);
+        ids.zip(has_groups).filter(|(_, has_groups)| *has_groups).map(|(task, _)| task)
     }
 
     /// Calls `visit` with every wait that passes the filters on samples, and how much of it counts. Idle waits and such
@@ -291,10 +340,11 @@ impl<'p> Selection<'p> {
         }
     }
 
-    /// The steps of a group, root first.
-    pub(crate) fn path_of(&self, group: &Group) -> Vec<Step> {
-        let mut path = Vec::new();
-        if self.fill_path(group, &mut path) { path } else { Vec::new() }
+    /// The steps of the group at `index`, root first.
+    pub(crate) fn path_of(&self, index: usize) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let is_kept = self.fill_path(&self.groups[index], self.ends_of(index), &mut steps);
+        if is_kept { steps } else { Vec::new() }
     }
 
     /// Half the width of the 95 % interval around the share that `own` has of [`Selection::base`], in percentage points.
@@ -332,16 +382,16 @@ impl<'p> Selection<'p> {
         self.in_front.as_deref()
     }
 
-    /// Puts the steps of `group`, root first, into `path`; false when the filters drop the group.
-    fn fill_path(&self, group: &Group, path: &mut Vec<Step>) -> bool {
+    /// Puts the steps of `group`, which has these `ends`, root first, into `path`; false when the filters drop the group.
+    fn fill_path(&self, group: &Group, ends: &SamePath, path: &mut Vec<Step>) -> bool {
         path.clear();
         let space = self.filter.space;
-        if let Some(root) = group.root
+        if let Some(root) = ends.root
             && (space != Space::Kernel || group.stack.is_none())
         {
             path.push(root);
         }
-        let has_frames = !matches!(group.root, Some(root) if self.is_task(root));
+        let has_frames = !matches!(ends.root, Some(root) if self.is_task(root));
         if let Some(stack) = group.stack
             && has_frames
         {
@@ -356,7 +406,7 @@ impl<'p> Selection<'p> {
         }
         let mut has_focus = !self.filter.has_focus;
         let mut has_module = !self.filter.has_module;
-        for step in path.iter().chain(&group.tail) {
+        for step in path.iter().chain(&ends.tail) {
             let verdict = self.filter.verdict(step.label);
             if verdict.is_ignored {
                 return false;
@@ -383,7 +433,7 @@ impl<'p> Selection<'p> {
                 path.push(hidden);
             }
         }
-        path.extend(group.tail.filter(|step| !is_hidden(step)));
+        path.extend(ends.tail.filter(|step| !is_hidden(step)));
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
         } else if self.has_unnamed_code {
@@ -412,82 +462,25 @@ impl<'p> Selection<'p> {
     }
 }
 
-/// Takes idle waits out of `groups`, unless they are to be kept; returns the sum of all waits that are not hidden,
-/// whatever the filters.
-fn hide_idle(idle: &IdleWaits, keep: bool, groups: &mut Vec<Group>, hidden: &mut Amount) -> Amount {
-    if keep {
-        return idle.all();
-    }
-    groups.retain(|group| {
-        let is_idle = idle.contains(group);
-        if is_idle {
+/// The `groups` but for idle waits, whose sum is added to `hidden`.
+fn without_idle(idle: &IdleWaits, groups: Arc<Vec<Group>>, hidden: &mut Amount) -> Arc<Vec<Group>> {
+    let Some(first) = groups.iter().position(|group| idle.contains(group)) else { return groups };
+    let mut kept = Vec::with_capacity(groups.len());
+    kept.extend_from_slice(&groups[..first]);
+    for group in &groups[first..] {
+        if idle.contains(group) {
             hidden.add(group.amount);
+        } else {
+            kept.push(*group);
         }
-        !is_idle
-    });
-    idle.all_but_idle()
+    }
+    Arc::new(kept)
 }
 
 /// The sum of the groups that are no waits.
-fn sum_of_running(groups: &[Group]) -> Amount {
+fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
     let mut sum = Amount::default();
-    let running = groups.iter().filter(|group| group.activity == Activity::Running);
-    running.for_each(|group| sum.add(group.amount));
+    let running = paths.iter().filter(|path| groups[path.range.start].activity == Activity::Running);
+    running.for_each(|path| sum.add(path.amount));
     sum
-}
-
-/// Replaces the stacks of short waits.
-fn short_waits_name(shown: &Shown<'_>) -> String {
-    match min_duration_ns(shown) {
-        0 => "short waits".to_owned(),
-        limit => format!("waits below {}", humantime::format_duration(Duration::from_nanos(limit))),
-    }
-}
-
-/// The same for those of one row of a table. Waits whose end or stack was missed are only counted, too.
-pub(crate) fn short_waits_name_of(shown: &Shown<'_>, mean_ns: u64) -> String {
-    match min_duration_ns(shown) {
-        limit if limit > 0 && mean_ns > limit => "waits not kept".to_owned(),
-        _ => short_waits_name(shown),
-    }
-}
-
-fn min_duration_ns(shown: &Shown<'_>) -> u64 {
-    shown.waits.map_or(0, |event| event.info().min_duration_ns)
-}
-
-/// Names the frames of all groups, and finds the steps that stand before and after them.
-fn name_groups(profile: &Profile, labels: &mut Labels, groups: &mut [Group], short_name: &str) {
-    // Many stacks share their outer frames, which are named once.
-    let mut is_named = vec![false; profile.tables.stacks().len()];
-    for group in groups {
-        group.root = name_stack(profile, labels, group, short_name, &mut is_named);
-        group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
-    }
-}
-
-/// Names the frames of a group's stack; returns the step that stands before them or for all of them.
-fn name_stack(
-    profile: &Profile,
-    labels: &mut Labels,
-    group: &Group,
-    short_name: &str,
-    is_named: &mut [bool],
-) -> Option<Step> {
-    if matches!(labels.grouping(), Grouping::Thread | Grouping::Process) {
-        return Some(labels.task_step(profile, profile.tables.task(group.task)));
-    }
-    if matches!(group.activity, Activity::WaitingShortly(_)) {
-        return Some(labels.short_waits_step(short_name));
-    }
-    let mut at = group.stack;
-    while let Some(id) = at.filter(|id| !std::mem::replace(&mut is_named[id.index()], true)) {
-        let stack = profile.tables.stack(id);
-        labels.resolve(profile, stack.frame);
-        at = stack.parent;
-    }
-    if group.outcome.is_cut() {
-        return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));
-    }
-    group.stack.is_none().then(|| labels.nothing_step(false))
 }

@@ -153,7 +153,7 @@ impl Annotation {
         let calls = InnermostCalls::new(selection, name, module);
         selection.for_each_path(|path, groups| {
             if let Some(call) = calls.on(path) {
-                tallies.add(selection, path, call, Amount::of(groups));
+                tallies.add(selection, path, call, groups.amount);
             }
         });
         let mut parts = Vec::new();

@@ -5,13 +5,14 @@
 
 use crate::profile::StringId;
 use crate::report::model::amount::Amount;
+use crate::report::model::group::Group;
 use crate::report::model::label::{LabelId, Place};
 use crate::report::model::label_key::SourceLine;
 use crate::report::model::label_kind::LabelKind;
 use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
 use crate::report::row_limits::RowLimits;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// One row of a flat report.
@@ -52,11 +53,11 @@ impl FunctionTable {
         let mut sums = vec![Sums::default(); labels.len()];
         // Self and total weight of each place.
         let mut places = vec![[0u64; 2]; labels.places().len()];
-        let mut threads: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
+        let mut leaves: Vec<(LabelId, &[Group])> = Vec::new();
         let mut path_number = 0;
         selection.for_each_path(|path, groups| {
             path_number += 1;
-            let amount = Amount::of(groups);
+            let amount = groups.amount;
             let path = selection.rows_of(path);
             for step in path {
                 let sum = &mut sums[step.label.index()];
@@ -70,14 +71,12 @@ impl FunctionTable {
             if let Some(leaf) = path.last() {
                 let sum = &mut sums[leaf.label.index()];
                 sum.own.add(amount);
-                for group in groups {
-                    let task = selection.profile.tables.task(group.task);
-                    sum.threads += u64::from(threads.insert((leaf.label, task.tid, task.generation)));
-                }
+                leaves.push((leaf.label, groups.list));
                 let own = &mut places[leaf.place.index()][0];
                 *own = own.saturating_add(amount.weight);
             }
         });
+        count_threads(selection, &mut leaves, &mut sums);
         let sources = heaviest_places(selection, &places);
         let mut rows: Vec<FunctionRow> = (labels.ids().zip(&sums))
             .filter(|(_, sum)| !sum.total.is_empty())
@@ -113,6 +112,29 @@ impl FunctionTable {
             SortKey::Count => crate::base::units::percent(row.own.count_thousandths, whole.count_thousandths),
         };
         limits.of(&self.rows, share)
+    }
+}
+
+/// Counts the threads that have each of the `leaves` on top of their stacks.
+fn count_threads(selection: &Selection<'_>, leaves: &mut [(LabelId, &[Group])], sums: &mut [Sums]) {
+    // A thread may have several tasks, one for each of its names.
+    let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+    let tasks = selection.profile.tables.tasks().iter();
+    let thread_of: Vec<usize> = tasks
+        .map(|task| {
+            let next = numbers.len();
+            *numbers.entry((task.tid, task.generation)).or_insert(next)
+        })
+        .collect();
+    // Label by label, so that the latest label of each thread tells whether the thread has been counted.
+    leaves.sort_by_key(|(label, _)| *label);
+    let mut latest: Vec<Option<LabelId>> = vec![None; numbers.len()];
+    for (label, groups) in leaves {
+        let sum = &mut sums[label.index()];
+        for group in *groups {
+            let is_new = latest[thread_of[group.task.index()]].replace(*label) != Some(*label);
+            sum.threads += u64::from(is_new);
+        }
     }
 }
 

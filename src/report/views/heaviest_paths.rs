@@ -15,8 +15,8 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 /// The labels of a path, root first, and the weight of the samples that end there.
 pub(crate) type HeavyPath = (Vec<LabelId>, u64);
 
-/// Representative samples of a path, and the weight of all samples with that path.
-type FoundPath = (Group, u64);
+/// Index of a group with a path, and the weight of all samples with that path.
+type FoundPath = (usize, u64);
 
 /// The heaviest paths, at most `most` of them, heaviest first.
 pub(crate) fn heaviest_paths(selection: &Selection<'_>, most: usize) -> Vec<HeavyPath> {
@@ -28,11 +28,11 @@ pub(crate) fn heaviest_paths(selection: &Selection<'_>, most: usize) -> Vec<Heav
         // Of equal ones the same whatever the order of the samples was.
         if to > most {
             let mut names = LabelHashes::new(selection);
-            found[from..to].sort_by_cached_key(|(group, _)| names.of_path(&labels_of(selection, group)));
+            found[from..to].sort_by_cached_key(|(group, _)| names.of_path(&labels_of(selection, *group)));
         }
     }
     found.truncate(most);
-    let paths = found.into_iter().map(|(group, weight)| (labels_of(selection, &group), weight));
+    let paths = found.into_iter().map(|(group, weight)| (labels_of(selection, group), weight));
     let mut paths: Vec<HeavyPath> = paths.collect();
     let name = |label: &LabelId| selection.labels.get(*label).order_key();
     paths.sort_by(|(a, a_weight), (b, b_weight)| {
@@ -49,25 +49,28 @@ fn all_paths(selection: &Selection<'_>) -> Vec<FoundPath> {
     let mut found: Vec<FoundPath> = Vec::new();
     let mut labels = Vec::new();
     selection.for_each_path(|path, groups| {
-        for groups in groups.chunk_by(|a, b| !has_threads || a.task == b.task) {
-            let weight = Amount::of(groups).weight;
-            if weight == 0 || !fill_labels(selection, &groups[0], path, &mut labels) {
+        let mut next = groups.start;
+        for same in groups.list.chunk_by(|a, b| !has_threads || a.task == b.task) {
+            let first = next;
+            next += same.len();
+            let weight = if has_threads { Amount::of(same) } else { groups.amount }.weight;
+            if weight == 0 || !fill_labels(selection, &same[0], path, &mut labels) {
                 continue;
             }
             let key = [keys[0].hash_one(&labels), keys[1].hash_one(&labels)];
             let number = *numbers.entry(key).or_insert(found.len());
             match found.get_mut(number) {
                 Some((_, sum)) => *sum = sum.saturating_add(weight),
-                None => found.push((groups[0], weight)),
+                None => found.push((first, weight)),
             }
         }
     });
     found
 }
 
-fn labels_of(selection: &Selection<'_>, group: &Group) -> Vec<LabelId> {
+fn labels_of(selection: &Selection<'_>, group: usize) -> Vec<LabelId> {
     let mut labels = Vec::new();
-    fill_labels(selection, group, &selection.path_of(group), &mut labels);
+    fill_labels(selection, &selection.groups()[group], &selection.path_of(group), &mut labels);
     labels
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
                 callees.insert((step.label, callee.label));
             }
         }
-        let amount = Amount::of(groups);
+        let amount = groups.amount;
         for label in &chosen {
             found.entry(*label).or_default().total.add(amount);
         }

@@ -127,7 +127,7 @@ fn key(sample: &Sample, selection: &Selection<'_>) -> (TaskId, Option<StackId>, 
 
 fn steps(selection: &Selection<'_>, group: usize) -> Vec<StackStep> {
     let labels = &selection.labels;
-    let path = selection.path_of(&selection.groups()[group]);
+    let path = selection.path_of(group);
     (path.into_iter())
         .map(|step| {
             let place = labels.places()[step.place.index()];

@@ -35,7 +35,7 @@ impl Sandwich {
         let (mut own, mut total, mut recursive) = <(Amount, Amount, Amount)>::default();
         selection.for_each_path(|path, groups| {
             let Some([outermost, innermost]) = Self::calls_of(path, label) else { return };
-            let amount = Amount::of(groups);
+            let amount = groups.amount;
             total.add(amount);
             if innermost + 1 == path.len() {
                 own.add(amount);

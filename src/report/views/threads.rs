@@ -3,6 +3,7 @@
 use crate::base::units::percent;
 use crate::profile::{Reason, StringId, Task};
 use crate::report::model::amount::Amount;
+use crate::report::model::group::Group;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::{Times, Totals};
 use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
@@ -98,7 +99,10 @@ struct ThreadSums {
     amount: Amount,
     threads: FxHashSet<(u32, u32)>,
     processes: FxHashSet<u32>,
-    leaves: FxHashMap<LabelId, u64>,
+    /// The innermost function with most of the time so far, and its weight.
+    hottest: Option<(LabelId, u64)>,
+    /// Weight of the innermost function that is being added up.
+    of_leaf: u64,
 }
 
 /// Identity of a row: the class of its threads and the name of their process. Threads that reused a tid and name share
@@ -124,35 +128,71 @@ pub(crate) fn thread_rows(selection: &Selection<'_>, split: ThreadSplit) -> Vec<
 /// The rows of `classes`, heaviest first.
 fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, ThreadRow)> {
     let tables = &selection.profile.tables;
-    let mut sums: FxHashMap<RowKey, ThreadSums> = FxHashMap::default();
-    selection.for_each_path(|path, groups| {
-        for group in groups {
-            let task = tables.task(group.task);
-            let sum = sums.entry(key_of(classes, task)).or_default();
-            sum.amount.add(group.amount);
-            sum.threads.insert((task.tid, task.generation));
-            sum.processes.insert(task.pid);
-            if let Some(leaf) = path.last() {
-                let weight = sum.leaves.entry(leaf.label).or_default();
-                *weight = weight.saturating_add(group.amount.weight);
-            }
-        }
-    });
-    let name = |label: LabelId| &selection.labels.get(label).name;
-    let row_of = |key: RowKey, sum: ThreadSums| ThreadRow {
+    let mut numbers: FxHashMap<RowKey, usize> = FxHashMap::default();
+    let tasks = tables.tasks().iter();
+    let row_of: Vec<usize> = tasks
+        .map(|task| {
+            let next = numbers.len();
+            *numbers.entry(key_of(classes, task)).or_insert(next)
+        })
+        .collect();
+    let mut sums: Vec<ThreadSums> = Vec::new();
+    sums.resize_with(numbers.len(), ThreadSums::default);
+    for (id, task) in selection.tasks() {
+        let sum = &mut sums[row_of[id.index()]];
+        sum.threads.insert((task.tid, task.generation));
+        sum.processes.insert(task.pid);
+    }
+    let mut leaves: Vec<(Option<LabelId>, &[Group])> = Vec::new();
+    selection.for_each_path(|path, groups| leaves.push((path.last().map(|leaf| leaf.label), groups.list)));
+    add_leaves(selection, leaves, &row_of, &mut sums);
+    let row_of = |key: RowKey, sum: &ThreadSums| ThreadRow {
         threads: sum.threads.len() as u64,
         processes: sum.processes.len() as u64,
         amount: sum.amount,
-        hottest: (sum.leaves.into_iter())
-            .max_by_key(|(label, weight)| (*weight, Reverse((name(*label), *label)))),
+        hottest: sum.hottest,
         ..ThreadRow::new(key, selection, classes)
     };
+    let seen = numbers.into_iter().filter(|(_, number)| !sums[*number].threads.is_empty());
     let mut rows: Vec<(RowKey, ThreadRow)> =
-        sums.into_iter().map(|(key, sum)| (key, row_of(key, sum))).collect();
+        seen.map(|(key, number)| (key, row_of(key, &sums[number]))).collect();
     rows.sort_by(|(_, a), (_, b)| {
         (b.amount.weight.cmp(&a.amount.weight)).then_with(|| a.names().cmp(&b.names()))
     });
     rows
+}
+
+/// Adds groups by their innermost functions to the rows of their tasks, whose hottest function is found with that.
+fn add_leaves(
+    selection: &Selection<'_>,
+    mut leaves: Vec<(Option<LabelId>, &[Group])>,
+    row_of: &[usize],
+    sums: &mut [ThreadSums],
+) {
+    let name = |label: LabelId| &selection.labels.get(label).name;
+    leaves.sort_by_key(|(leaf, _)| *leaf);
+    let mut rows: Vec<usize> = Vec::new();
+    for same in leaves.chunk_by(|a, b| a.0 == b.0) {
+        for group in same.iter().flat_map(|(_, groups)| *groups) {
+            let row = row_of[group.task.index()];
+            let sum = &mut sums[row];
+            sum.amount.add(group.amount);
+            if sum.of_leaf == 0 {
+                rows.push(row);
+            }
+            sum.of_leaf = sum.of_leaf.saturating_add(group.amount.weight);
+        }
+        for row in rows.drain(..) {
+            let sum = &mut sums[row];
+            let weight = std::mem::take(&mut sum.of_leaf);
+            let rank = |(label, weight): (LabelId, u64)| (weight, Reverse((name(label), label)));
+            if let Some(found) = same[0].0.map(|label| (label, weight))
+                && sum.hottest.is_none_or(|hottest| rank(found) > rank(hottest))
+            {
+                sum.hottest = Some(found);
+            }
+        }
+    }
 }
 
 /// The rows that a report with these `options` shows, and the sum that shares are relative to, ns: that of all rows if

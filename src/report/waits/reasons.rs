@@ -88,7 +88,7 @@ mod tests {
         let selection = recording.select(&options).unwrap();
         // The table and the tree must agree.
         let rows = WaitTable::new(&selection, SortKey::SelfWeight).rows;
-        let tail = selection.path_of(&selection.groups()[0]).pop().unwrap();
+        let tail = selection.path_of(0).pop().unwrap();
         assert_eq!(selection.labels.get(tail.label).name, format!("[{}]", rows[0].reason.label()));
         rows[0].reason
     }

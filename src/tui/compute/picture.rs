@@ -472,9 +472,8 @@ fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<
 fn threads_of(selection: &Selection<'_>, steps: &[Step]) -> FxHashMap<LabelId, u64> {
     let mut seen: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
     let mut counts: FxHashMap<LabelId, u64> = FxHashMap::default();
-    for group in selection.groups() {
-        let Some(step) = steps.get(group.task.index()) else { continue };
-        let task = selection.profile.tables.task(group.task);
+    for (id, task) in selection.tasks() {
+        let Some(step) = steps.get(id.index()) else { continue };
         if seen.insert((step.label, task.tid, task.generation)) {
             *counts.entry(step.label).or_default() += 1;
         }

@@ -192,7 +192,7 @@ impl StackLists {
             let number = lists.starts.len() as u32 - 1;
             fill(path, &mut lists.frames);
             lists.starts.push(lists.frames.len());
-            lists.of_group.extend(groups.iter().map(|_| number));
+            lists.of_group.extend(groups.into_iter().map(|_| number));
         });
         lists
     }

@@ -8,6 +8,7 @@ use super::node::{Node, NodeId};
 use super::tree::CallTree;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step};
+use crate::report::query::same_path::PathGroups;
 use crate::report::query::selection::Selection;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
@@ -31,13 +32,12 @@ struct PathEnd {
 pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree {
     let (roots, root_of_task) = roots_of(threads);
     let mut paths = TreeBuilder::default();
-    let mut ends: Vec<PathEnd> = Vec::with_capacity(selection.groups().len());
+    let mut ends: Vec<PathEnd> = Vec::new();
+    let mut sums = RootSums::new(roots.len());
     selection.for_each_path(|path, groups| {
         let node = paths.insert(path.iter().copied());
-        ends.extend(groups.iter().filter_map(|group| {
-            let root = *root_of_task.get(group.task.index())?;
-            Some(PathEnd { root, node, amount: group.amount })
-        }));
+        sums.add(groups, &root_of_task);
+        ends.extend(sums.drain().map(|(root, amount)| PathEnd { root, node, amount }));
     });
     // A thread's ends stay in the order of the paths, in which neighbours share most of their nodes.
     ends.sort_by_key(|end| end.root);
@@ -56,8 +56,40 @@ pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree
     CallTree::of_parts(grown, &selection.labels)
 }
 
+/// The groups of one path, added up by root.
+pub(super) struct RootSums {
+    /// By root; nothing between paths.
+    amounts: Vec<Amount>,
+    /// The roots that have some, in the order of their first group.
+    roots: Vec<usize>,
+}
+
+impl RootSums {
+    /// No sums yet, of so many roots.
+    pub(super) fn new(roots: usize) -> Self {
+        RootSums { amounts: vec![Amount::default(); roots], roots: Vec::new() }
+    }
+
+    /// Adds up `groups`, whose tasks have these roots.
+    pub(super) fn add(&mut self, groups: PathGroups<'_>, root_of_task: &[usize]) {
+        for group in groups {
+            let Some(root) = root_of_task.get(group.task.index()) else { continue };
+            let amount = &mut self.amounts[*root];
+            if *amount == Amount::default() {
+                self.roots.push(*root);
+            }
+            amount.add(group.amount);
+        }
+    }
+
+    /// Takes the sums out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, Amount)> {
+        self.roots.drain(..).map(|root| (root, std::mem::take(&mut self.amounts[root])))
+    }
+}
+
 /// Distinct steps, and the index of the step of each task.
-fn roots_of(threads: &[Step]) -> (Vec<Step>, Vec<usize>) {
+pub(super) fn roots_of(threads: &[Step]) -> (Vec<Step>, Vec<usize>) {
     let mut known: FxHashMap<LabelId, usize> = FxHashMap::default();
     let mut roots = Vec::new();
     let root_of_task = threads.iter().map(|thread| {

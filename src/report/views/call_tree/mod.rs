@@ -7,10 +7,10 @@ mod forest;
 mod node;
 mod tree;
 
-use crate::report::model::amount::Amount;
 use crate::report::model::label::Step;
 use crate::report::query::selection::Selection;
 pub(crate) use builder::TreeBuilder;
+use forest::RootSums;
 pub(crate) use node::Node;
 pub(crate) use node::NodeId;
 pub(crate) use tree::CallTree;
@@ -32,8 +32,8 @@ impl CallTree {
         }
         let mut tree = TreeBuilder::default();
         selection.for_each_path(|path, groups| match direction {
-            Direction::TopDown => tree.add(path.iter().copied(), Amount::of(groups)),
-            Direction::BottomUp => tree.add(path.iter().rev().copied(), Amount::of(groups)),
+            Direction::TopDown => tree.add(path.iter().copied(), groups.amount),
+            Direction::BottomUp => tree.add(path.iter().rev().copied(), groups.amount),
         });
         tree.finish(&selection.labels)
     }
@@ -44,13 +44,14 @@ impl CallTree {
             Direction::TopDown => forest::by_thread(selection, threads),
             Direction::BottomUp => {
                 let mut tree = TreeBuilder::default();
+                let (threads, thread_of_task) = forest::roots_of(threads);
+                let mut sums = RootSums::new(threads.len());
                 selection.for_each_path(|path, groups| {
                     let root = tree.insert(path.iter().rev().copied());
-                    for group in groups {
-                        if let Some(thread) = threads.get(group.task.index()) {
-                            let end = tree.child(root, thread);
-                            tree.end_at(end, group.amount);
-                        }
+                    sums.add(groups, &thread_of_task);
+                    for (thread, amount) in sums.drain() {
+                        let end = tree.child(root, &threads[thread]);
+                        tree.end_at(end, amount);
                     }
                 });
                 tree.finish(&selection.labels)

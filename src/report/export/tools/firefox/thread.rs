@@ -83,7 +83,7 @@ impl<'m, 's, 'p> ThreadWriter<'m, 's, 'p> {
         groups.sort_unstable();
         groups.dedup();
         for group in groups {
-            let path = self.selection.path_of(&self.selection.groups()[group as usize]);
+            let path = self.selection.path_of(group as usize);
             let code = self.texts.without_reason(&path);
             let stack = self.tables.stack(code);
             self.stacks.insert((group, false), stack);

@@ -49,7 +49,7 @@ pub(super) fn place(selection: &Selection<'_>) -> Vec<PlacedModule> {
             if last.replace(row.module) != Some(row.module)
                 && let Some(module) = known.get_mut(&row.module)
             {
-                module.amount.add(Amount::of(groups));
+                module.amount.add(groups.amount);
             }
         }
     });
