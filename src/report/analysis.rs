@@ -2,7 +2,7 @@
 //! are equal. All views of a recording share one analysis.
 
 use super::model::group::{self, Group};
-use super::model::metric::Shown;
+use super::model::metric::{Shown, waits_of};
 use super::model::rollup::RollupTime;
 use super::query::filter::SampleFilter;
 use super::recording::Recording;
@@ -63,9 +63,13 @@ impl Analysis {
         self.rollup.get_or_init(|| RollupTime::of(&self.profile))
     }
 
-    /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.
-    pub(crate) fn count_once(&self) {
-        let _ = self.groups();
+    /// Computes everything now that all views of the recording share: worth it for one that is looked at in many ways. Parts
+    /// of a picture are computed side by side, and must not wait for each other's facts in a thread that one of them needs.
+    pub(crate) fn prepare(&self) {
+        let _ = (self.groups(), self.rollup_time());
+        if waits_of(&self.profile).is_some() {
+            let _ = self.idle_waits();
+        }
     }
 
     /// The groups of equal samples, if they have been computed.

@@ -232,7 +232,7 @@ fn other_side(
     split: ThreadSplit,
 ) -> Result<(Selection<'_>, Option<Vec<Step>>), Failure> {
     let (recording, options) = sides.other();
-    recording.count_once();
+    recording.prepare();
     let mut other = Selection::new(recording, recording.shown(options.metric)?, options)?;
     let steps = (split != ThreadSplit::None).then(|| other.thread_steps(split));
     Ok((other, steps))

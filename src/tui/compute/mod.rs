@@ -6,6 +6,7 @@ pub(crate) mod export;
 pub(crate) mod line_changes;
 pub(crate) mod modules;
 mod namesakes;
+mod paths;
 pub(crate) mod picture;
 pub(crate) mod seen;
 pub(crate) mod sides;

@@ -4,7 +4,7 @@ use crate::base::failure::Failure;
 use crate::profile::{Meta, Unit};
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
-    LabelId, LabelKey, LabelKind, Labels, Metric, NamedSince, NodeId, PathStart, Quality, SamplesAt,
+    LabelId, LabelKey, Labels, Metric, NamedSince, PathStart, Quality, SamplesAt,
     Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline,
     Totals, label_of, thread_rows, thread_rows_with_times,
 };
@@ -12,6 +12,7 @@ use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::change::{Change, ChangeOf};
 use crate::tui::compute::modules::FollowedModules;
+use crate::tui::compute::paths::{Paths, waiting_nodes};
 use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -135,6 +136,20 @@ impl Picture {
     ) -> Result<Self, Failure> {
         let sides = ChangeSides::of(recording, query);
         let (recording, options, modules) = shown(recording, sides.as_ref(), query);
+        let (timeline, picture) = rayon::join(
+            || timeline(recording, query, before),
+            || Picture::without_timeline(recording, (sides.as_ref(), options, modules), query, before),
+        );
+        Ok(Picture { timeline: timeline?, ..picture? })
+    }
+
+    /// The same without the timeline, of `recording`, which is one of the `sides` if there are two.
+    fn without_timeline(
+        recording: &Arc<Analysis>,
+        (sides, options, modules): (Option<&ChangeSides>, CommonOptions, FollowedModules),
+        query: &Query,
+        before: Option<&Picture>,
+    ) -> Result<Self, Failure> {
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let threads = query.threads();
         let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
@@ -149,13 +164,13 @@ impl Picture {
         let pivot = query.pivot.as_ref().and_then(|key| Pivot::new(selection, &modules.key(key)));
         let sandwich = pivot.as_ref().map(|pivot| &pivot.sandwich);
         let of = ChangeOf { selection, tree: &paths.tree, threads: steps, sandwich, source: source.as_ref() };
-        let change = change(sides.as_ref(), &of, query, before, &mut notes)?;
+        let change = change(sides, &of, query, before, &mut notes)?;
         Ok(Picture {
             change,
             modules,
             pivot,
             source,
-            timeline: timeline(recording, query, before)?,
+            timeline: None,
             samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
@@ -259,22 +274,6 @@ impl Picture {
     }
 }
 
-/// The call tree, with what is known of its nodes.
-struct Paths {
-    tree: CallTree,
-    is_waiting: Vec<bool>,
-    places_of: Vec<u32>,
-}
-
-impl Paths {
-    fn of(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> Self {
-        let tree = query.call_tree(selection, threads);
-        let is_waiting = waiting_nodes(&tree, &selection.labels, query.direction);
-        let places_of = places_of(&tree, selection.labels.len());
-        Paths { tree, is_waiting, places_of }
-    }
-}
-
 /// Side of the pivot function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Side {
@@ -323,7 +322,7 @@ fn shown<'r>(
         Some((recording, options)) => (recording, options.clone()),
         None => (recording, query.options(recording.profile.duration_ns())),
     };
-    recording.count_once();
+    recording.prepare();
     (recording, options, sides.map(|sides| sides.modules().clone()).unwrap_or_default())
 }
 
@@ -441,34 +440,6 @@ fn name_ranks(labels: &Labels) -> Vec<u32> {
     ranks
 }
 
-/// Whether each node holds only waits. A wait's stack ends in its reason, so a node that leads only to reasons is
-/// waiting; in the bottom-up tree, a node below a reason is.
-fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<bool> {
-    let is_reason: Vec<bool> = labels.iter().map(|label| matches!(label.kind, LabelKind::Wait(_))).collect();
-    let mut is_waiting = vec![false; tree.nodes().len()];
-    let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
-    match direction {
-        Direction::BottomUp => {
-            for id in nodes {
-                let node = tree.node(id);
-                let above = node.parent.is_some_and(|parent| is_waiting[parent.index()]);
-                is_waiting[id.index()] = above || is_reason[node.label.index()];
-            }
-        }
-        Direction::TopDown => {
-            // In reverse, since parents come before their children.
-            for id in nodes.into_iter().rev() {
-                let node = tree.node(id);
-                let leads_to_waits = node.has_children()
-                    && tree.children(id).iter().all(|child| is_waiting[child.index()])
-                    && tree.own(id).is_empty();
-                is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
-            }
-        }
-    }
-    is_waiting
-}
-
 fn threads_of(selection: &Selection<'_>, steps: &[Step]) -> FxHashMap<LabelId, u64> {
     let mut seen: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
     let mut counts: FxHashMap<LabelId, u64> = FxHashMap::default();
@@ -487,12 +458,4 @@ fn rows_of(table: &FunctionTable, labels: usize) -> Vec<Option<u32>> {
         rows[row.label.index()] = u32::try_from(number).ok();
     }
     rows
-}
-
-fn places_of(tree: &CallTree, labels: usize) -> Vec<u32> {
-    let mut places = vec![0u32; labels];
-    for (_, node) in tree.nodes() {
-        places[node.label.index()] += 1;
-    }
-    places
 }

@@ -5,7 +5,7 @@
 
 use super::builder::TreeBuilder;
 use super::node::{Node, NodeId};
-use super::tree::CallTree;
+use super::tree::{CallTree, TreePart};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step};
 use crate::report::query::same_path::PathGroups;
@@ -42,18 +42,51 @@ pub(super) fn by_thread(selection: &Selection<'_>, threads: &[Step]) -> CallTree
     // A thread's ends stay in the order of the paths, in which neighbours share most of their nodes.
     ends.sort_by_key(|end| end.root);
 
+    let Some(first) = roots.first() else { return CallTree::default() };
     let parts = if ends.len() < LEAST_PARALLEL { 1 } else { rayon::current_num_threads() };
-    let grown: Vec<CallTree> = parts_by_root(&ends, parts)
+    let parts = parts_by_root(&ends, parts);
+    let counts: Vec<(usize, usize)> =
+        parts.clone().into_par_iter().map(|part| count_nodes(&paths.nodes, &ends[part])).collect();
+    // Each part is grown where it stays: a million nodes take longer to copy than to count.
+    let all = counts.iter().map(|(nodes, _)| nodes).sum();
+    let empty = Node::new(first, None, 0);
+    let mut nodes: Vec<Node> = (0..all).into_par_iter().map(|_| empty.clone()).collect();
+    let mut room = Vec::with_capacity(parts.len());
+    let (mut rest, mut start, mut roots_before) = (&mut nodes[..], 0, 0);
+    for (part, (count, own_roots)) in parts.into_iter().zip(counts) {
+        let (nodes, others) = rest.split_at_mut(count);
+        room.push((part, TreePart { start, roots_before, nodes }));
+        (rest, start, roots_before) = (others, start + count, roots_before + own_roots);
+    }
+    let grown: Vec<CallTree> = room
         .into_par_iter()
-        .map(|part| {
-            let mut grove = Grove::next_to(&paths.nodes);
+        .map(|(part, room)| {
+            let mut grove = Grove::next_to(&paths.nodes, room);
             for tree in ends[part].chunk_by(|a, b| a.root == b.root) {
                 grove.grow(&roots[tree[0].root], tree);
             }
-            CallTree::of_nodes(grove.nodes, grove.ends, &selection.labels)
+            grove.room.finish(grove.ends, &selection.labels)
         })
         .collect();
-    CallTree::of_parts(grown, &selection.labels)
+    CallTree::of_parts(nodes, grown, &selection.labels)
+}
+
+/// How many nodes and roots the trees of `ends` have.
+fn count_nodes(paths: &[Node], ends: &[PathEnd]) -> (usize, usize) {
+    let mut latest: Vec<u32> = vec![0; paths.len()];
+    let (mut nodes, mut roots) = (0, 0u32);
+    for tree in ends.chunk_by(|a, b| a.root == b.root) {
+        roots += 1;
+        for end in tree {
+            let mut at = end.node;
+            while let Some(id) = at.filter(|id| latest[id.index()] != roots) {
+                latest[id.index()] = roots;
+                nodes += 1;
+                at = paths[id.index()].parent;
+            }
+        }
+    }
+    (nodes + roots as usize, roots as usize)
 }
 
 /// The groups of one path, added up by root.
@@ -120,32 +153,38 @@ fn parts_by_root(ends: &[PathEnd], parts: usize) -> Vec<Range<usize>> {
 }
 
 /// The trees of some threads.
-struct Grove<'a> {
+struct Grove<'a, 'n> {
     /// The tree of all paths.
     paths: &'a [Node],
-    nodes: Vec<Node>,
+    /// Where the nodes go.
+    room: TreePart<'n>,
+    /// Number of nodes so far.
+    len: usize,
     ends: Vec<(NodeId, Amount)>,
-    /// The latest copy of each node of `paths`; `None` if there is none. It is the present thread's if it comes after the thread's root.
+    /// The latest copy of each node of `paths`; `None` if there is none. It is the present thread's if it comes after the
+    /// thread's root.
     copies: Vec<Option<NodeId>>,
     /// The nodes of one path that have no copy yet, the leaf first.
     missing: Vec<NodeId>,
 }
 
-impl<'a> Grove<'a> {
-    fn next_to(paths: &'a [Node]) -> Self {
-        Grove {
-            paths,
-            nodes: Vec::new(),
-            ends: Vec::new(),
-            copies: vec![None; paths.len()],
-            missing: Vec::new(),
-        }
+impl<'a, 'n> Grove<'a, 'n> {
+    fn next_to(paths: &'a [Node], room: TreePart<'n>) -> Self {
+        let copies = vec![None; paths.len()];
+        Grove { paths, room, len: 0, ends: Vec::new(), copies, missing: Vec::new() }
+    }
+
+    /// Adds a node.
+    fn push(&mut self, node: Node) -> NodeId {
+        let id = NodeId::at(self.room.start + self.len);
+        self.room.nodes[self.len] = node;
+        self.len += 1;
+        id
     }
 
     /// Adds the tree of one thread.
     fn grow(&mut self, thread: &Step, ends: &[PathEnd]) {
-        let root = NodeId::at(self.nodes.len());
-        self.nodes.push(Node::new(thread, None, 0));
+        let root = self.push(Node::new(thread, None, 0));
         for end in ends {
             let node = self.copy_of(end.node, root);
             self.ends.push((node, end.amount));
@@ -165,11 +204,9 @@ impl<'a> Grove<'a> {
             at = self.paths[id.index()].parent;
         }
         while let Some(id) = self.missing.pop() {
-            let copy = NodeId::at(self.nodes.len());
             let path = &self.paths[id.index()];
-            self.nodes.push(Node { parent: Some(parent), depth: path.depth + 1, ..*path });
-            self.copies[id.index()] = Some(copy);
-            parent = copy;
+            parent = self.push(Node { parent: Some(parent), depth: path.depth + 1, ..path.clone() });
+            self.copies[id.index()] = Some(parent);
         }
         parent
     }

@@ -18,52 +18,25 @@ pub struct CallTree {
 
 impl CallTree {
     /// The tree of `nodes`, in which samples end as in `ends`, in any order: siblings are sorted by weight.
-    pub(super) fn of_nodes(
-        mut nodes: Vec<Node>,
-        mut ends: Vec<(NodeId, Amount)>,
-        labels: &Labels,
-    ) -> CallTree {
-        ends.sort_by_key(|(id, _)| *id);
-        ends.dedup_by(|next, last| {
-            let is_same = next.0 == last.0;
-            if is_same {
-                last.1.add(next.1);
-            }
-            is_same
-        });
-        ends.iter().for_each(|(id, own)| nodes[id.index()].total = *own);
-        let total = add_up(&mut nodes);
-        let (mut roots, mut children) = children_by_parent(&mut nodes);
-        nodes
-            .iter()
-            .filter(|node| node.children.count > 1)
-            .for_each(|node| sort_siblings(&mut children[node.children.range()], &nodes, labels));
-        sort_siblings(&mut roots, &nodes, labels);
-        CallTree { nodes, children, roots, ends, total }
+    pub(super) fn of_nodes(mut nodes: Vec<Node>, ends: Vec<(NodeId, Amount)>, labels: &Labels) -> CallTree {
+        let part = TreePart { start: 0, roots_before: 0, nodes: &mut nodes };
+        let finished = part.finish(ends, labels);
+        Self::of_parts(nodes, vec![finished], labels)
     }
 
-    /// The trees of `parts` as one, with the roots of all of them.
-    pub(super) fn of_parts(parts: Vec<CallTree>, labels: &Labels) -> CallTree {
+    /// The trees that `nodes` hold, whose `parts` are finished, as one with the roots of all of them.
+    pub(super) fn of_parts(nodes: Vec<Node>, parts: Vec<CallTree>, labels: &Labels) -> CallTree {
         let mut parts = parts.into_iter();
         let mut tree = parts.next().unwrap_or_default();
-        parts.for_each(|part| tree.append(part));
-        sort_siblings(&mut tree.roots, &tree.nodes, labels);
+        for part in parts {
+            tree.children.extend(part.children);
+            tree.roots.extend(part.roots);
+            tree.ends.extend(part.ends);
+            tree.total.add(part.total);
+        }
+        tree.nodes = nodes;
+        sort_siblings(&mut tree.roots, &tree.nodes, 0, labels);
         tree
-    }
-
-    /// Adds the trees of `part` after these.
-    fn append(&mut self, part: CallTree) {
-        let (nodes, children) = (self.nodes.len(), self.children.len() as u32);
-        let moved = |id: NodeId| NodeId::at(id.index() + nodes);
-        self.nodes.extend(part.nodes.into_iter().map(|mut node| {
-            node.parent = node.parent.map(moved);
-            node.children.start += children;
-            node
-        }));
-        self.children.extend(part.children.into_iter().map(moved));
-        self.roots.extend(part.roots.into_iter().map(moved));
-        self.ends.extend(part.ends.into_iter().map(|(id, own)| (moved(id), own)));
-        self.total.add(part.total);
     }
 
     /// The node `id`, which must come from this tree.
@@ -127,10 +100,47 @@ impl CallTree {
     }
 }
 
-/// Sorts siblings by weight.
-fn sort_siblings(ids: &mut [NodeId], nodes: &[Node], labels: &Labels) {
+/// Neighbours in the arena that are whole trees.
+pub(super) struct TreePart<'n> {
+    /// Index of the first of them.
+    pub(super) start: usize,
+    /// Number of roots in the arena before them.
+    pub(super) roots_before: usize,
+    /// The nodes.
+    pub(super) nodes: &'n mut [Node],
+}
+
+impl TreePart<'_> {
+    /// Adds up what ends in each node as in `ends`, in any order, and sorts siblings; returns everything of the trees but
+    /// their nodes.
+    pub(super) fn finish(self, mut ends: Vec<(NodeId, Amount)>, labels: &Labels) -> CallTree {
+        let (start, nodes) = (self.start, self.nodes);
+        ends.sort_by_key(|(id, _)| *id);
+        ends.dedup_by(|next, last| {
+            let is_same = next.0 == last.0;
+            if is_same {
+                last.1.add(next.1);
+            }
+            is_same
+        });
+        ends.iter().for_each(|(id, own)| nodes[id.index() - start].total = *own);
+        let total = add_up(nodes, start);
+        // All nodes before these but the roots are children, and have their places in the list of all children.
+        let children_before = start - self.roots_before;
+        let (roots, mut children) = children_by_parent(nodes, start, children_before);
+        nodes.iter().filter(|node| node.children.count > 1).for_each(|node| {
+            let range = node.children.range();
+            let siblings = range.start - children_before..range.end - children_before;
+            sort_siblings(&mut children[siblings], nodes, start, labels);
+        });
+        CallTree { nodes: Vec::new(), children, roots, ends, total }
+    }
+}
+
+/// Sorts siblings by weight; `nodes` begin with that of index `start`.
+fn sort_siblings(ids: &mut [NodeId], nodes: &[Node], start: usize, labels: &Labels) {
     ids.sort_by(|a, b| {
-        let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
+        let (x, y) = (&nodes[a.index() - start], &nodes[b.index() - start]);
         (y.total.weight.cmp(&x.total.weight))
             .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
             .then(x.is_inlined.cmp(&y.is_inlined))
@@ -138,14 +148,15 @@ fn sort_siblings(ids: &mut [NodeId], nodes: &[Node], labels: &Labels) {
     });
 }
 
-/// Adds what ends below each node to what ends in it, which is its total at first; returns the sum over all roots.
-fn add_up(nodes: &mut [Node]) -> Amount {
+/// Adds what ends below each node to what ends in it, which is its total at first; returns the sum over all roots. `nodes`
+/// begin with that of index `start`, as below.
+fn add_up(nodes: &mut [Node], start: usize) -> Amount {
     let mut sum = Amount::default();
     for index in (0..nodes.len()).rev() {
         let node = &nodes[index];
         let (parent, total) = (node.parent, node.total);
         match parent {
-            Some(parent) => nodes[parent.index()].total.add(total),
+            Some(parent) => nodes[parent.index() - start].total.add(total),
             None => sum.add(total),
         }
     }
@@ -153,27 +164,30 @@ fn add_up(nodes: &mut [Node]) -> Amount {
 }
 
 /// The nodes without a parent, and the children of all others in one list, each in the order of their ids; stores the
-/// range of each node's children in the node.
-fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
-    let ids = |nodes: &[Node]| (0..nodes.len()).map(NodeId::at);
+/// range of each node's children in the node. In the list of all children, `children_before` come before these.
+fn children_by_parent(
+    nodes: &mut [Node],
+    start: usize,
+    children_before: usize,
+) -> (Vec<NodeId>, Vec<NodeId>) {
     let mut roots = Vec::new();
-    for id in ids(nodes) {
-        match nodes[id.index()].parent {
-            Some(parent) => nodes[parent.index()].children.count += 1,
-            None => roots.push(id),
+    for index in 0..nodes.len() {
+        match nodes[index].parent {
+            Some(parent) => nodes[parent.index() - start].children.count += 1,
+            None => roots.push(NodeId::at(start + index)),
         }
     }
-    let mut start = 0;
+    let mut next = children_before as u32;
     for node in nodes.iter_mut() {
         let count = std::mem::take(&mut node.children.count);
-        node.children.start = start;
-        start += count;
+        node.children.start = next;
+        next += count;
     }
-    let mut children = vec![NodeId::at(0); start as usize];
-    for id in ids(nodes) {
-        if let Some(parent) = nodes[id.index()].parent {
-            let span = &mut nodes[parent.index()].children;
-            children[span.range().end] = id;
+    let mut children = vec![NodeId::at(0); next as usize - children_before];
+    for index in 0..nodes.len() {
+        if let Some(parent) = nodes[index].parent {
+            let span = &mut nodes[parent.index() - start].children;
+            children[span.range().end - children_before] = NodeId::at(start + index);
             span.count += 1;
         }
     }
