@@ -11,7 +11,7 @@ use crate::report::query::filter::SampleFilter;
 use crate::report::query::groups::groups_of;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Sums for one thread or several, ns.
@@ -27,6 +27,8 @@ pub(crate) struct Times {
     all_blocked_ns: u64,
     /// Weight of the waits that were found idle: more than all of it, where waits were dropped by sampling.
     idle_weight_ns: u64,
+    /// Weight of the other waits that were not for a CPU.
+    other_weight_ns: u64,
     /// On a CPU, by samples.
     pub(crate) sampled_ns: u64,
 }
@@ -69,6 +71,7 @@ impl Times {
             (&mut self.no_cpu_ns, other.no_cpu_ns),
             (&mut self.all_blocked_ns, other.all_blocked_ns),
             (&mut self.idle_weight_ns, other.idle_weight_ns),
+            (&mut self.other_weight_ns, other.other_weight_ns),
             (&mut self.sampled_ns, other.sampled_ns),
         ] {
             *sum = sum.saturating_add(part);
@@ -93,6 +96,8 @@ pub(crate) struct ThreadTimes {
     pub(crate) times: Times,
     /// The times are the scheduler's; else sums of samples and waits. There is no such account of kernel threads.
     pub(crate) is_by_scheduler: bool,
+    /// Whether some of its idle waits were dropped by sampling.
+    has_thinned_idle: bool,
 }
 
 impl ThreadTimes {
@@ -171,6 +176,7 @@ impl Totals {
         for group in groups_of(recording, &Shown::time_of(profile), &filter).iter() {
             add_group(&mut threads, recording, group);
         }
+        divide_blocked(&mut threads);
         let threads: Vec<ThreadTimes> = threads.into_values().collect();
         let mut times = Times::default();
         threads.iter().for_each(|thread| times.add(&thread.times));
@@ -206,6 +212,7 @@ fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Analys
     let weight = group.amount.weight;
     let is_idle = recording.idle_waits().contains(group);
     let thread = entry(threads, recording, group.task);
+    thread.has_thinned_idle |= is_idle && group.amount.variance_us2 > 0;
     let (times, is_known) = (&mut thread.times, thread.is_by_scheduler);
     let add = |sum: &mut u64| *sum = sum.saturating_add(weight);
     match group.activity {
@@ -222,11 +229,39 @@ fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Analys
                 add(&mut times.all_blocked_ns);
             }
         }
-        _ if is_known => {}
         Activity::Waiting(Reason::NoCpu) | Activity::WaitingShortly(Reason::NoCpu) => {
-            add(&mut times.no_cpu_ns);
+            if !is_known {
+                add(&mut times.no_cpu_ns);
+            }
         }
-        Activity::Waiting(_) | Activity::WaitingShortly(_) => add(&mut times.all_blocked_ns),
+        Activity::Waiting(_) | Activity::WaitingShortly(_) => {
+            add(&mut times.other_weight_ns);
+            if !is_known {
+                add(&mut times.all_blocked_ns);
+            }
+        }
+    }
+}
+
+/// Divides the blocked time, which the scheduler knows, of each thread whose idle waits were thinned as the kept waits of the
+/// thread are divided into idle and other ones: their weights estimate the sum over many threads well, and that of one badly.
+/// A thread of which no wait was kept is taken for one like the others of its process.
+fn divide_blocked(threads: &mut BTreeMap<(u32, u32), ThreadTimes>) {
+    let mut of_process: FxHashMap<u32, [u64; 2]> = FxHashMap::default();
+    for thread in threads.values().filter(|thread| thread.has_thinned_idle) {
+        let [idle, other] = of_process.entry(thread.pid).or_default();
+        *idle = idle.saturating_add(thread.times.idle_weight_ns);
+        *other = other.saturating_add(thread.times.other_weight_ns);
+    }
+    for thread in threads.values_mut().filter(|thread| thread.is_by_scheduler) {
+        let times = &mut thread.times;
+        let weights = match [times.idle_weight_ns, times.other_weight_ns] {
+            [0, 0] => of_process.get(&thread.pid).copied(),
+            own => Some(own).filter(|_| thread.has_thinned_idle),
+        };
+        let Some([idle, other]) = weights.map(|weights| weights.map(u128::from)) else { continue };
+        // At most all of it.
+        times.idle_weight_ns = (u128::from(times.all_blocked_ns) * idle / (idle + other).max(1)) as u64;
     }
 }
 
@@ -261,6 +296,7 @@ fn entry<'t>(
         process: task.process,
         times: Times::default(),
         is_by_scheduler: false,
+        has_thinned_idle: false,
     })
 }
 
