@@ -60,6 +60,7 @@ pub use print::text::page::Page;
 pub(crate) use print::text::page::{FAINT, HEADING, NOTE, padded, push_line};
 pub(crate) use query::filter::pattern;
 pub(crate) use query::filter_words::{FilterPart, description as filters_in_words, filter_parts};
+pub(crate) use query::lighter_threads::LighterThreads;
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
 pub(crate) use recording::Recording;

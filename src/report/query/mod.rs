@@ -5,6 +5,7 @@ pub(crate) mod advice;
 pub(crate) mod filter;
 pub(crate) mod filter_words;
 pub(crate) mod groups;
+pub(crate) mod lighter_threads;
 pub(crate) mod named_since;
 pub(crate) mod notes;
 pub(crate) mod same_path;

@@ -95,13 +95,15 @@ pub(crate) struct SamplesQuery {
 }
 
 /// Keeps only the samples of the threads with these names in the call tree. A name is that of a thread or of a class of
-/// threads; it includes the thread id where `split` gives each thread a row of its own.
-pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], split: ThreadSplit) {
+/// threads; it includes the thread id where `split` gives each thread a row of its own. There, `lighter` are ids of further
+/// ones.
+pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], lighter: &[u32], split: ThreadSplit) {
     let id =
         |name: &&str| name.rsplit_once(" (tid ").and_then(|(_, tid)| tid.strip_suffix(')')?.parse().ok());
     let tids: Option<Vec<u32>> = names.iter().map(id).collect();
     match tids.filter(|_| split == ThreadSplit::Each) {
         Some(mut tids) => {
+            tids.extend_from_slice(lighter);
             tids.sort_unstable();
             tids.dedup();
             options.threads.push(ThreadFilter::Ids(tids));

@@ -414,8 +414,12 @@ impl App {
             self.context.show_message("this is a thread: f keeps it, u undoes that");
             return;
         }
-        let (name, split) = (label.name.as_str(), picture.query.threads());
-        self.context.change_filter(|options| keep_threads(options, &[name], split));
+        let split = picture.query.threads();
+        let lighter = picture.lighter_threads.as_ref().filter(|lighter| Some(lighter.label) == id);
+        self.context.change_filter(|options| match lighter {
+            Some(lighter) => keep_threads(options, &[], &lighter.tids, split),
+            None => keep_threads(options, &[label.name.as_str()], &[], split),
+        });
     }
 
     fn annotate_selected(&mut self, picture: &Picture) {

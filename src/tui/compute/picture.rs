@@ -4,9 +4,9 @@ use crate::base::failure::Failure;
 use crate::profile::{Meta, Unit};
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
-    LabelId, LabelKey, Labels, Metric, NamedSince, PathStart, Quality, SamplesAt,
-    Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline,
-    Totals, label_of, thread_rows, thread_rows_with_times,
+    LabelId, LabelKey, Labels, LighterThreads, Metric, NamedSince, PathStart, Quality, SamplesAt, Sandwich,
+    Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline, Totals,
+    label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
@@ -69,6 +69,8 @@ pub struct Picture {
     pub(crate) is_waiting: Vec<bool>,
     /// Number of threads of each label that is a thread name.
     pub(crate) threads_of: FxHashMap<LabelId, u64>,
+    /// The threads that share a tree, since a tree for each would be too much.
+    pub(crate) lighter_threads: Option<LighterThreads>,
     /// Row of each label in the table, by label.
     row_of: Vec<Option<u32>>,
     /// Number of nodes of each label in the tree, by label.
@@ -152,7 +154,11 @@ impl Picture {
     ) -> Result<Self, Failure> {
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let threads = query.threads();
-        let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
+        let mut thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
+        // Both sides of a comparison have the same threads.
+        let to_merge =
+            thread_steps.as_deref_mut().filter(|_| threads == ThreadSplit::Each && sides.is_none());
+        let lighter_threads = to_merge.and_then(|steps| selection.merge_lighter_threads(steps));
         let (totals, selection) = (Totals::of(recording, &options)?, &selection);
         let steps = thread_steps.as_deref();
         let table = || (FunctionTable::new(selection, query.sort), name_ranks(&selection.labels));
@@ -178,6 +184,7 @@ impl Picture {
             metrics: Metric::all_of(&recording.profile),
             name_rank,
             is_waiting: paths.is_waiting,
+            lighter_threads,
             threads_of: threads_of(selection, steps.unwrap_or_default()),
             row_of: rows_of(&table, selection.labels.len()),
             places_of: paths.places_of,

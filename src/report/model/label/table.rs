@@ -37,6 +37,7 @@ enum Key {
     ThreadClass { class: ThreadClassKey },
     Thread { pid: u32, tid: u32, generation: u32, name: StringId },
     Merged { filter: usize },
+    LighterThreads,
 }
 
 /// All labels of a profile under one grouping, and the steps of its frames.
@@ -306,6 +307,13 @@ impl Labels {
             None => Key::ThreadClass { class },
         };
         let label = self.intern(key, || bare_label(title(), LabelKind::Task));
+        self.plain_step(label)
+    }
+
+    /// The step of many threads in front of their stacks.
+    pub(crate) fn lighter_threads_step(&mut self) -> Step {
+        let label =
+            self.intern(Key::LighterThreads, || bare_label("[lighter threads]".to_owned(), LabelKind::Task));
         self.plain_step(label)
     }
 

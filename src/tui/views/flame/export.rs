@@ -24,12 +24,15 @@ pub(super) fn exported(
     };
     // Thread nodes are the roots, or at the far end when the stacks are inverted; they are not part of a stack.
     let mut threads: Vec<&str> = Vec::new();
+    let mut lighter: &[u32] = &[];
     let mut paths: Vec<Vec<PathStep>> = Vec::new();
     for id in &ids {
         let mut path: Vec<PathStep> = Vec::new();
         for node in picture.tree.path(*id) {
             let label = picture.labels.get(node.label);
-            if label.kind == LabelKind::Task {
+            if let Some(several) = picture.lighter_threads.as_ref().filter(|of| of.label == node.label) {
+                lighter = &several.tids;
+            } else if label.kind == LabelKind::Task {
                 threads.push(&label.name);
             } else {
                 path.push(PathStep { label: label.key(), is_inlined: node.is_inlined });
@@ -38,8 +41,8 @@ pub(super) fn exported(
         path.reverse();
         paths.push(path);
     }
-    if !threads.is_empty() {
-        keep_threads(&mut common.filter, &threads, picture.query.threads());
+    if !threads.is_empty() || !lighter.is_empty() {
+        keep_threads(&mut common.filter, &threads, lighter, picture.query.threads());
     }
     if paths.iter().all(|path| !path.is_empty()) {
         common.filter.stacks.push(match direction {
