@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// Time after the start when the first snapshot is made, if it has samples, and all have names.
-const FIRST_EARLY: Duration = Duration::from_millis(150);
+const FIRST_EARLY: Duration = Duration::from_millis(120);
 /// Time after the start when the first snapshot is made even without names, if it has samples.
 const FIRST_UNNAMED: Duration = Duration::from_millis(300);
 /// Time after the start when the first snapshot is made in any case.
@@ -31,6 +31,8 @@ const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 const DOWNSAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of intervals after which a snapshot is made even if there is nothing new.
 const QUIET_INTERVALS: u32 = 10;
+/// How long after a look at the threads the first snapshot may be made: the names of what the look found take a while.
+const FIRST_LOOK_AGE: Duration = Duration::from_millis(100);
 /// How much longer a snapshot waits for a look at the threads.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 /// How long the last snapshot waits for names.
@@ -63,6 +65,7 @@ pub(super) struct Keeper {
     last_snapshot: Option<Instant>,
     last_status: Option<Instant>,
     last_downsampling: Instant,
+    last_look: Option<Instant>,
     snapshots: u64,
     /// Whether the last snapshot was made while names were missing.
     lacks_names: bool,
@@ -98,6 +101,7 @@ impl Keeper {
             last_snapshot: None,
             last_status: None,
             last_downsampling: Instant::now(),
+            last_look: None,
             snapshots: 0,
             lacks_names: false,
             clears_at_look: false,
@@ -181,6 +185,7 @@ impl Keeper {
         if were_whole && !self.archive.has_whole_stacks() {
             self.events.send(LiveEvent::Notice(STACKS_DIFFER.to_owned()));
         }
+        self.last_look = if has_looked { Some(Instant::now()) } else { self.last_look };
         if has_looked && std::mem::take(&mut self.clears_at_look) {
             // Clear once more: only after a look is it known what every thread has done so far.
             self.archive.clear();
@@ -263,9 +268,11 @@ impl Keeper {
     }
 
     fn is_snapshot_due(&self, moment: Moment) -> bool {
+        let is_first = self.last_snapshot.is_none();
+        let has_just_looked = self.last_look.is_some_and(|look| look.elapsed() < FIRST_LOOK_AGE);
         let patience = match moment {
             Moment::Look => Duration::ZERO,
-            Moment::Other if self.archive.is_looked_at() => LOOK_PATIENCE,
+            Moment::Other if self.archive.is_looked_at() && !(is_first && has_just_looked) => LOOK_PATIENCE,
             Moment::Other => Duration::ZERO,
         };
         let Some(last) = self.last_snapshot else {

@@ -20,7 +20,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// Interval between looks at the living threads until the first snapshots have been made, which is for `EARLY`.
+/// Interval between looks at the living threads until the first snapshot has been made, which is for `EARLIEST`.
+const EARLIEST_LOOKS: Duration = Duration::from_millis(75);
+const EARLIEST: Duration = Duration::from_millis(300);
+/// The same until the first few have been made, which is for `EARLY`.
 const EARLY_LOOKS: Duration = Duration::from_millis(150);
 const EARLY: Duration = Duration::from_millis(1200);
 /// Looks may take one part in this many of a CPU.
@@ -191,7 +194,7 @@ struct LiveSink<'a> {
 impl<'a> LiveSink<'a> {
     fn new(control: &'a Control, cursor: &'a mut Cursor, sender: &'a Sender<Message>) -> Self {
         let (begun, pace) = (Instant::now(), Pace::new(LOOK_REST));
-        LiveSink { control, cursor, sender, begun, last_sent: begun, next_look: begun + EARLY_LOOKS, pace }
+        LiveSink { control, cursor, sender, begun, last_sent: begun, next_look: begun + EARLIEST_LOOKS, pace }
     }
 
     /// Looks at the living threads if that is due or the archive is cleared; returns whether it did.
@@ -206,8 +209,12 @@ impl<'a> LiveSink<'a> {
         if resets {
             self.begun = now;
         }
-        let is_early = now - self.begun < EARLY;
-        self.next_look = now + if is_early { EARLY_LOOKS } else { self.control.interval() };
+        self.next_look = now
+            + match now - self.begun {
+                age if age < EARLIEST => EARLIEST_LOOKS,
+                age if age < EARLY => EARLY_LOOKS,
+                _ => self.control.interval(),
+            };
         // Take the stacks of newly found threads.
         session.take()?;
         Ok(true)
