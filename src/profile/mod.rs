@@ -35,7 +35,7 @@ pub use rows::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Task,
     TaskId,
 };
-pub(crate) use rows::{ModuleNotes, Stack, SymbolsFrom};
+pub(crate) use rows::{ModuleNotes, Stack, SymbolsFrom, call_address};
 pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};
 pub use table::Tables;

@@ -200,10 +200,16 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The address whose function and line this frame has: the call, not the return.
+    /// Address whose function and line this frame has: the call, not the return.
     pub(crate) fn lookup_address(&self) -> u64 {
-        if self.flags.is_return_address { self.address.saturating_sub(1) } else { self.address }
+        if self.flags.is_return_address { call_address(self.address) } else { self.address }
     }
+}
+
+/// Returns an address in the call before `return_address`, by which its function is found: the call may be the last
+/// instruction of a function.
+pub(crate) fn call_address(return_address: u64) -> u64 {
+    return_address.saturating_sub(1)
 }
 
 /// A stack: its leaf frame and the stack of the callers. The root has no parent.

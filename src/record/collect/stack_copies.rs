@@ -54,7 +54,9 @@ struct Maps {
 }
 
 impl Maps {
-    fn hold(&self, address: u64) -> bool {
+    /// Whether the code of a frame is mapped here.
+    fn hold(&self, frame: MarkedAddress) -> bool {
+        let address = frame.lookup();
         let after = self.code.partition_point(|&(start, _)| start <= address);
         after.checked_sub(1).is_some_and(|index| address < self.code[index].1)
     }
@@ -162,8 +164,7 @@ impl StackCopies {
     fn maps_of(&mut self, sample: &SampleEvent, frames: &[u64]) -> io::Result<u32> {
         let maps = self.maps.entry(sample.tgid).or_default();
         let is_recent = sample.time_ns.saturating_sub(maps.read_ns) < REREAD_INTERVAL_NS;
-        let is_known = |frame: &u64| maps.hold(MarkedAddress(*frame).address().saturating_sub(1));
-        if maps.number > 0 && is_recent && frames.iter().all(is_known) {
+        if maps.number > 0 && is_recent && frames.iter().all(|&frame| maps.hold(MarkedAddress(frame))) {
             return Ok(maps.number);
         }
         maps.read_ns = sample.time_ns;
@@ -198,6 +199,16 @@ impl StackCopies {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn frames_at_both_ends_of_a_mapping_are_in_it() {
+        let maps = Maps { code: vec![(0x1000, 0x2000), (0x3000, 0x4000)], ..Maps::default() };
+        let holds = |address, is_return| maps.hold(MarkedAddress::new(address, is_return, false));
+        assert!(holds(0x3000, false), "a leaf at the first instruction");
+        assert!(!holds(0x3000, true), "no call is before it");
+        assert!(holds(0x2000, true), "a call at the end of a mapping");
+        assert!(!holds(0x2000, false), "nothing is mapped there");
+    }
 
     #[test]
     fn copies_go_to_a_new_private_file_alone() {

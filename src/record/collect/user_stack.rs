@@ -148,7 +148,7 @@ impl UserStack<'_> {
         let is_signal_return = is_return_address
             && !is_generated
             && (self.files.get(mapped.file).table.table())
-                .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
+                .is_some_and(|table| table.lookup(lookup.wrapping_sub(mapped.bias)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
         let module = self.files.profile_module(mapped.file, sample.tgid, tables);
         let frame = Frame { module, address, flags };

@@ -1,7 +1,7 @@
 //! What the kernel's part of a stack says of a wait, or of who ended it.
 
 use super::reason;
-use crate::profile::{Reason, WakerKind};
+use crate::profile::{Reason, WakerKind, call_address};
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;
 
@@ -54,7 +54,7 @@ impl KnownKernelStacks {
             return *facts;
         }
         let name = |address: &u64| {
-            let symbol = symbols?.lookup(address.wrapping_sub(1))?;
+            let symbol = symbols?.lookup(call_address(*address))?;
             Some(symbol.name)
         };
         let names: Vec<&str> = addresses.iter().map(|address| name(address).unwrap_or("")).collect();

@@ -3,7 +3,10 @@
 //! At a function's first or last instructions rbp is still, or again, the caller's frame pointer: to follow it
 //! would leave the caller out. The twin of `leaf_return_distance` in `src/bpf/c/arch/x86_64.bpf.h`.
 
-/// Bytes of code that are looked at: one before the instruction pointer, then what comes next.
+/// Number of bytes before the instruction pointer that are looked at: the last one of the instruction before.
+pub(super) const BYTES_BEFORE: u64 = 1;
+
+/// Bytes of code that are looked at: [`BYTES_BEFORE`] the instruction pointer, and from there on.
 pub(super) const CODE_BYTES: usize = 16;
 
 /// Where the return address is, in bytes from rsp, if the code around the instruction pointer proves it.

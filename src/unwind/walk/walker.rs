@@ -249,17 +249,18 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             return None;
         }
         let mut code = [0; leaf_code::CODE_BYTES];
+        let start = state.pc.wrapping_sub(leaf_code::BYTES_BEFORE);
         for (place, distance) in code.chunks_exact_mut(8).zip([0u64, 8]) {
-            let address = state.pc.wrapping_sub(1).wrapping_add(distance);
+            let address = start.wrapping_add(distance);
             place.copy_from_slice(&self.memory.read(address).ok()?.to_le_bytes());
         }
         let top = self.memory.read(rsp).ok()?;
         let distance = leaf_code::return_distance(&code, Some(top) == rbp)?;
         let return_address = self.memory.read(rsp.wrapping_add(distance)).ok()?;
-        self.modules.find(return_address.wrapping_sub(1))?;
         let caller_rbp = if distance == 8 { Some(top) } else { rbp };
-        let cfa = rsp.wrapping_add(distance + 8);
-        Some((state.caller_of(return_address, cfa, caller_rbp), FoundBy::FramePointer))
+        let caller = state.caller_of(return_address, rsp.wrapping_add(distance + 8), caller_rbp);
+        self.modules.find(caller.lookup_address())?;
+        Some((caller, FoundBy::FramePointer))
     }
 
     /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.
