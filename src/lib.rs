@@ -7,8 +7,10 @@
 //!   bpf           record    unwind   profile    symbols    report      report text · export
 //! ```
 //!
-//! `bpf` and `profile` know none of the others, `unwind` and `symbols` only `elf`; `record` uses all of these; `report`
-//! uses `profile`, and `tui` and `diff` use `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` calls [`main`].
+//! Every room may use `base`, which uses no other room. `bpf` and `profile` know none of the others, `unwind` and
+//! `symbols` only `elf`; `record` uses all of these; `report` uses `profile`, and `tui` and `diff` use `report`;
+//! `commands::live` joins `record` and `tui`. `cli` turns the command line into the options of verbs, and `program` runs
+//! the verb: the binary in `main.rs` calls [`main`].
 
 mod base;
 mod bpf;
@@ -19,6 +21,7 @@ mod diff;
 mod elf;
 mod import;
 mod profile;
+mod program;
 mod record;
 mod report;
 mod symbols;
@@ -31,4 +34,4 @@ pub mod internals;
 #[cfg(test)]
 extern crate self as prof;
 
-pub use commands::program::main;
+pub use program::main;

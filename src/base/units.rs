@@ -1,10 +1,61 @@
 //! Numbers for people: every one with its unit.
 
-use crate::profile::{CpuShares, Unit};
-
 const NS_PER_US: u64 = 1_000;
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// Unit of a number of events, such as the weights of samples. Its numbers are stored: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Unit {
+    /// Number of things, such as page faults.
+    #[default]
+    Count,
+    /// Time in nanoseconds.
+    Nanoseconds,
+    /// Memory or data in bytes.
+    Bytes,
+    /// Stored number of a unit that this version does not know.
+    Other(u8),
+}
+
+impl Unit {
+    /// Returns the stored number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Unit::Count => 0,
+            Unit::Nanoseconds => 1,
+            Unit::Bytes => 2,
+            Unit::Other(code) => code,
+        }
+    }
+
+    /// Returns the unit of a stored number.
+    pub(crate) fn from_code(code: u8) -> Self {
+        match code {
+            0 => Unit::Count,
+            1 => Unit::Nanoseconds,
+            2 => Unit::Bytes,
+            other => Unit::Other(other),
+        }
+    }
+}
+
+/// Shares of one CPU that `prof` itself used over a time, percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CpuShares {
+    /// Share of the threads of `prof`, percent.
+    pub(crate) cpu_percent: f64,
+    /// Share of the BPF programs, percent. They run on the CPUs of what is recorded.
+    pub(crate) bpf_percent: f64,
+}
+
+impl CpuShares {
+    /// Returns the shares of the given CPU times in `length_ns`; `None` for a length of 0.
+    pub(crate) fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
+        let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
+        (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
+    }
+}
 
 /// `n` with thousands separators: `9,871`.
 pub(crate) fn count(n: u64) -> String {

@@ -2,8 +2,8 @@
 //! [`crate::tui`], which draws; neither waits for the other.
 
 use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, Notify, mailbox};
+use crate::base::units::CpuShares;
 use crate::base::{safe_text, units};
-use crate::profile::CpuShares;
 use crate::record::RecordOptions;
 use crate::record::live::Saved;
 use crate::record::live::events::{INTERVALS, LiveEvent, Snapshot, Status};

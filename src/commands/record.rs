@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// Fails when a folder for debug files does not exist or the servers' settings are wrong, and as the recorder does.
-pub(super) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     // Checked before recording, because afterwards it would be too late to report.
     let servers = if options.debuginfod { Settings::of_environment().map(|_| ()) } else { Ok(()) };
     let launches = matches!(options.target, Target::Launch(_));

@@ -9,6 +9,7 @@ use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes, Tas
 use super::symbols::{Function, Location, Symbols};
 use super::table::Tables;
 use super::wait::ThreadTime;
+use crate::base::units::CpuShares;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
@@ -194,23 +195,6 @@ pub struct End {
     pub command_signal: Option<i32>,
     /// Findings made at the end that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
-}
-
-/// Shares of one CPU that `prof` itself used over a time, percent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct CpuShares {
-    /// Share of the threads of `prof`.
-    pub(crate) cpu_percent: f64,
-    /// The BPF programs, which run on the CPUs of what is recorded.
-    pub(crate) bpf_percent: f64,
-}
-
-impl CpuShares {
-    /// Returns the shares for so much CPU time in `length_ns`; `None` for a length of 0.
-    pub(crate) fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
-        let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
-        (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
-    }
 }
 
 impl Meta {

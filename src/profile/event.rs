@@ -1,10 +1,11 @@
 //! Event tables: the samples of one kind, in columns.
 
-use super::kind::{EventKind, Unit};
+use super::kind::EventKind;
 use super::merged::Merged;
 use super::outcome::Outcome;
 use super::rows::{StackId, TaskId, id};
 use super::wait::Wait;
+use crate::base::units::Unit;
 use std::sync::Arc;
 
 /// Rows of one block of columns. Events that are copies of each other share all blocks but the last.

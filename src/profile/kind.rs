@@ -2,43 +2,8 @@
 //! its event; nothing about it is guessed from samples.
 
 use crate::base::fnv::fnv1a;
+use crate::base::units::Unit;
 use std::borrow::Cow;
-
-/// The unit of an event's weights. Numbers are stored: append only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(crate) enum Unit {
-    /// Plain number.
-    #[default]
-    Count,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Bytes.
-    Bytes,
-    /// A unit that this version does not know.
-    Other(u8),
-}
-
-impl Unit {
-    /// The stored number.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Unit::Count => 0,
-            Unit::Nanoseconds => 1,
-            Unit::Bytes => 2,
-            Unit::Other(code) => code,
-        }
-    }
-
-    /// The unit of a stored number.
-    pub(crate) fn from_code(code: u8) -> Self {
-        match code {
-            0 => Unit::Count,
-            1 => Unit::Nanoseconds,
-            2 => Unit::Bytes,
-            other => Unit::Other(other),
-        }
-    }
-}
 
 /// A kind of event by a hash of its name: a profile has few kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -17,8 +17,9 @@ mod symbols;
 mod table;
 mod wait;
 
-pub(crate) use contents::{CpuShares, FRAMES_LEFT_OUT, UNNAMED_CODE};
+pub(crate) use crate::base::units::Unit;
 pub use contents::{End, Meta, OUTSIDE, Profile, counter};
+pub(crate) use contents::{FRAMES_LEFT_OUT, UNNAMED_CODE};
 pub use event::{Event, EventId, EventInfo, Sample};
 pub use file::error::{Integrity, ReadError, WriteError};
 pub(crate) use file::lock;
@@ -28,7 +29,7 @@ pub(crate) use file::{Glance, Opened, begins_as_profile, read_stream};
 pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
-pub(crate) use kind::{KindKey, Unit};
+pub(crate) use kind::KindKey;
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{

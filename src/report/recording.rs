@@ -1,7 +1,8 @@
 //! A recording as it was read, or as it is so far.
 
 use super::model::thread_names;
-use crate::profile::{CpuShares, FrameId, Integrity, Profile};
+use crate::base::units::CpuShares;
+use crate::profile::{FrameId, Integrity, Profile};
 
 /// A profile, and what is known of it that is not in its file.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,8 @@
 
 use super::fixture::Build;
 use super::fixture_waits::{slices, stack, waiting};
-use crate::profile::{CpuShares, End, EventKind, Reason};
+use crate::base::units::CpuShares;
+use crate::profile::{End, EventKind, Reason};
 use crate::report::print::info;
 use crate::report::*;
 

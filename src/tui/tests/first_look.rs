@@ -4,7 +4,8 @@
 use super::screen::{COLORS, PLAIN, TestScreen};
 use super::session::Session;
 use super::threads::pool;
-use crate::profile::{CpuShares, Reason};
+use crate::base::units::CpuShares;
+use crate::profile::Reason;
 use crate::report::tests::fixture::{Build, PERIOD_NS, ingest};
 use crate::report::tests::fixture_waits::{MS, slices, stack};
 use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, ThreadFilter};

@@ -4,6 +4,7 @@ use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, check, column, decode, limit_in_words, narrow, row_count};
 use super::sample_columns::{merged, times_ns, waits};
 use super::wire;
+use crate::base::units::Unit;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};
@@ -13,7 +14,7 @@ use crate::profile::file::rows::code_rows::{self, RowCounts};
 use crate::profile::file::rows::coding::{AddressCoder, NoveltyCoder, PlaceCoder};
 use crate::profile::file::rows::module_notes;
 use crate::profile::file::rows::schema;
-use crate::profile::kind::{EventKind, Unit};
+use crate::profile::kind::EventKind;
 use crate::profile::outcome::Outcome;
 use crate::profile::rows::{
     Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Stack, StackId, StringId, Task, TaskId,
