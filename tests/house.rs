@@ -433,9 +433,9 @@ fn every_promise_has_tests_that_exist() {
     let mut tests = BTreeSet::new();
     for path in ["src", "tests"].into_iter().flat_map(rust_below) {
         let text = fs::read_to_string(path).unwrap();
-        let behind =
-            text.split("#[test]").skip(1).filter_map(|behind| behind.split_once("fn ")?.1.split_once('('));
-        tests.extend(behind.map(|(name, _)| name.to_owned()));
+        let after =
+            text.split("#[test]").skip(1).filter_map(|after| after.split_once("fn ")?.1.split_once('('));
+        tests.extend(after.map(|(name, _)| name.to_owned()));
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/promises.md");
     let page = fs::read_to_string(page).unwrap();

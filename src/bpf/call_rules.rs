@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prof.bpf.o"));
 
-/// Where a program runs.
+/// Place where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Under the scheduler's locks.
     Switch,
     /// In the sampling interrupt, which may come while any lock is held.
     Tick,
-    /// Where none of these is held.
+    /// None of these is held.
     Free,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Code<'a> {
         functions.map(|symbol| (symbol.name().unwrap().to_owned(), (section.0, symbol.address()))).collect()
     }
 
-    /// Where a reference of the instruction at `place` leads, whose own number is `addend`.
+    /// Returns the target of a reference of the instruction at `place`, whose own number is `addend`.
     fn referred(&self, place: At, addend: u64) -> Option<(object::SymbolIndex, Option<At>)> {
         let symbol = self.elf.symbol_by_index(*self.targets.get(&place)?).unwrap();
         let function = symbol.section_index().filter(|&section| {

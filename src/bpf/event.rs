@@ -26,9 +26,9 @@ pub(crate) struct SampleEvent {
     pub(crate) cpu: u32,
     /// Which counter it is of, from 1; 0 for a running thread, or a wait.
     pub(crate) event: u8,
-    /// Of a counter: how often it has counted since its last sample.
+    /// Weight of a counter's sample: its sampling period.
     pub(crate) weight: u64,
-    /// How the walk ended: one of [`super::outcome`].
+    /// Outcome of the walk: one of [`super::outcome`].
     pub(crate) outcome: u8,
     /// A [`RescueEvent`] with the same time and CPU was sent.
     pub(crate) has_rescue: bool,
@@ -42,7 +42,7 @@ pub(crate) struct SampleEvent {
     pub(crate) user: Vec<u64>,
     /// User frames that were left out after the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
     pub(crate) left_out: u32,
-    /// Of the sampler of waits: what it is about. `None` for a sample of a running thread.
+    /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct StackCopyEvent {
     pub(crate) registers: [u64; REGISTERS],
     /// Process address of the first byte of `stack`.
     pub(crate) start: u64,
-    /// As [`RescueEvent::missing_blocks`].
+    /// Blocks that could not be read, like [`RescueEvent::missing_blocks`].
     pub(crate) missing_blocks: [u64; 4],
     /// The stack.
     pub(crate) stack: Vec<u8>,
@@ -198,11 +198,11 @@ pub(crate) struct WaitEvent {
     pub(crate) waker: u8,
     /// `enum prof_reason` of the blocked part.
     pub(crate) reason: u8,
-    /// When the wait began, CLOCK_MONOTONIC, ns.
+    /// Start of the wait, CLOCK_MONOTONIC, ns.
     pub(crate) start_ns: u64,
-    /// When the blocked part ended; `start_ns` if there was none.
+    /// End of the blocked part, CLOCK_MONOTONIC, ns; `start_ns` if there was none.
     pub(crate) wake_ns: u64,
-    /// When the wait ended.
+    /// End of the wait, CLOCK_MONOTONIC, ns.
     pub(crate) end_ns: u64,
     /// Weight of the blocked part, ns; 0 if it was dropped by sampling.
     pub(crate) blocked_weight: u64,

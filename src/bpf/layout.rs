@@ -52,7 +52,7 @@ pub(crate) const LARGEST_RESCUE_BYTES: usize = number::PROF_LARGEST_RESCUE_BYTES
 pub(crate) const REGISTERS: usize = number::PROF_REGISTERS as usize;
 /// Size of the copy of every stack, bytes.
 pub(crate) const STACK_COPY_BYTES: usize = number::PROF_STACK_COPY_BYTES as usize;
-/// How far below rsp a stack copy starts, bytes.
+/// Distance below rsp at which a stack copy starts, bytes.
 pub(crate) const RED_ZONE_BYTES: u64 = number::PROF_RED_ZONE_BYTES;
 /// Mark of a return address.
 pub const FRAME_RETURN: u64 = number::PROF_FRAME_RETURN;
@@ -67,7 +67,7 @@ pub const LEAF_FRAMES: usize = number::PROF_LEAF_FRAMES as usize;
 /// Rings for samples; CPU n writes to ring n modulo this.
 pub(crate) const SAMPLE_RINGS: usize = number::PROF_SAMPLE_RINGS as usize;
 
-/// Of a system call that waits for what its first argument, a descriptor, is of.
+/// Code of a system call whose first argument is a descriptor: the reason follows from the file.
 pub(crate) const REASON_BY_FILE: u8 = number::PROF_REASON_BY_FILE as u8;
 
 /// `enum prof_filter`: whose samples are kept.
@@ -146,7 +146,7 @@ pub(crate) enum Counter {
     NoState = number::PROF_COUNT_NO_STATE as usize,
     /// Times of threads that did not fit into their ring.
     ThreadFull = number::PROF_COUNT_THREAD_FULL as usize,
-    /// Switches that the kernel did not tell of.
+    /// Switches that the kernel did not report.
     SwitchMissed = number::PROF_COUNT_SWITCH_MISSED as usize,
     /// Switches and wakings seen while waits were recorded.
     Switch = number::PROF_COUNT_SWITCH as usize,
@@ -160,7 +160,7 @@ pub(crate) enum Counter {
     AccountSent = number::PROF_COUNT_ACCOUNT_SENT as usize,
     /// Switches of threads that are recorded without an account.
     SwitchNoState = number::PROF_COUNT_SWITCH_NO_STATE as usize,
-    /// Of those filtered, threads past their end in a PID namespace, where they have no number any more.
+    /// Filtered threads past their end in a PID namespace, where they have no number any more.
     Numberless = number::PROF_COUNT_NUMBERLESS as usize,
     /// Lost: the ring buffer of counters was full.
     CountsFull = number::PROF_COUNT_COUNTS_FULL as usize,

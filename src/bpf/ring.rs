@@ -158,7 +158,7 @@ enum RingStop {
 /// A mapped part of the data.
 struct RingWindow {
     mapping: Mapping,
-    /// Where the first record begins in the mapping.
+    /// Offset of the first record in the mapping.
     start: usize,
 }
 

@@ -24,7 +24,7 @@ pub(crate) const WAIT_BYTES: usize = size_of::<prof_wait>();
 /// Reasons that short waits are summed up by.
 pub(crate) const REASONS: usize = number::PROF_REASONS as usize;
 
-/// Where the time of a thread went so far, ns.
+/// Time of a thread by state so far, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Account {
     pub(crate) on_cpu_ns: u64,
@@ -51,7 +51,7 @@ pub(crate) struct ThreadTimeEvent {
     pub(crate) no_cpu_ns: u64,
     /// Time blocked, ns.
     pub(crate) blocked_ns: u64,
-    /// How often it left a CPU.
+    /// Number of times that the thread left a CPU.
     pub(crate) switches: u64,
     /// Name, up to the first NUL.
     pub(crate) comm: Vec<u8>,
@@ -94,9 +94,9 @@ pub(crate) enum Doing {
 /// A wait that is not over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenWait {
-    /// When it began, CLOCK_MONOTONIC, ns.
+    /// Start, CLOCK_MONOTONIC, ns.
     pub(crate) start_ns: u64,
-    /// When the blocked part ended; `None` while it goes on.
+    /// End of the blocked part, CLOCK_MONOTONIC, ns; `None` while it goes on.
     pub(crate) wake_ns: Option<u64>,
     /// Number of waits that this one is weighted as.
     pub(crate) factor: u32,

@@ -189,7 +189,7 @@ impl Bench<'_> {
             let pattern = |name| self.folder.file(&format!("{name}-*.data")).display().to_string();
             let patterns = NAMES.map(pattern);
             let words = safe_text::shell_line(patterns.iter().map(String::as_str));
-            say(&format!("kept: prof diff {words} compares them again"));
+            info(&format!("kept: prof diff {words} compares them again"));
         }
         Ok(files)
     }
@@ -287,7 +287,7 @@ impl Bench<'_> {
         let left = (base + new) * (runs - u32::from(self.options.warm_ups == 0));
         let [base, new, left] =
             [base, new, left].map(|time| duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
-        say(&format!("{runs} runs of base ({base}) and new ({new}) by turns: about {left}"));
+        info(&format!("{runs} runs of base ({base}) and new ({new}) by turns: about {left}"));
     }
 
     /// Shows which run comes next, if the commands do not write to the terminal.
@@ -304,8 +304,8 @@ impl Bench<'_> {
     }
 }
 
-/// Prints a line on standard error.
-fn say(line: &str) {
+/// Prints a line about the progress on standard error.
+fn info(line: &str) {
     // If standard error is closed, the line is lost.
     let _ = writeln!(io::stderr().lock(), "bench: {}", safe_text::message(line));
 }

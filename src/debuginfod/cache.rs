@@ -19,7 +19,7 @@ pub(crate) enum Cached {
     File(File, PathBuf),
     /// No server had it a moment ago.
     Miss,
-    /// Nothing.
+    /// The cache has no answer: the servers have to be asked.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! `prof diff`: from arguments to files, from files to runs, from runs to output.
 
 use super::comparison::Comparison;
-use super::gate::judge::{GateVerdict, exit_status, judge};
+use super::gate::verdicts::{GateVerdict, apply_rules, exit_status};
 use super::options::{DiffFormat, DiffOptions, Sides};
 use super::print;
 use super::sums::run::{RunOptions, RunSums};
@@ -38,7 +38,7 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     let sides = load(&files, options)?;
     let comparison = Comparison::new(sides, options.per, &options.gate.rules)?;
     comparison.check_has_some(&options.common.filter)?;
-    let verdicts = judge(&comparison, &options.gate)?;
+    let verdicts = apply_rules(&comparison, &options.gate)?;
     print::output::print(&comparison, &verdicts, options)?;
     if options.format != DiffFormat::Text {
         say(&verdicts);
@@ -49,7 +49,7 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
 /// Refuses a gate on idle waits: they last as long as there is nothing to do, so their growth is not a regression.
 fn refuse_idle(options: &DiffOptions) -> Result<(), Failure> {
     if options.common.filter.idle && !options.gate.rules.is_empty() {
-        let message = "--fail-on does not judge idle waits: they last as long as there is nothing to do";
+        let message = "--fail-on does not apply to idle waits: they last as long as there is nothing to do";
         return Err(Failure::usage(message).hint("leave out --idle"));
     }
     Ok(())

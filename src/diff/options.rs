@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) enum Sides {
     /// Arguments as they were typed: files, folders, patterns, comma-separated lists.
     Words([Vec<PathBuf>; 2]),
-    /// Files.
+    /// The files of base and new.
     Files([Vec<PathBuf>; 2]),
 }
 

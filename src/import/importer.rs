@@ -16,7 +16,7 @@ pub(crate) enum FoldedUnit {
         /// Length of the unit, ns.
         unit_ns: u64,
     },
-    /// Bytes.
+    /// The values are bytes.
     Bytes,
 }
 

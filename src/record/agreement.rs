@@ -73,7 +73,7 @@ equal! {
     RaKind::AtCfa, PROF_RA_AT_CFA;
     RaKind::InReg, PROF_RA_IN_REG;
     RaKind::Offset, PROF_RA_OFFSET;
-    RaKind::BesideRbp, PROF_RA_BESIDE_RBP;
+    RaKind::NextToRbp, PROF_RA_NEXT_TO_RBP;
     RaKind::Jump, PROF_RA_JUMP;
     RaKind::Last, PROF_RA_LAST;
 }

@@ -92,7 +92,7 @@ pub(crate) enum Children {
     New,
     /// All children: also the ones that are there already, with theirs.
     All,
-    /// None.
+    /// No children, neither those that exist nor those that are started later.
     None,
 }
 

@@ -361,9 +361,9 @@ pub enum ColorWhen {
     /// On a terminal, unless the environment says otherwise (`NO_COLOR`, `TERM=dumb`).
     #[default]
     Auto,
-    /// Always.
+    /// Coloured, even in a file or a pipe.
     Always,
-    /// Never.
+    /// Plain text, even in a terminal.
     Never,
 }
 

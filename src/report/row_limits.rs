@@ -3,9 +3,9 @@
 /// Which rows of a sorted table are shown: its first ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RowLimits {
-    /// So many at most.
+    /// Largest number of rows.
     pub(crate) most: usize,
-    /// Of those with this share of all or more, percent.
+    /// Smallest share of all that a row may have, percent.
     pub(crate) least_percent: f64,
 }
 

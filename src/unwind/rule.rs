@@ -59,7 +59,7 @@ pub enum RuleKind {
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RbpKind {
-    /// Unchanged.
+    /// The same as in the callee.
     Same = 0,
     /// \*(CFA + `rbp_off`).
     AtCfa = 1,
@@ -80,7 +80,7 @@ pub enum RaKind {
     /// \*(CFA + `aux`).
     Offset = 2,
     /// \*(CFA + `rbp_off` + 8): arm64's frame record; also where rbp is unchanged.
-    BesideRbp = 3,
+    NextToRbp = 3,
     /// \*(CFA - 8), to which the code jumps: it does not follow a call.
     Jump = 4,
     /// \*(CFA - 8), and the stack begins in that frame.
@@ -173,7 +173,7 @@ impl RbpKind {
 impl RaKind {
     /// All of them, by their numbers.
     pub const ALL: [RaKind; 6] =
-        [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump, RaKind::Last];
+        [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::NextToRbp, RaKind::Jump, RaKind::Last];
 }
 
 impl Rule {
@@ -326,13 +326,13 @@ impl Rule {
     /// word after it.
     #[must_use]
     pub const fn with_frame_record_at_cfa(self, offset: i32) -> Self {
-        Self { ra_kind: RaKind::BesideRbp, ..self.with_rbp_at_cfa(offset) }
+        Self { ra_kind: RaKind::NextToRbp, ..self.with_rbp_at_cfa(offset) }
     }
 
     /// The same rule, with an unchanged rbp, and the return address in the word after CFA + `offset` bytes.
     #[must_use]
-    pub const fn with_ra_beside(self, offset: i32) -> Self {
-        Self { rbp_kind: RbpKind::Same, ra_kind: RaKind::BesideRbp, rbp_off: offset, ..self }
+    pub const fn with_ra_next_to_rbp(self, offset: i32) -> Self {
+        Self { rbp_kind: RbpKind::Same, ra_kind: RaKind::NextToRbp, rbp_off: offset, ..self }
     }
 
     /// The rule as the kernel reads it.
@@ -398,7 +398,7 @@ mod tests {
             ("PROF_RA_AT_CFA", RaKind::AtCfa as u8),
             ("PROF_RA_IN_REG", RaKind::InReg as u8),
             ("PROF_RA_OFFSET", RaKind::Offset as u8),
-            ("PROF_RA_BESIDE_RBP", RaKind::BesideRbp as u8),
+            ("PROF_RA_NEXT_TO_RBP", RaKind::NextToRbp as u8),
             ("PROF_RA_JUMP", RaKind::Jump as u8),
             ("PROF_RA_LAST", RaKind::Last as u8),
         ] {

@@ -40,7 +40,7 @@ fn rule_says(rule: Rule) -> Says {
     let return_address = match rule.ra_kind {
         RaKind::AtCfa => Place::AtCfa(-8),
         RaKind::Offset => Place::AtCfa(rule.aux.into()),
-        RaKind::BesideRbp => Place::AtCfa(i64::from(rule.rbp_off) + 8),
+        RaKind::NextToRbp => Place::AtCfa(i64::from(rule.rbp_off) + 8),
         RaKind::InReg if rule.aux_reg == 30 => Place::Unchanged,
         RaKind::InReg | RaKind::Jump | RaKind::Last => return Says::Nothing,
     };

@@ -171,7 +171,7 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
             if architecture == Architecture::Aarch64 && ra % 3 != 0 {
                 let record = -16 - i32::from(ra_offset & 0x70);
                 return match rbp {
-                    0 => rule.with_ra_beside(record),
+                    0 => rule.with_ra_next_to_rbp(record),
                     _ => rule.with_frame_record_at_cfa(record),
                 };
             }

@@ -91,11 +91,11 @@ fn a_recorded_stack_without_one_of_its_pages_ends_there() {
         for (index, piece) in recorded.case.memory.iter().enumerate() {
             for cut in (0..piece.bytes.len()).step_by(4096) {
                 let mut damaged = recorded.case.clone();
-                let mut behind = damaged.memory[index].clone();
-                behind.start += cut as u64 + 4096;
-                behind.bytes = behind.bytes.split_off(cut + 4096);
+                let mut after = damaged.memory[index].clone();
+                after.start += cut as u64 + 4096;
+                after.bytes = after.bytes.split_off(cut + 4096);
                 damaged.memory[index].bytes.truncate(cut);
-                damaged.memory.insert(index + 1, behind);
+                damaged.memory.insert(index + 1, after);
                 check_prefix(&mut replay, &name, &recorded, &damaged, "without a page");
             }
         }

@@ -78,7 +78,7 @@ enum prof_ra_kind {
 	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
 	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
 	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
-	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
+	PROF_RA_NEXT_TO_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
 	PROF_RA_JUMP = 4,	/* *(CFA - 8), to which the code jumps: it does not follow a call */
 	PROF_RA_LAST = 5,	/* *(CFA - 8), and the stack begins in that frame */
 };
@@ -478,7 +478,7 @@ enum prof_counter {
 	PROF_COUNT_WAIT_NS = 21,     /* time that the programs took for waits that were sent, ns */
 	PROF_COUNT_NO_STATE = 22,    /* threads without an account, or with one that began late */
 	PROF_COUNT_THREAD_FULL = 23, /* times of threads that did not fit into their ring */
-	PROF_COUNT_SWITCH_MISSED = 24, /* switches that the kernel did not tell of */
+	PROF_COUNT_SWITCH_MISSED = 24, /* switches that the kernel did not report */
 	PROF_COUNT_SWITCH = 25,	       /* switches and wakings seen while waits were recorded */
 	PROF_COUNT_SWITCH_TIMED =
 		26,		   /* those whose time was taken (one in PROF_SWITCH_TIMED_EVERY) */

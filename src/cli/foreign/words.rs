@@ -273,7 +273,7 @@ pub(super) const PPROF: [Foreign; 27] = [
     word(&["nodefraction", "edgefraction"], "small rows are left out by --min-pct", &["--min-pct 0.5"]),
     word(
         &["functions", "filefunctions", "files", "lines", "addresses", "granularity"],
-        "what a row stands for is chosen by --by",
+        "--by chooses what the rows of a report are",
         &["--by function|line|address|module|thread|process"],
     ),
     word(

@@ -1,4 +1,4 @@
 //! `--fail-on`: what must not grow, and whether it did. Estimates come from `statistics`; nothing is measured here.
 
-pub(crate) mod judge;
 pub(crate) mod rule;
+pub(crate) mod verdicts;

@@ -1,7 +1,7 @@
 //! The change of one value in words, as tables and screens show it.
 
 use crate::diff::difference::{DiffOutcome, Difference};
-use crate::diff::gate::judge::change;
+use crate::diff::gate::verdicts::change;
 use crate::report::FAINT;
 use anstyle::{AnsiColor, Style};
 

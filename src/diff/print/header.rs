@@ -5,7 +5,7 @@ use crate::base::safe_text;
 use crate::base::units::{count, counted, duration};
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::DiffOutcome;
-use crate::diff::gate::judge::{change, part};
+use crate::diff::gate::verdicts::{change, part};
 use crate::diff::options::DiffOptions;
 use crate::diff::per::Per;
 use crate::diff::side::{DiffSide, RowValue};

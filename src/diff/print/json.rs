@@ -4,7 +4,7 @@ use super::order::ordered;
 use super::values::{per_word, rounded, unit_word};
 use crate::diff::comparison::{Comparison, DiffRow};
 use crate::diff::difference::{ALPHA, DiffOutcome, Difference};
-use crate::diff::gate::judge::{GateVerdict, exit_status};
+use crate::diff::gate::verdicts::{GateVerdict, exit_status};
 use crate::diff::options::{DiffOptions, DiffView};
 use crate::diff::per::Per;
 use crate::diff::side::{DiffSide, RowValue};

@@ -3,7 +3,7 @@
 use super::trackers::{bmf, criterion, gobench};
 use super::{json, svg, text, tsv};
 use crate::diff::comparison::Comparison;
-use crate::diff::gate::judge::GateVerdict;
+use crate::diff::gate::verdicts::GateVerdict;
 use crate::diff::options::{DiffFormat, DiffOptions};
 use crate::report::{Page, ReportDestination, Screen, say_notes, write_with};
 

@@ -9,7 +9,7 @@ use super::{tree, verdict};
 use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::diff::comparison::{Comparison, DiffRow};
-use crate::diff::gate::judge::GateVerdict;
+use crate::diff::gate::verdicts::GateVerdict;
 use crate::diff::options::{DiffOptions, DiffView};
 use crate::diff::side::RowValue;
 use crate::report::{FAINT, HEADING, Page, RowLimits, module_stem, padded, push_line};

@@ -8,7 +8,7 @@ use super::values::ValueStyle;
 use crate::base::units::counted;
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::{DiffOutcome, Difference};
-use crate::diff::gate::judge::change;
+use crate::diff::gate::verdicts::change;
 use crate::diff::options::DiffOptions;
 use crate::diff::tree::DiffNode;
 use crate::report::{FAINT, HEADING, Page, RowLimits, push_line};

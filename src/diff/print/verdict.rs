@@ -2,7 +2,7 @@
 
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
-use crate::diff::gate::judge::{GateOutcome, GateVerdict};
+use crate::diff::gate::verdicts::{GateOutcome, GateVerdict};
 
 /// Lines for all verdicts, at most `width` columns wide. Safe to print.
 pub(crate) fn lines(verdicts: &[GateVerdict], width: usize) -> Vec<String> {

@@ -78,7 +78,7 @@ impl<P: FnMut(&[Step], &Group, &mut Vec<u64>)> Rows for PartRows<P> {
     }
 }
 
-/// The number of the part that a row of [`PartRows`] stands for.
+/// Returns the number of the part that a row of [`PartRows`] is for.
 pub(crate) fn number_of_part(label: &RowLabel) -> Option<u64> {
     label.key.name.parse().ok()
 }

@@ -3,7 +3,7 @@
 use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::report::{Group, Step};
 
-/// Stands for the row of samples that are in none.
+/// Row of samples that are in no row.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
 /// Rows of a run, which know in which of them samples are.

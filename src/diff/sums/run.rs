@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 /// What is summed up of call paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathSums {
-    /// Nothing.
+    /// Paths are not summed up.
     None,
     /// Their costs.
     Costs,
@@ -281,7 +281,7 @@ impl<'s, 'p> RowBuilder<'s, 'p> {
         }
     }
 
-    /// Adds a group of a thread that `step` stands for.
+    /// Adds a group of the thread that `step` names.
     fn add_thread(&mut self, step: Step, task: TaskId, amount: Amount, lengths: Option<&WaitLengths>) {
         let profile = self.selection.profile;
         let process = profile.tables.task(task).process;

@@ -1,8 +1,8 @@
 //! Small comparisons for tests.
 
 use crate::diff::comparison::Comparison;
-use crate::diff::gate::judge::{GateVerdict, judge};
 use crate::diff::gate::rule::GateRule;
+use crate::diff::gate::verdicts::{GateVerdict, apply_rules};
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::print::output::render;
 use crate::diff::sums::run::{PathSums, RunOptions, RunSums};
@@ -96,10 +96,10 @@ pub(super) fn sides(count: u64) -> [Vec<RunSums>; 2] {
     [runs("base", count, BASE), runs("new", count, NEW)]
 }
 
-/// Compares and judges `sides`.
+/// Compares `sides`, and applies the rules.
 pub(crate) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comparison, Vec<GateVerdict>) {
     let comparison = Comparison::new(sides, options.per, &options.gate.rules).expect("they can be compared");
-    let verdicts = judge(&comparison, &options.gate).expect("rules are regular expressions");
+    let verdicts = apply_rules(&comparison, &options.gate).expect("rules are regular expressions");
     (comparison, verdicts)
 }
 

@@ -1,7 +1,7 @@
 //! The gate: what trips it, and when the data are insufficient.
 
 use super::fixture::{Paths, compared, gated, printed, runs, sides};
-use crate::diff::gate::judge::{GateOutcome, exit_status};
+use crate::diff::gate::verdicts::{GateOutcome, exit_status};
 use crate::diff::options::{DiffFormat, DiffOptions, GateOptions};
 use crate::report::Page;
 

@@ -5,7 +5,7 @@
 use super::fixture::{compared, gated};
 use super::random::Random;
 use crate::diff::difference::DiffOutcome;
-use crate::diff::gate::judge::exit_status;
+use crate::diff::gate::verdicts::exit_status;
 use crate::diff::options::{DiffOptions, GateOptions};
 use crate::diff::per::Per;
 use crate::diff::row_label::RowLabel;

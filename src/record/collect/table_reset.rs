@@ -7,14 +7,14 @@ use super::collector::Collector;
 use crate::profile::{FrameId, StackId, Tables};
 use rustc_hash::FxHashMap;
 
-/// So many rows are enough for a recorder to begin again.
+/// Numbers of rows past which a recorder begins tables again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MostRows {
-    /// Each is some 20 bytes.
+    /// Number of stacks, some 20 bytes each.
     pub(crate) stacks: usize,
-    /// Each is some 40 bytes, and as many in each process that has it.
+    /// Number of frames, some 40 bytes each, and as many again in each process that has the frame.
     pub(crate) frames: usize,
-    /// Threads.
+    /// Number of threads.
     pub(crate) tasks: usize,
 }
 

@@ -171,8 +171,8 @@ impl UserStack<'_> {
 
 /// The frame that the one at `index` has called; `None` for the leaf, and where frames are left out between.
 fn callee_of(user: &[u64], index: usize, left_out: u32) -> Option<u64> {
-    let is_behind_gap = index == LEAF_FRAMES && left_out > 0;
-    index.checked_sub(1).filter(|_| !is_behind_gap).and_then(|callee| user.get(callee).copied())
+    let is_after_gap = index == LEAF_FRAMES && left_out > 0;
+    index.checked_sub(1).filter(|_| !is_after_gap).and_then(|callee| user.get(callee).copied())
 }
 
 /// A frame at an address where nothing is mapped that is known; `is_vsyscall`: the kernel's page of system calls.

@@ -138,9 +138,9 @@ pub(crate) fn pid_namespace() -> u64 {
 /// Kinds of data that the kernel side has otherwise than user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Translation {
-    /// Numbers of processes.
+    /// Whether process numbers differ.
     pub(crate) has_own_numbers: bool,
-    /// Times.
+    /// Whether times differ.
     has_own_clock: bool,
 }
 

@@ -94,7 +94,7 @@ fn missing_needed(held: CapabilitySet) -> Vec<&'static str> {
 /// Share of a recording's rights that this process has, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// All.
+    /// Every capability.
     All,
     /// Enough to record; this is lost.
     Some(String),

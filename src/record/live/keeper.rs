@@ -74,7 +74,7 @@ pub(super) struct Keeper {
     /// Number of table rows when unused ones were dropped last.
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
-    is_end_told: bool,
+    is_end_sent: bool,
     /// Snapshots that wait for names, and where to send them.
     incomplete: Vec<(Box<Profile>, Sender<Box<Profile>>)>,
     /// Messages sent about names that were not read, each once, because the map of a process is read again and again.
@@ -107,7 +107,7 @@ impl Keeper {
             clears_at_look: false,
             table_rows: 0,
             end: None,
-            is_end_told: false,
+            is_end_sent: false,
             incomplete: Vec::new(),
             refused: BTreeSet::new(),
         }
@@ -204,7 +204,7 @@ impl Keeper {
 
     /// When there is something to do next if no message comes.
     fn next_due(&self) -> Instant {
-        if self.is_end_told {
+        if self.is_end_sent {
             return Instant::now() + Duration::from_secs(60);
         }
         let status = self.last_status.map_or(self.started, |last| last + self.status_interval());
@@ -343,7 +343,7 @@ impl Keeper {
     /// Sends the end once all names are there, or do not come in time; names that come later make another snapshot.
     fn send_end(&mut self) {
         let Some((end, since)) = &self.end else { return };
-        if self.is_end_told {
+        if self.is_end_sent {
             if self.archive.has_changes() {
                 self.show();
             }
@@ -354,7 +354,7 @@ impl Keeper {
         }
         let (reason, command_status) = (end.reason.clone(), end.command_status);
         let failure = end.failure.as_ref().map(|error| format!("{error:#}"));
-        self.is_end_told = true;
+        self.is_end_sent = true;
         self.send_status();
         let snapshot = Box::new(self.snapshot());
         self.events.send(LiveEvent::Ended(Ended { reason, snapshot, command_status, failure }));

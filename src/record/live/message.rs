@@ -31,7 +31,7 @@ pub(super) enum LiveRequest {
     Interval(Duration),
     /// Complete the profile of a snapshot with the names that were still missing, to be saved.
     Complete(Box<Profile>, Sender<Box<Profile>>),
-    /// Quit.
+    /// End the recording.
     Quit,
 }
 

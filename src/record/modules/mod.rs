@@ -58,7 +58,7 @@ struct SeenModule {
 
 /// A file that is to be published to the kernel side.
 #[derive(Debug, Clone, Copy)]
-struct Untold {
+struct UnsentFile {
     device: (u32, u32),
     inode: u64,
     id: FileId,
@@ -85,7 +85,7 @@ pub(crate) struct ModuleFiles {
     /// Generated code that is known by its bytes, and its tables.
     known_generated: Vec<(FileId, Table)>,
     /// Files that have not been sent to the kernel side.
-    untold: Vec<Untold>,
+    unsent: Vec<UnsentFile>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
@@ -147,7 +147,7 @@ impl ModuleFiles {
             open: 0,
             patience: Patience::default(),
             known_generated: Vec::new(),
-            untold: Vec::new(),
+            unsent: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
@@ -296,14 +296,14 @@ impl ModuleFiles {
     /// The id of a file that was rewritten in place: a new one, unless it is the same build or an earlier one again.
     fn add_rewritten(&mut self, module: ModuleFile, key: FileKey) -> FileId {
         let state = module.state;
-        let told_before = self.untold.len();
+        let unsent_before = self.unsent.len();
         let id = self.add(module, (key.device, key.inode));
         let known = self.files[id.0 as usize].get_or_insert_default();
         let is_this_file = known.file.as_ref().and_then(|file| file.metadata().ok());
         let is_this_file = is_this_file.is_some_and(|metadata| metadata.ino() == key.inode);
-        if is_this_file && self.untold.len() == told_before {
+        if is_this_file && self.unsent.len() == unsent_before {
             known.state = state;
-            self.untold.push(Untold { device: key.device, inode: key.inode, id, state });
+            self.unsent.push(UnsentFile { device: key.device, inode: key.inode, id, state });
         }
         self.by_key.insert(key, SeenModule { id, state });
         id
@@ -321,7 +321,7 @@ impl ModuleFiles {
             let state = module.state;
             self.open += 1;
             self.files[id.0 as usize] = Some(Box::new(ModuleFile { image, ..module }));
-            self.untold.push(Untold { device: mapping.device, inode: mapping.inode, id, state });
+            self.unsent.push(UnsentFile { device: mapping.device, inode: mapping.inode, id, state });
             self.by_key.insert(key, SeenModule { id, state });
             self.request_table(id);
         }
@@ -340,7 +340,7 @@ impl ModuleFiles {
         let id = FileId(self.files.len() as u32);
         // An inode number may be reused once the file is closed.
         if module.file.is_some() || module.kind == ModuleKind::Vdso {
-            self.untold.push(Untold { device, inode, id, state: module.state });
+            self.unsent.push(UnsentFile { device, inode, id, state: module.state });
         }
         self.open += usize::from(module.file.is_some());
         self.by_build.entry(build).or_default().push(id);
@@ -415,11 +415,11 @@ impl ModuleFiles {
 
     /// Updates for the kernel side about files opened since the last call. Files with more executable segments than
     /// it can hold are left out.
-    pub(super) fn take_untold(&mut self) -> Vec<(FileId, prof_file_key, prof_file)> {
-        let untold = std::mem::take(&mut self.untold);
-        untold
+    pub(super) fn take_unsent(&mut self) -> Vec<(FileId, prof_file_key, prof_file)> {
+        let unsent = std::mem::take(&mut self.unsent);
+        unsent
             .into_iter()
-            .filter_map(|Untold { device: (major, minor), inode, id, state }| {
+            .filter_map(|UnsentFile { device: (major, minor), inode, id, state }| {
                 let is_vdso = self.get(id).kind == ModuleKind::Vdso;
                 let device = if is_vdso { 0 } else { major << 20 | minor };
                 let key = prof_file_key { inode: if is_vdso { 0 } else { inode }, device, pad: 0 };

@@ -69,7 +69,7 @@ fn the_kernel_side_is_told_of_each_open_file_once() {
     let libc = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
     let id = files.file_of(pid, libc).expect("a module");
     files.open_own_vdso();
-    let taken = files.take_untold();
+    let taken = files.take_unsent();
     let (_, key, file) = taken.iter().find(|(file, _, _)| *file == id).expect("libc is reported");
     assert_eq!((key.inode, key.device), (libc.inode, libc.device.0 << 20 | libc.device.1));
     let own = files.get(id).elf.as_ref().expect("libc is ELF").bias_of_mapping(
@@ -81,10 +81,10 @@ fn the_kernel_side_is_told_of_each_open_file_once() {
     let bias = libc.start.wrapping_sub(segment.address + libc.file_offset - segment.file_offset);
     assert_eq!((file.image, Some(bias)), (id.0, own));
     assert!(taken.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
-    assert!(files.take_untold().is_empty());
+    assert!(files.take_unsent().is_empty());
     let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
     files.file_of(pid, &missing).expect("a module");
-    assert!(files.take_untold().is_empty(), "the inode of a file that is not open may become another's");
+    assert!(files.take_unsent().is_empty(), "the inode of a file that is not open may become another's");
 }
 
 /// A mapping of the file, as a program that was started from it would show it.
@@ -103,16 +103,16 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
     let mut files = ModuleFiles::new(true);
     let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
-    let taken = files.take_untold();
+    let taken = files.take_unsent();
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
-    assert!(files.take_untold().is_empty());
+    assert!(files.take_unsent().is_empty());
 
     let limits = Limits::default();
     let file = File::options().write(true).open(&path).expect("it can be opened");
     file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
     assert!(files.get(first).is_unchanged(&limits), "its headers are the same");
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
-    let touched = files.take_untold();
+    let touched = files.take_unsent();
     assert_eq!(touched.len(), 1, "the kernel side compares the time");
     assert_eq!((touched[0].0, touched[0].1.inode), (first, taken[0].1.inode));
     assert_ne!(touched[0].2.modified_ns, taken[0].2.modified_ns);
@@ -124,13 +124,13 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_ne!(second, first);
     assert!(files.get(second).is_unchanged(&limits));
     assert_ne!(files.get(second).build_id, files.get(first).build_id);
-    let taken = files.take_untold();
+    let taken = files.take_unsent();
     assert_eq!((taken.len(), taken[0].0, taken[0].2.image), (1, second, second.0));
 
     std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");
     assert!(files.get(first).is_unchanged(&limits) && !files.get(second).is_unchanged(&limits));
-    assert_eq!(files.take_untold()[0].0, first);
+    assert_eq!(files.take_unsent()[0].0, first);
 }
 
 /// On a machine that has no time for prof.

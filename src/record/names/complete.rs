@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Time limit for finding the debug files of one module.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
-/// Compressed sections may take one part of so many of the memory that is free.
+/// Share of the free memory that compressed sections may take: one part of this many.
 const FREE_PARTS: u64 = 4;
 /// The most that they take, bytes: with all other work that is 1 GB.
 const MOST_WHOLE_BYTES: u64 = 768 << 20;

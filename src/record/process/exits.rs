@@ -13,7 +13,7 @@ const FIRST_REST_NS: u64 = 100_000;
 
 /// Processes of which a thread has ended lately.
 #[derive(Debug, Default)]
-pub(crate) struct Endings {
+pub(crate) struct Exits {
     /// By process id.
     lately: FxHashMap<u32, ThreadEnd>,
 }
@@ -38,7 +38,7 @@ impl ThreadEnd {
     }
 }
 
-impl Endings {
+impl Exits {
     /// Notes that a thread of process `pid` ended at `time_ns`.
     pub(crate) fn note(&mut self, pid: u32, time_ns: u64) {
         self.lately.insert(pid, ThreadEnd { time_ns, next_look_ns: 0 });
@@ -67,40 +67,40 @@ mod tests {
 
     #[test]
     fn a_process_ends_with_its_last_thread_and_not_with_its_first() {
-        let mut endings = Endings::default();
-        endings.note(7, 1000);
-        assert!(endings.take_ended(2000, |_| Some(8)).is_empty(), "another thread runs on");
+        let mut exits = Exits::default();
+        exits.note(7, 1000);
+        assert!(exits.take_ended(2000, |_| Some(8)).is_empty(), "another thread runs on");
         let later = 2000 + SETTLING_NS;
-        assert!(endings.take_ended(later, |_| Some(8)).is_empty());
+        assert!(exits.take_ended(later, |_| Some(8)).is_empty());
         // The end of thread 8 of process 7.
-        endings.note(7, later);
-        assert_eq!(endings.take_ended(later, |_| None), [7]);
-        assert!(endings.take_ended(later, |_| None).is_empty(), "reported twice");
+        exits.note(7, later);
+        assert_eq!(exits.take_ended(later, |_| None), [7]);
+        assert!(exits.take_ended(later, |_| None).is_empty(), "reported twice");
     }
 
     #[test]
     fn a_thread_that_still_looks_alive_for_a_moment_is_looked_at_again() {
-        let mut endings = Endings::default();
-        endings.note(7, 1000);
-        endings.note(5, 1000);
-        assert!(endings.take_ended(1001, Some).is_empty());
-        assert_eq!(endings.take_ended(1001 + FIRST_REST_NS, |_| None), [5, 7]);
-        endings.note(9, 1000);
-        assert!(endings.take_ended(1000 + SETTLING_NS, Some).is_empty());
-        assert!(endings.take_ended(1001 + SETTLING_NS, |_| None).is_empty(), "looked at for ever");
+        let mut exits = Exits::default();
+        exits.note(7, 1000);
+        exits.note(5, 1000);
+        assert!(exits.take_ended(1001, Some).is_empty());
+        assert_eq!(exits.take_ended(1001 + FIRST_REST_NS, |_| None), [5, 7]);
+        exits.note(9, 1000);
+        assert!(exits.take_ended(1000 + SETTLING_NS, Some).is_empty());
+        assert!(exits.take_ended(1001 + SETTLING_NS, |_| None).is_empty(), "looked at for ever");
     }
 
     #[test]
     fn a_process_that_runs_on_is_looked_at_ever_more_rarely() {
-        let mut endings = Endings::default();
-        endings.note(7, 1000);
+        let mut exits = Exits::default();
+        exits.note(7, 1000);
         let looks = std::cell::Cell::new(0);
         for now_ns in (1000..1000 + 2 * SETTLING_NS).step_by(50_000) {
             let look = |pid| {
                 looks.set(looks.get() + 1);
                 Some(pid)
             };
-            assert!(endings.take_ended(now_ns, look).is_empty());
+            assert!(exits.take_ended(now_ns, look).is_empty());
         }
         assert!((10..=14).contains(&looks.get()), "{} looks", looks.get());
     }

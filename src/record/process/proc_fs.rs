@@ -158,7 +158,7 @@ impl CpuTime {
         self.each(before, u64::saturating_sub)
     }
 
-    /// Both.
+    /// Returns the sum of both times.
     pub(crate) fn plus(&self, other: &CpuTime) -> CpuTime {
         self.each(other, u64::saturating_add)
     }

@@ -19,7 +19,7 @@ use crate::record::kernel::perf_event::{self, SidebandRing};
 use crate::record::kernel::wait_config::WaitConfig;
 use crate::record::modules::{ModuleFiles, TableCache, Wanted};
 use crate::record::options::{CallGraph, Children, Rate, RecordOptions, Target};
-use crate::record::process::exits::Endings;
+use crate::record::process::exits::Exits;
 use crate::record::process::proc_fs;
 use crate::record::target::search::FoundTarget;
 use anyhow::Context;
@@ -84,7 +84,7 @@ impl<'obj> Session<'obj> {
             start_ns: monotonic_ns(),
             stop_ns: None,
             refusals: Refusals::default(),
-            endings: Endings::default(),
+            exits: Exits::default(),
             books: Books::default(),
             stamps: 0,
             notices,

@@ -25,7 +25,7 @@ use super::kernel::sideband::Sideband;
 use super::kernel::wait_config::WaitConfig;
 use super::modules::{ModuleFiles, Wanted};
 use super::options::RecordOptions;
-use super::process::exits::Endings;
+use super::process::exits::Exits;
 use super::process::table::Processes;
 use super::process::{mappings, proc_fs};
 use super::target::children;
@@ -77,7 +77,7 @@ pub(crate) struct Session<'obj> {
     start_ns: u64,
     stop_ns: Option<u64>,
     refusals: Refusals,
-    endings: Endings,
+    exits: Exits,
     books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
@@ -247,7 +247,7 @@ impl<'obj> Session<'obj> {
     /// Notes which processes have ended.
     fn end_processes(&mut self) {
         let now_ns = monotonic_ns();
-        for pid in self.endings.take_ended(now_ns, proc_fs::live_thread) {
+        for pid in self.exits.take_ended(now_ns, proc_fs::live_thread) {
             self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
@@ -391,7 +391,7 @@ impl<'obj> Session<'obj> {
             Sideband::Exited { pid } => {
                 let is_known = collector.processes.get(pid).is_some();
                 if is_known || self.kernel.exec_seq(pid).ok().flatten().is_some() {
-                    self.endings.note(pid, time_ns);
+                    self.exits.note(pid, time_ns);
                     self.next_target_look_ns = 0;
                 }
             }

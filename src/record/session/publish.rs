@@ -45,7 +45,7 @@ impl Session<'_> {
     fn publish(&mut self) -> Vec<(u32, anyhow::Error)> {
         let Session { kernel, collector, stamps, refusals, .. } = self;
         let Collector { files, processes, .. } = collector;
-        for (id, key, file) in files.take_untold() {
+        for (id, key, file) in files.take_unsent() {
             files.publish_without_table(id, &mut kernel.tables);
             refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
         }

@@ -15,7 +15,7 @@ pub(crate) enum StopReason {
     TargetGone,
     /// The duration that was asked for has passed.
     DurationReached,
-    /// Ctrl-C.
+    /// SIGINT, as from Ctrl-C.
     Interrupted,
     /// Another signal, which ends this process.
     Signal(i32),

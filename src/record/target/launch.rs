@@ -314,7 +314,7 @@ unsafe fn wait_and_execute(
 /// another thread may have held at the fork.
 unsafe fn become_user(user: &RunAs) -> bool {
     let (uid, gid) = (user.uid, user.gid);
-    // SAFETY: the groups are a valid array of so many; the other calls take numbers.
+    // SAFETY: the groups are a valid array of that length; the other calls take numbers.
     unsafe {
         libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr()) == 0
             && libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0

@@ -107,7 +107,7 @@ impl Amount {
         }
     }
 
-    /// So many of it.
+    /// Returns the amount of `count` times as much.
     pub(crate) fn times(self, count: u32) -> Self {
         let times = |all: u64| all.saturating_mul(u64::from(count));
         Amount {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_one_are_what_adding_them_comes_to() {
+    fn times_is_what_adding_as_often_comes_to() {
         for weight in [0, 1_001_001, u64::MAX / 2] {
             let one = Amount::sample(weight);
             let mut sum = Amount::default();

@@ -96,7 +96,7 @@ impl<'p> Shown<'p> {
         }
     }
 
-    /// The events that hold what was asked for; without a wish, the first of running time, of waits, or any other that has
+    /// Returns the events that `metric` asks for; if it is `None`, the first of running time, of waits, or any other that has
     /// samples.
     ///
     /// # Errors

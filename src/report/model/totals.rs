@@ -39,7 +39,7 @@ impl Times {
         self.all_blocked_ns - self.idle_ns()
     }
 
-    /// Idle.
+    /// Time of idle waits, ns.
     pub(crate) fn idle_ns(&self) -> u64 {
         self.idle_weight_ns.min(self.all_blocked_ns)
     }

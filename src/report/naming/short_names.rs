@@ -41,7 +41,7 @@ pub(crate) fn of(labels: &[FullName<'_>]) -> Vec<String> {
     let ambiguous: Vec<Vec<usize>> = by_short.into_values().filter(is_ambiguous).collect();
     for same in ambiguous {
         let names: Vec<&str> = same.iter().map(|at| labels[*at].name).collect();
-        for (at, apart) in same.iter().zip(told_apart(&names)) {
+        for (at, apart) in same.iter().zip(distinct(&names)) {
             shorts[*at] = apart;
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn of(labels: &[FullName<'_>]) -> Vec<String> {
 
 /// Texts for names with one short form, each its own unless the names are equal: the short form with the types in which they
 /// differ, else with all types, else with the arguments, else the whole names.
-fn told_apart(names: &[&str]) -> Vec<String> {
+fn distinct(names: &[&str]) -> Vec<String> {
     let shapes: Option<Vec<Shape>> = names.iter().map(|name| Shape::of(name)).collect();
     let whole = || names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let Some(shapes) = shapes else { return whole() };

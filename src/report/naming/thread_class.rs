@@ -58,7 +58,7 @@ pub(crate) struct ThreadClasses {
     /// How many threads have each of the names.
     threads: Vec<u64>,
     /// Names that represent several others.
-    is_folded: Vec<bool>,
+    is_merged: Vec<bool>,
 }
 
 impl ThreadClasses {
@@ -78,16 +78,16 @@ impl ThreadClasses {
             names: Vec::new(),
             of_comm: FxHashMap::default(),
             threads: Vec::new(),
-            is_folded: Vec::new(),
+            is_merged: Vec::new(),
         };
         let mut members: Vec<(Cow<'_, str>, Vec<StringId>)> = members.into_iter().collect();
         members.sort_unstable();
         for (class, comms) in members {
             let number = classes.names.len() as u32;
             let first = tables.string(comms[0]);
-            let is_folded = comms.iter().any(|comm| tables.string(*comm) != first);
-            classes.names.push(if is_folded { class.into_owned() } else { first.to_owned() });
-            classes.is_folded.push(is_folded);
+            let is_merged = comms.iter().any(|comm| tables.string(*comm) != first);
+            classes.names.push(if is_merged { class.into_owned() } else { first.to_owned() });
+            classes.is_merged.push(is_merged);
             classes.of_comm.extend(comms.into_iter().map(|comm| (comm, number)));
         }
         classes.count_threads(tables);
@@ -151,12 +151,12 @@ impl ThreadClasses {
     }
 
     /// Title of threads with this key in a box in front of stacks: with the thread's id, or the number of threads whose
-    /// names are folded.
+    /// names are merged.
     pub(crate) fn title(&self, key: ThreadClassKey) -> String {
         let name = self.plain_title(key);
         let number = key.name as usize;
         match key.id {
-            None if self.is_folded.get(number).copied().unwrap_or(false) => {
+            None if self.is_merged.get(number).copied().unwrap_or(false) => {
                 format!("{name} ×{}", self.threads[number])
             }
             _ => name,

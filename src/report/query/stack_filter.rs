@@ -22,7 +22,7 @@ enum Ready {
     KeepMatching { is_meant: Vec<bool>, is_thread_meant: Vec<bool> },
     Drop { is_meant: Vec<bool> },
     CutBelow { is_meant: Vec<bool>, is_reason: Vec<bool> },
-    Fold { is_meant: Vec<bool>, step: Option<Step> },
+    Collapse { is_meant: Vec<bool>, step: Option<Step> },
     OneCall { is_meant: Vec<bool> },
     Under { paths: Vec<Vec<Meant>> },
     EndingIn { paths: Vec<Vec<Meant>> },
@@ -115,7 +115,7 @@ impl StackFilters {
                 },
                 StackFilter::CollapseModule(module) => {
                     let is_meant = labels.iter().map(|label| label.module == *module).collect();
-                    Ready::Fold { is_meant, step: labels.folded_step(number, module) }
+                    Ready::Collapse { is_meant, step: labels.collapsed_step(number, module) }
                 }
                 StackFilter::CollapseRecursion(key) => Ready::OneCall { is_meant: exactly(labels, key) },
                 StackFilter::Under(paths) => {
@@ -158,12 +158,12 @@ impl Ready {
                 }
                 true
             }
-            Ready::Fold { is_meant, step } => {
-                let Some(folded) = step else { return true };
+            Ready::Collapse { is_meant, step } => {
+                let Some(collapsed) = step else { return true };
                 for step in path.iter_mut().filter(|step| has(is_meant, step.label)) {
-                    *step = *folded;
+                    *step = *collapsed;
                 }
-                path.dedup_by(|next, step| step.label == folded.label && next.label == folded.label);
+                path.dedup_by(|next, step| step.label == collapsed.label && next.label == collapsed.label);
                 true
             }
             Ready::OneCall { is_meant } => {

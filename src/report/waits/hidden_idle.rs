@@ -18,7 +18,7 @@ pub(crate) struct IdlePlace {
     pub(crate) function: String,
     /// Short name of the function. Foreign text.
     pub(crate) short: String,
-    /// Why.
+    /// Reason of the waits.
     pub(crate) reason: Reason,
     /// How many and how long.
     pub(crate) amount: Amount,

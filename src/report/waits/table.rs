@@ -19,9 +19,9 @@ const P99_THOUSANDTHS: u64 = 990;
 /// Waits for one reason at one site.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WaitRow {
-    /// Why.
+    /// Reason of the waits.
     pub(crate) reason: Reason,
-    /// Where.
+    /// Call that blocks, with its caller in the program.
     pub(crate) site: WaitSite,
     /// The call that blocked, outside of the kernel: that of most of the time.
     pub(crate) call: Option<LabelId>,

@@ -11,7 +11,7 @@ pub(crate) type Chord = (KeyCode, KeyModifiers);
 /// When an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Always.
+    /// In every state of the program.
     Always,
     /// While a recording is going on.
     Live,

@@ -93,8 +93,8 @@ impl SourceSheet {
         if own.is_empty() { self.annotation.total } else { own }
     }
 
-    /// The rows of the view; those of `unfolded` lines are followed by their instructions.
-    pub(crate) fn rows(&self, profile: &Profile, unfolded: &BTreeSet<LinePlace>) -> Vec<SheetRow> {
+    /// The rows of the view; those of `expanded` lines are followed by their instructions.
+    pub(crate) fn rows(&self, profile: &Profile, expanded: &BTreeSet<LinePlace>) -> Vec<SheetRow> {
         let mut rows = Vec::new();
         let mut at = 0;
         for lines in self.annotation.lines.chunk_by(|a, b| a.file == b.file) {
@@ -112,7 +112,7 @@ impl SourceSheet {
                 rows.push(SheetRow::Line { file, number, at });
                 // Code without a line has nothing else to show.
                 if let Some(at) = at
-                    && (number == 0 || unfolded.contains(&(path.to_owned(), number)))
+                    && (number == 0 || expanded.contains(&(path.to_owned(), number)))
                 {
                     self.push_code(at, &mut rows);
                 }

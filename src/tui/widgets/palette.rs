@@ -79,7 +79,7 @@ impl Hue {
         }
     }
 
-    /// The colour of what a thread does: that of the boxes of a flame graph that stand for it.
+    /// Colour of a state of a thread: that of the boxes of a flame graph for the same state.
     pub(super) fn of_state(state: TimelineState) -> Hue {
         match state {
             TimelineState::Running => Hue::PROGRAM,

@@ -62,7 +62,7 @@ fn with_saved(
             // Too far for `with_ra_at`, which has 16 bits.
             None if offset < i64::from(i16::MIN) => {
                 let next_to = offset.checked_sub(RECORD_WORD)?;
-                Some(rule.with_ra_beside(i32::try_from(next_to).ok()?))
+                Some(rule.with_ra_next_to_rbp(i32::try_from(next_to).ok()?))
             }
             _ => rule.with_ra_at(offset),
         },

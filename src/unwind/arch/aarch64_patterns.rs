@@ -10,7 +10,7 @@
 //!
 //! A root is claimed only where bytes prove it.
 
-use super::aarch64_prologue::follow;
+use super::aarch64_prologue::analyze;
 use crate::elf::Architecture;
 use crate::elf::{ElfImage, Section, Segment};
 use crate::unwind::code::bytes::{CodeBytes, code_ranges, gaps};
@@ -152,7 +152,7 @@ fn follow_functions(
         }
         budget -= size;
         let Ok(bytes) = image.read_address(start, size) else { continue };
-        spans.extend(follow(start, &words(&bytes)).into_iter().flatten());
+        spans.extend(analyze(start, &words(&bytes)).into_iter().flatten());
     }
 }
 
@@ -218,7 +218,7 @@ fn add_linkage_table(spans: &mut Vec<Span>, image: &ElfImage, section: &Section)
     }
 }
 
-/// How many bytes from an address on come from the file.
+/// Returns the number of bytes from an address on that come from the file.
 fn bytes_in_file(image: &ElfImage, address: u64) -> u64 {
     let holder = image.segments().iter().find(|s| s.address <= address && address - s.address < s.file_size);
     holder.map_or(0, |segment| segment.file_size - (address - segment.address))

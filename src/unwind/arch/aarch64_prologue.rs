@@ -284,7 +284,7 @@ fn next(word: u32) -> PrologueStep {
 
 /// The rules of a function's instructions, as far as they are reached; `None` where it does something to
 /// its stack that is not understood.
-pub(crate) fn follow(start: u64, words: &[u32]) -> Option<Vec<Span>> {
+pub(crate) fn analyze(start: u64, words: &[u32]) -> Option<Vec<Span>> {
     let mut states: Vec<Option<PrologueState>> = vec![None; words.len()];
     let mut waiting = vec![(0usize, PrologueState::ENTRY)];
     while let Some((index, state)) = waiting.pop() {

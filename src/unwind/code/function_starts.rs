@@ -13,7 +13,7 @@ use rayon::prelude::*;
 /// A function's code that is decoded to see whether bytes that look like a call are one.
 const MAX_FUNCTION_BYTES: usize = 4 << 20;
 
-/// Where one function starts, and what is known about that.
+/// Start of one function, and what is known about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FunctionStart {
     pub(crate) address: u64,
@@ -141,7 +141,7 @@ impl StartSearch<'_> {
     }
 }
 
-/// Where a function has taken down its frame.
+/// Rule of a function that has taken down its frame.
 const TAIL: Rule = Rule::reg(RSP, 8);
 
 fn is_in(gaps: &[CodeBytes], address: u64) -> bool {

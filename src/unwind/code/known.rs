@@ -42,8 +42,8 @@ pub(crate) fn make_disjoint(spans: &mut Vec<Span>) {
     });
 }
 
-/// Where some bytes (at least two) first occur. The second byte is looked for first: in most patterns of this file it
-/// is the rarer one.
+/// Returns the first place of some bytes (at least two). The second byte is looked for first: in most patterns of this
+/// file it is the rarer one.
 pub(crate) fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -153,7 +153,7 @@ impl Loads {
         }
     }
 
-    /// Where the CFA is, if the landing pad is in the word after it.
+    /// Returns the offset of the CFA, if the landing pad is in the word after it.
     fn context(&self) -> Option<i32> {
         self.cfa.filter(|cfa| cfa.checked_add(8) == self.landing_pad)
     }

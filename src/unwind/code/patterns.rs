@@ -12,8 +12,8 @@ use super::function_starts::{
     FunctionStart, from_covered_code, from_fixed_data, from_init_sections, from_relocations, from_symbols,
 };
 use super::known::{KnownCode, add_pattern, find, make_disjoint, program_start};
+use super::prologue::analyze::analyze;
 use super::prologue::facts::ModuleFacts;
-use super::prologue::follow::follow;
 use super::prologue::never_return::NeverReturn;
 use super::{libgcc, main_function, vfork};
 use crate::elf::Architecture;
@@ -108,7 +108,7 @@ impl KnownCode {
             if image.entry() != 0 && !is_covered(image.entry()) {
                 known.add_entry_code(image);
             }
-            known.follow_instructions(image, code, entries, max_unknown_bytes, limits);
+            known.analyze_instructions(image, code, entries, max_unknown_bytes, limits);
             known.add_context_start(image, entries);
             known.overrides.extend(program_start(image, covered));
             known.add_exception_returns(image, entries);
@@ -178,7 +178,7 @@ impl KnownCode {
     }
 
     /// Code without entries: hand-written assembly, or all of a libc (musl) and programs linked with it.
-    fn follow_instructions(
+    fn analyze_instructions(
         &mut self,
         image: &ElfImage,
         code: &[Segment],
@@ -218,7 +218,7 @@ impl KnownCode {
         starts.extend(
             entries.damaged.iter().map(|&(start, end)| FunctionStart { end: Some(end), ..certain(start) }),
         );
-        if unknown <= MAX_STARTUP_BYTES && self.follow_startup(image, entries, &without, starts.clone()) {
+        if unknown <= MAX_STARTUP_BYTES && self.analyze_startup(image, entries, &without, starts.clone()) {
             return;
         }
         let has_fixed_addresses = image.elf_type() == ElfType::Executable;
@@ -232,7 +232,7 @@ impl KnownCode {
         starts.extend(from_covered_code(&without, &with, entries, has_fixed_addresses));
         let never_return = NeverReturn::find(image, limits);
         let facts = ModuleFacts { entries: Some(entries), never_return, has_fixed_addresses };
-        self.fills = follow(&without, starts, &facts);
+        self.fills = analyze(&without, starts, &facts);
     }
 
     /// Code that is known by its bytes: where signals and threads begin and end.
@@ -259,7 +259,7 @@ impl KnownCode {
     }
 
     /// Follows the code by which a program starts. Whether that is all there is.
-    fn follow_startup(
+    fn analyze_startup(
         &mut self,
         image: &ElfImage,
         entries: &Sequences,
@@ -268,7 +268,7 @@ impl KnownCode {
     ) -> bool {
         starts.extend(from_relocations(image, without, MAX_STARTUP_RELOCATIONS));
         let facts = ModuleFacts { entries: Some(entries), ..ModuleFacts::default() };
-        self.fills = follow(without, starts, &facts);
+        self.fills = analyze(without, starts, &facts);
         self.knows_all(without)
     }
 
@@ -350,7 +350,7 @@ impl KnownCode {
     }
 }
 
-/// How many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je after; ret`, as glibc starts threads.
+/// Returns how many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je after; ret`, as glibc starts threads.
 fn new_thread_bytes(code: &[u8]) -> Option<usize> {
     let failed = code.strip_suffix(&[0x74, 0x01, 0xc3])?;
     let tested = match failed {

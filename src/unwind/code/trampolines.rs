@@ -11,7 +11,7 @@ const TRAMPOLINE: [u8; 11] = [0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0x
 /// Length of its first instruction, and all up to its last, bytes.
 const PUSHED: usize = 4;
 const POPPED: usize = 10;
-/// So many bytes between two of them only align the next one: 3.12 has none, 3.13 aligns to 16.
+/// Largest number of bytes between two of them that only align the next one: 3.12 has none, 3.13 aligns to 16.
 const MAX_PADDING: usize = 15;
 
 /// Bytes of code that [`is_trampoline`] looks at.

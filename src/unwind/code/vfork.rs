@@ -25,7 +25,7 @@ fn popped(register: u8) -> Rule {
     Rule::reg(RSP, 0).with_ra_in_register(register).unwrap_or(Rule::NONE)
 }
 
-/// Where Go's `syscall.rawVforkSyscall`, which begins at `start`, has no return address on the stack.
+/// Returns the part of Go's `syscall.rawVforkSyscall`, which begins at `start`, that has no return address on the stack.
 pub(crate) fn go_call(start: u64, code: &[u8]) -> Option<Span> {
     let at = code.windows(GO_CALL.len()).position(|bytes| bytes == GO_CALL)?;
     let (from, to) = (at + GO_POP_BYTES, at + GO_CALL.len());
@@ -35,13 +35,13 @@ pub(crate) fn go_call(start: u64, code: &[u8]) -> Option<Span> {
 /// Adds the rules of musl's `vfork`, wherever it is.
 pub(super) fn add_musl(spans: &mut Vec<Span>, code: &CodeBytes) {
     let on_stack = Rule::reg(RSP, 8);
-    let behind = |at: u64| at + MUSL_VFORK.len() as u64;
+    let after = |at: u64| at + MUSL_VFORK.len() as u64;
     add_pattern(spans, code, &MUSL_VFORK, |at| (at, at + 1, on_stack));
-    add_pattern(spans, code, &MUSL_VFORK, |at| (at + 1, behind(at), popped(RDX)));
+    add_pattern(spans, code, &MUSL_VFORK, |at| (at + 1, after(at), popped(RDX)));
     add_pattern(spans, code, &MUSL_VFORK, |at| {
-        let is_known = code.from(behind(at)).starts_with(&MUSL_REST);
+        let is_known = code.from(after(at)).starts_with(&MUSL_REST);
         let length = if is_known { MUSL_REST.len() as u64 + 1 } else { 0 };
-        (behind(at), behind(at) + length, on_stack)
+        (after(at), after(at) + length, on_stack)
     });
 }
 

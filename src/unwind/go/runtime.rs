@@ -75,8 +75,8 @@ pub(super) fn goroutine_offsets(
     let (g, is_g_looked_up, m, rest) = if let Some(at) = find(systemstack, &RELATIVE_G) {
         (number_at(at + 3)?, false, m_at(at + 14)?, at + RELATIVE_G.len())
     } else if let Some(at) = find(systemstack, &LOOKED_UP_G) {
-        let behind = start.checked_add((at + LOOK_UP_BYTES) as u64)?;
-        let word = behind.checked_add_signed(i64::from(number_at(at + 3)?))?;
+        let after = start.checked_add((at + LOOK_UP_BYTES) as u64)?;
+        let word = after.checked_add_signed(i64::from(number_at(at + 3)?))?;
         (i32::try_from(word).ok()?, true, m_at(at + 14)?, at + LOOKED_UP_G.len())
     } else {
         let at = find(systemstack, &FIXED_G)?;
@@ -115,14 +115,14 @@ pub(super) fn goroutine_offsets(
 /// ends, bytes from the function's start: from where it leaves its caller's stack until it is back. `None` if its
 /// instructions are not those known.
 pub(crate) fn call_rules(asmcgocall: &[u8]) -> Option<Vec<(usize, usize, Rule)>> {
-    let behind =
+    let after =
         |from: usize, pattern: &[i16]| Some(from + find(asmcgocall.get(from..)?, pattern)? + pattern.len());
-    let leaves = behind(0, &SYSTEM_STACK)?;
-    let noted = behind(leaves, &CALL_NOTED)?;
-    let back = behind(noted, &CALLERS_STACK)?;
-    let own_leaves = behind(back, &ROOM_FOR_CALL)?;
-    let own_noted = behind(own_leaves, &OWN_CALL_NOTED)?;
-    let own_back = behind(own_noted, &CALLERS_STACK)?;
+    let leaves = after(0, &SYSTEM_STACK)?;
+    let noted = after(leaves, &CALL_NOTED)?;
+    let back = after(noted, &CALLERS_STACK)?;
+    let own_leaves = after(back, &ROOM_FOR_CALL)?;
+    let own_noted = after(own_leaves, &OWN_CALL_NOTED)?;
+    let own_back = after(own_noted, &CALLERS_STACK)?;
     let at = |place: usize| short(asmcgocall, place);
     let (g, stack_end, depth) = (at(noted - 13)?, at(noted - 9)?, at(noted - 1)?);
     if (at(own_noted - 10)?, at(own_noted - 1)?) != (g, depth) {
@@ -144,9 +144,9 @@ pub(crate) fn call_rules(asmcgocall: &[u8]) -> Option<Vec<(usize, usize, Rule)>>
 pub(super) fn calls_of(code: &[u8], start: u64, targets: &[u64]) -> Vec<u64> {
     const CALL_BYTES: usize = 5;
     let call = |(at, window): (usize, &[u8])| {
-        let behind = start.checked_add((at + CALL_BYTES) as u64)?;
-        let target = behind.wrapping_add_signed(i64::from(number(window, 1)?));
-        (window[0] == 0xe8 && targets.contains(&target)).then_some(behind)
+        let after = start.checked_add((at + CALL_BYTES) as u64)?;
+        let target = after.wrapping_add_signed(i64::from(number(window, 1)?));
+        (window[0] == 0xe8 && targets.contains(&target)).then_some(after)
     };
     code.windows(CALL_BYTES).enumerate().filter_map(call).collect()
 }

@@ -366,8 +366,8 @@ fn what_runs_at_the_start_and_end_of_a_library_has_rules_of_its_own() {
             }
             seen += 1;
             let table = table_of(&path);
-            let behind = section.address() + (code.len() - body.len()) as u64 + 4;
-            let rules = [table.lookup(section.address()), table.lookup(behind)];
+            let after = section.address() + (code.len() - body.len()) as u64 + 4;
+            let rules = [table.lookup(section.address()), table.lookup(after)];
             assert_eq!(rules, [Rule::reg(7, 8), Rule::reg(7, 16)], "{}", path.display());
         }
     }
@@ -445,8 +445,8 @@ fn new_threads_have_a_rule_before_they_have_a_stack() {
         assert_eq!(ranges.len(), expected, "{}: {addresses:x?}", path.display());
         for range in ranges {
             let code = text.data_range(range[0], range.len() as u64).unwrap().unwrap();
-            let behind = code.strip_prefix(&[0x0f, 0x05]).unwrap();
-            assert!(tests.iter().any(|test| behind.starts_with(test)), "{code:x?}");
+            let after = code.strip_prefix(&[0x0f, 0x05]).unwrap();
+            assert!(tests.iter().any(|test| after.starts_with(test)), "{code:x?}");
             // The new thread's code is a root, that of the other one an ordinary function.
             assert_eq!(table.lookup(range[range.len() - 1] + 1), Rule::STOP, "{}", path.display());
             assert_eq!(table.lookup(range[0] - 1), Rule::reg(7, 8), "{}", path.display());

@@ -136,7 +136,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let return_address = match rule.ra_kind {
             RaKind::AtCfa | RaKind::Jump | RaKind::Last => self.read(cfa.wrapping_sub(8))?,
             RaKind::Offset => self.read(cfa.wrapping_add_signed(i64::from(rule.aux)))?,
-            RaKind::BesideRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
+            RaKind::NextToRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
             RaKind::InReg => self.register(state, rule.aux_reg)?,
         };
         let growth = match (rule.ra_kind, rule.kind, rule.cfa_reg) {
@@ -172,7 +172,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn cfa_by_record(&self, state: &FrameState, rule: Rule) -> Result<u64, End> {
         let has_record = rule.kind == RuleKind::Reg
             && rule.rbp_kind == RbpKind::AtCfa
-            && rule.ra_kind == RaKind::BesideRbp;
+            && rule.ra_kind == RaKind::NextToRbp;
         let record = state.frame_pointer().filter(|record| {
             has_record && record.is_multiple_of(8) && state.stack_pointer().is_some_and(|sp| *record >= sp)
         });

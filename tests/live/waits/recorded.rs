@@ -19,7 +19,7 @@ pub(crate) struct Waits {
 pub(crate) struct Sum {
     /// How many rows.
     pub(crate) count: u64,
-    /// What they stand for, ns.
+    /// Sum of their weights, ns.
     pub(crate) weight_ns: u64,
     /// Their own lengths, ns.
     pub(crate) length_ns: u64,
@@ -136,7 +136,7 @@ impl Waits {
                 until <= end_ns + SLACK_NS,
                 "a wait ends at {until} ns, the recording at {end_ns}: {sample:?}"
             );
-            assert!(sample.weight >= wait.duration_ns, "a wait stands for less than itself: {sample:?}");
+            assert!(sample.weight >= wait.duration_ns, "a wait is weighted as less than itself: {sample:?}");
             assert!(wait.waker.stack.is_none() || wait.waker.kind != WakerKind::None, "{sample:?}");
         }
         assert!(!self.profile.thread_times.is_empty(), "no thread has a time");
@@ -177,7 +177,7 @@ impl Waits {
         threads.into_iter().take(10).map(|(_, thread)| thread + "\n").collect()
     }
 
-    /// Asserts that the waits stand for the time that threads did not run, within 1 % and [`ERRORS`] times the error
+    /// Asserts that the weights of the waits add up to the time that threads did not run, within 1 % and [`ERRORS`] times the error
     /// that leaving some out makes.
     pub(crate) fn assert_totals(&self) {
         self.assert_sound();

@@ -281,7 +281,8 @@ int threads_watched(struct bpf_iter__task *ctx)
 		wait.task_state = *(volatile unsigned int *)&task->__state;
 	woken = wait.task_state ? wait.wake_ns : left;
 	watched->does = wait.task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
-	/* Others do not count when they end. */
+	/* Where stacks are taken when waits begin, the factor was decided then: 0 for a wait that
+	 * was dropped. */
 	if (stack_when_leaving && wait.is_seen)
 		factor = wait.early_factor;
 	watched->is_new = now <= left + PROF_OPEN_LEAST_NS;
@@ -292,9 +293,9 @@ int threads_watched(struct bpf_iter__task *ctx)
 		watched->reason = wait.task_state ?
 					  block_reason(task, wait.task_state, wait.in_iowait) :
 					  PROF_REASON_NO_CPU;
-		if (!watched->is_new && state->told_ns != left && span.open_room) {
+		if (!watched->is_new && state->sent_ns != left && span.open_room) {
 			span.open_room--;
-			state->told_ns = left;
+			state->sent_ns = left;
 			s->wait.start_ns = left;
 			s->wait.wake_ns = now;
 			s->wait.end_ns = now;

@@ -133,10 +133,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!state)
 		return 0;
 	now = time_in_span();
-	/* Who waits at the end waits still, no matter who wakes it then. */
+	/* After the end of the recording nothing counts: a wait that was ongoing stays ongoing. */
 	if (is_over_at(now))
 		return 0;
-	/* Where the kernel did not tell of the switch: the state is still that in which it left. */
+	/* Where the kernel did not report the switch: the state is still that in which it left. */
 	if (now && state->in_ns && !state->out_ns && !task->on_cpu && task->__state) {
 		mark_change(state);
 		left = left_unseen(state, task->se.sum_exec_runtime, now);
@@ -162,8 +162,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	count_run(now);
 	if (!state->is_decided || !state->blocked_weight)
 		return 0;
-	/* Of one that is not in the namespace of prof nothing but its name and the kernel's part of
-	 * its stack are taken. */
+	/* A waker outside the namespace of prof is recorded by its name alone, with the kernel's part
+	 * of its stack. */
 	numbers = recorded_numbers(bpf_get_current_task_btf());
 	state->waker_tid = numbers.tid;
 	state->waker_tgid = numbers.tgid;

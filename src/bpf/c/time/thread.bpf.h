@@ -28,7 +28,7 @@ struct thread_state {
 	__u64 switches;
 	/* Odd while the account changes: a reader that sees that reads it again. */
 	__u64 changes;
-	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
+	__u64 sent_ns;	      /* when the wait left whose stack was sent while it went on */
 	__u64 blocked_weight; /* weight of the blocked part, decided when it was woken */
 	/* Its numbers, as prof has them: exec gives it another tid before this here follows, and
 	 * in a PID namespace it has none any more when it leaves its CPU for the last time. */

@@ -274,7 +274,7 @@ __noinline long step_rule(struct scratch *s, const struct prof_rule *rule)
 	cfa = base + (__s64)rule->cfa_off;
 	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
 		/* The frame pointer points to the frame record, and the rule says where that is. */
-		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_BESIDE_RBP ||
+		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_NEXT_TO_RBP ||
 		    rule->rbp_kind != PROF_RBP_AT_CFA || bp < s->regs[REG_SP] || (bp & 7))
 			return stop(s, end_of_frame_pointers(s));
 		cfa = bp - (__s64)rule->rbp_off;
@@ -310,7 +310,7 @@ __noinline long step_rule(struct scratch *s, const struct prof_rule *rule)
 	} else {
 		__s64 offset = rule->ra_kind == PROF_RA_OFFSET ? (__s64)rule->aux : -8;
 
-		if (!FRAME_RECORD_TELLS_SP && rule->ra_kind == PROF_RA_BESIDE_RBP)
+		if (!FRAME_RECORD_TELLS_SP && rule->ra_kind == PROF_RA_NEXT_TO_RBP)
 			offset = (__s64)rule->rbp_off + 8;
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);

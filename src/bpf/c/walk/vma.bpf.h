@@ -71,7 +71,7 @@ static __always_inline __u64 modified_ns(struct inode *inode, __u64 known)
 
 /* Whether a file still holds what user space read from it: one that is rewritten in place keeps its
  * inode. */
-static __always_inline bool is_as_told(const struct prof_file *known, struct file *file)
+static __always_inline bool is_unchanged(const struct prof_file *known, struct file *file)
 {
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 
@@ -108,7 +108,7 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 		offset = 0;
 	}
 	known = bpf_map_lookup_elem(&files, &key);
-	if (!known || (file && !is_as_told(known, file)))
+	if (!known || (file && !is_unchanged(known, file)))
 		return false;
 	code->image = known->image;
 	if (!known->segment_count)

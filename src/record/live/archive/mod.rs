@@ -139,7 +139,7 @@ impl Archive {
         self.profile.events.iter().map(crate::profile::Event::len).sum()
     }
 
-    /// Whether there are so many rows above the limit that it is time to downsample.
+    /// Whether the rows exceed the limit by enough to downsample.
     pub(super) fn is_full(&self) -> bool {
         self.rows() > self.downsampler.limits.rows / 4 * 5
     }

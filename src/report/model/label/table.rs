@@ -317,8 +317,8 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step in place of all frames of a module that the stack filter of number `filter` folds.
-    pub(crate) fn folded_step(&mut self, filter: usize, module: &str) -> Option<Step> {
+    /// The step in place of all frames of a module that the stack filter of number `filter` collapses.
+    pub(crate) fn collapsed_step(&mut self, filter: usize, module: &str) -> Option<Step> {
         let like = self.labels.iter().find(|label| label.module == module)?;
         let label = Label {
             module: module.to_owned(),

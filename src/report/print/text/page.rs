@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// The page that text is laid out for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Columns.
+    /// Width, in columns.
     pub(crate) width: usize,
     /// Whether names are cut to keep lines within the width: on a terminal. Elsewhere whole names
     /// matter more than the width.

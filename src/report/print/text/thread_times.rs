@@ -55,9 +55,9 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let heading = if is_by_process { "PROCESS" } else { "THREAD" };
     let mut columns = vec![Column::text(heading, cells(&thread))];
     // Where all have the name of their process, it says nothing.
-    let is_told = |row: &ThreadRow| row.title() == row.process;
+    let is_redundant = |row: &ThreadRow| row.title() == row.process;
     let differ = shown.windows(2).any(|pair| pair[0].process != pair[1].process);
-    if !is_by_process && (page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_told))) {
+    if !is_by_process && (page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_redundant))) {
         columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));
     }
     columns.push(Column::number("N", cells(&|row| count(row.threads))));

@@ -33,7 +33,7 @@ const WORDS: &[(Action, &str)] = &[
     (Action::OpenEditor, "open the editor at the selected line"),
     (Action::Undo, "undo the last filter"),
     (Action::UndoAll, "undo all filters"),
-    (Action::Trunk, "show or fold the trunk"),
+    (Action::Trunk, "show or shorten the trunk"),
     (Action::Invert, "invert the stacks"),
     (Action::NextMetric, "show the next metric"),
     (Action::SplitThreads, "threads: classes, each, merged"),

@@ -19,7 +19,7 @@ pub(crate) struct MarkedPlace {
     pub(crate) top: TopState,
     /// Callers and callees.
     pub(crate) callers: CallersState,
-    /// Time.
+    /// State of the view of time.
     pub(crate) time: TimeState,
     /// The table of threads.
     pub(crate) threads: ThreadsState,

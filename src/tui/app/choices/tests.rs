@@ -95,7 +95,7 @@ fn a_place_in_the_source_is_come_back_to_with_its_line_its_code_and_the_way_ther
         let text = screen.text(&PLAIN);
         text.lines().find(|line| line.starts_with('>')).unwrap_or_else(|| panic!("{text}")).to_owned()
     };
-    // From a function to one that it calls, and back to its caller; there code is unfolded and selected.
+    // From a function to one that it calls, and back to its caller; there code is expanded and selected.
     screen.keys("6");
     let first = function(&screen.app);
     screen.keys("↓→");

@@ -21,7 +21,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use trunk::FoldedTrunks;
+use trunk::ShortTrunks;
 
 /// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -95,19 +95,19 @@ pub(crate) fn order_words(view: &FlameState, context: &Context) -> &'static str 
 
 /// All boxes at this width, on the screen or not.
 pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
-    folded_boxes(view, context, picture, columns).0
+    shortened_boxes(view, context, picture, columns).0
 }
 
-/// The same, and which of them replace a folded trunk.
-fn folded_boxes(
+/// The same, and which of them replace a shortened trunk.
+fn shortened_boxes(
     view: &FlameState,
     context: &Context,
     picture: &Picture,
     columns: u16,
-) -> (Vec<FlameBox>, FoldedTrunks) {
+) -> (Vec<FlameBox>, ShortTrunks) {
     let mut boxes = all_boxes(view, context, picture, columns);
-    let folded = if view.has_open_trunk { FoldedTrunks::default() } else { trunk::fold(picture, &mut boxes) };
-    (boxes, folded)
+    let shortened = if view.has_open_trunk { ShortTrunks::default() } else { trunk::shorten(picture, &mut boxes) };
+    (boxes, shortened)
 }
 
 fn all_boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
@@ -189,7 +189,7 @@ pub(crate) fn update(
 }
 
 fn toggle_trunk(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect) {
-    if !view.has_open_trunk && folded_boxes(view, context, picture, area.width).1.is_empty() {
+    if !view.has_open_trunk && shortened_boxes(view, context, picture, area.width).1.is_empty() {
         context.show_message("no long row of frames is common to all samples here, nor to all of a thread");
         return;
     }
@@ -357,7 +357,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
         let what = if search.functions + search.threads == 0 {
             "nothing matches"
         } else if is_in_trunk(view, context, picture, area.width) {
-            "the match is in a folded row: t opens it"
+            "the match is in a shortened trunk: t shows it whole"
         } else {
             "no box of a match is wide enough: & keeps only matches"
         };
@@ -375,7 +375,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
     }
 }
 
-/// Whether the search matches a frame of a folded trunk.
+/// Whether the search matches a frame of a shortened trunk.
 fn is_in_trunk(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> bool {
     let Some(search) = context.search.as_ref().filter(|_| !view.has_open_trunk) else { return false };
     let is_match = |one: &FlameBox| match &one.what {
@@ -407,7 +407,7 @@ pub(crate) fn draw(
     if inner.height == 0 {
         return;
     }
-    let (boxes, folded) = folded_boxes(view, context, picture, inner.width);
+    let (boxes, shortened) = shortened_boxes(view, context, picture, inner.width);
     let scroll = shown_scroll(view, &boxes, inner);
     let selected = selected_box(view, picture, &boxes);
     for (index, one) in boxes.iter().enumerate() {
@@ -423,8 +423,8 @@ pub(crate) fn draw(
             style = theme.selected(style);
         }
         let text = match &one.what {
-            BoxOf::Node(id) if folded.contains_key(id) => {
-                text::trunk_text(context, picture, theme, (*id, folded[id]), place.width.into())
+            BoxOf::Node(id) if shortened.contains_key(id) => {
+                text::trunk_text(context, picture, theme, (*id, shortened[id]), place.width.into())
             }
             what => text::text_of(context, picture, theme, what, place.width.into()),
         };

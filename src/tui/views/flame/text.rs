@@ -31,7 +31,7 @@ pub(super) fn text_of(
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
 }
 
-/// Text in the box of a folded trunk: as far as there is room, how many frames are hidden, the last one, and the key.
+/// Text in the box of a shortened trunk: as far as there is room, how many frames are hidden, the last one, and the key.
 pub(super) fn trunk_text(
     context: &Context,
     picture: &Picture,

@@ -4,16 +4,16 @@ use crate::report::{BoxOf, FlameBox, LabelKind, NodeId};
 use crate::tui::compute::picture::Picture;
 use rustc_hash::FxHashMap;
 
-/// Fewer frames than this are shown: folding them would save nothing.
+/// Fewer frames than this are shown: shortening would save nothing.
 const LEAST_FRAMES: usize = 4;
 
 /// Boxes that replace a trunk, each with the number of frames that it hides.
-pub(super) type FoldedTrunks = FxHashMap<NodeId, usize>;
+pub(super) type ShortTrunks = FxHashMap<NodeId, usize>;
 
-/// Folds the trunks in `boxes`, which are sorted by row, then by column: that of the first box, which is on top, and those of the
+/// Shortens the trunks in `boxes`, which are sorted by row, then by column: that of the first box, which is on top, and those of the
 /// threads in front. Of the frames that all samples of such a box have in common only the last stays, in the row of the first.
-pub(super) fn fold(picture: &Picture, boxes: &mut Vec<FlameBox>) -> FoldedTrunks {
-    let mut folded = FoldedTrunks::default();
+pub(super) fn shorten(picture: &Picture, boxes: &mut Vec<FlameBox>) -> ShortTrunks {
+    let mut shortened = ShortTrunks::default();
     // Of each column the first hidden row, and how many there are. No two trunks share a column, since one ends above threads.
     let mut hidden_in = vec![(0, 0); boxes.first().map_or(0, |top| top.end as usize)];
     let all: &[FlameBox] = boxes;
@@ -21,11 +21,11 @@ pub(super) fn fold(picture: &Picture, boxes: &mut Vec<FlameBox>) -> FoldedTrunks
         let frames = trunk(picture, all, head);
         let Some(last) = frames.last().filter(|_| frames.len() >= LEAST_FRAMES) else { continue };
         let hidden = frames.len() - 1;
-        folded.insert(*last, hidden);
+        shortened.insert(*last, hidden);
         hidden_in[head.start as usize..head.end as usize].fill((head.row + 1, hidden as u32));
     }
-    if folded.is_empty() {
-        return folded;
+    if shortened.is_empty() {
+        return shortened;
     }
     boxes.retain_mut(|one| {
         let (first, hidden) = hidden_in[one.start as usize];
@@ -36,7 +36,7 @@ pub(super) fn fold(picture: &Picture, boxes: &mut Vec<FlameBox>) -> FoldedTrunks
         is_below || one.row < first
     });
     boxes.sort_by_key(|one| (one.row, one.start));
-    folded
+    shortened
 }
 
 /// The frames that all samples of `head`, one of `boxes`, have in common, outermost first.

@@ -87,7 +87,7 @@ pub(super) fn draw(
         let text = theme.fit(&text, area.width.into());
         return frame.render_widget(Line::from(text), Rect { height: area.height.min(1), ..area });
     };
-    let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
+    let rows = sheet.rows(&picture.recording.profile, &view.expanded);
     let list = (view.list, rows.len());
     let lines = picture.change.as_ref().and_then(|change| change.lines());
     let placed = placed(lines, area.width.into());
@@ -223,7 +223,7 @@ pub(super) fn details(
             below.theme.fit(&format!(" {}", safe_text::terminal(&short(&sheet.name))), below.columns),
         )],
     };
-    let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
+    let rows = sheet.rows(&picture.recording.profile, &view.expanded);
     let row = rows.get(view.list.cursor(rows.len())).copied();
     if let Some((change, of_line)) = row.and_then(|row| change_of(picture, row)).filter(|_| lines.len() > 1) {
         lines.truncate(1);

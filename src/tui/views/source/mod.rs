@@ -30,7 +30,7 @@ fn update(
         return view.go_back(context);
     }
     let Some(sheet) = &picture.source else { return false };
-    let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
+    let rows = sheet.rows(&picture.recording.profile, &view.expanded);
     let table = table::Frame { area, count: rows.len() };
     let selected = rows.get(view.list.cursor(rows.len())).copied();
     match action {
@@ -88,11 +88,11 @@ fn toggle(
         return;
     }
     let place = (picture.recording.profile.tables.string(line.file).to_owned(), line.line);
-    if !view.unfolded.remove(&place) {
-        view.unfolded.insert(place.clone());
+    if !view.expanded.remove(&place) {
+        view.expanded.insert(place.clone());
     }
     // An instruction that was selected may be gone: its line is not.
-    let rows = sheet.rows(&picture.recording.profile, &view.unfolded);
+    let rows = sheet.rows(&picture.recording.profile, &view.expanded);
     let is_line = |row: &SheetRow| matches!(row, SheetRow::Line { file, number, .. } if (*file, *number) == (line.file, line.line));
     if let Some(at) = rows.iter().position(is_line) {
         view.list.follow(at);

@@ -18,7 +18,7 @@ pub(crate) struct SourceState {
     /// Functions that were shown before, oldest first.
     pub(super) history: Vec<LabelKey>,
     /// Lines whose instructions are shown.
-    pub(super) unfolded: BTreeSet<LinePlace>,
+    pub(super) expanded: BTreeSet<LinePlace>,
     /// Which row is selected, and which are shown.
     pub(super) list: ListState,
     /// The function of which that is the selected row.
@@ -59,7 +59,7 @@ impl SourceState {
     /// Follows the selected row into another picture; of another function it is the row in which most is spent.
     pub(super) fn follow(&mut self, picture: &Picture) {
         let Some(sheet) = &picture.source else { return };
-        let rows = sheet.rows(&picture.recording.profile, &self.unfolded);
+        let rows = sheet.rows(&picture.recording.profile, &self.expanded);
         if self.selected_in.as_ref() != Some(&sheet.key) {
             // Some lines above it show where it is.
             let at = sheet.hottest(&rows);
@@ -74,7 +74,7 @@ impl SourceState {
     /// Remembers what the selected row is.
     pub(super) fn remember(&mut self, picture: &Picture) {
         let Some(sheet) = &picture.source else { return };
-        let rows = sheet.rows(&picture.recording.profile, &self.unfolded);
+        let rows = sheet.rows(&picture.recording.profile, &self.expanded);
         let row = rows.get(self.list.cursor(rows.len()));
         self.selected_in = Some(sheet.key.clone());
         self.selected = row.and_then(|row| row_key(picture, sheet, *row));

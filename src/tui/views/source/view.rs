@@ -52,7 +52,7 @@ impl View for SourceState {
 
     fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
         let Some(sheet) = &picture.source else { return (0, 0) };
-        let count = sheet.rows(&picture.recording.profile, &self.unfolded).len();
+        let count = sheet.rows(&picture.recording.profile, &self.expanded).len();
         table::Frame { area, count }.hidden_rows(self.list)
     }
 

@@ -6,7 +6,7 @@
 //! is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
-use super::stack_place::{BEHIND_CALL, CFA, RETURN_ADDRESS, StackPlace, Value};
+use super::stack_place::{AFTER_CALL, CFA, RETURN_ADDRESS, StackPlace, Value};
 use crate::unwind::arch::register_set::{RegisterSet, general, is_write};
 use crate::unwind::rule::{RBP, RSP, Rule};
 use iced_x86::{
@@ -37,7 +37,7 @@ pub(crate) struct AbstractFrame(Rc<Facts>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// By DWARF number.
+    /// Values of the registers, by DWARF number.
     registers: [Value; 16],
     /// Saved values of interest, by place.
     slots: Vec<(StackPlace, Value)>,
@@ -86,8 +86,8 @@ impl AbstractFrame {
     /// know what a call has taken.
     fn joined_rsp(&self, other: &Self) -> Value {
         let [own, others] = [self, other].map(|frame| frame.registers[usize::from(RSP)]);
-        let is_behind_call = |value: Value| value.place().is_some_and(|place| place.base & BEHIND_CALL != 0);
-        match (is_behind_call(own), is_behind_call(others)) {
+        let is_after_call = |value: Value| value.place().is_some_and(|place| place.base & AFTER_CALL != 0);
+        match (is_after_call(own), is_after_call(others)) {
             (_, true) => own,
             (true, false) => others,
             (false, false) if own == others => own,
@@ -433,7 +433,7 @@ impl AbstractFrame {
             self.retain_slots(|(at, _)| at.base != rsp.base || at.offset >= rsp.offset);
         }
         if callees == Callees::MayTakeArguments {
-            self.new_base(usize::from(RSP), number | BEHIND_CALL);
+            self.new_base(usize::from(RSP), number | AFTER_CALL);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The instructions of one function, followed along all jumps from its first.
 
 use super::abstract_state::{AbstractFrame, AtReturn, Callees};
-use super::facts::{Followed, Surroundings};
+use super::facts::{FunctionAnalysis, Surroundings};
 use crate::unwind::arch::register_set::{RegisterSet, kept_by};
 use crate::unwind::code::bytes::{CodeBytes, CodeSections, ENDBR64};
 use crate::unwind::code::function_starts::{FunctionStart, fixed_address};
@@ -25,13 +25,13 @@ const FUNCTION_ALIGNMENT: u64 = 16;
 /// Gives no rules where a return instruction contradicts the assumption that a caller's return address was at rsp in
 /// the beginning, or, unless the start is certain, where no return, tail call, or call of a function that is certain
 /// confirms it.
-pub(super) fn follow_function(
+pub(super) fn analyze_function(
     start: &FunctionStart,
     surroundings: &Surroundings<'_>,
     info: &mut InstructionInfoFactory,
-) -> Followed {
+) -> FunctionAnalysis {
     let &Surroundings { code, certain, taken, callees, .. } = surroundings;
-    let Some(holder) = code.holder(start.address) else { return Followed::default() };
+    let Some(holder) = code.holder(start.address) else { return FunctionAnalysis::default() };
     let next = |starts: &BTreeSet<u64>| starts.range(start.address.saturating_add(1)..).next().copied();
     let limit = [next(certain), next(taken), start.end].into_iter().flatten().min();
     let mut flow = Flow {
@@ -55,7 +55,7 @@ pub(super) fn follow_function(
         is_contradicted: false,
         is_guess_contradicted: false,
         leaves: false,
-        followed: Followed::default(),
+        followed: FunctionAnalysis::default(),
         info,
     };
     flow.arrive(start.address, AbstractFrame::at_entry());
@@ -104,7 +104,7 @@ struct Flow<'a> {
     is_guess_contradicted: bool,
     /// Some way leads out of the function.
     leaves: bool,
-    followed: Followed,
+    followed: FunctionAnalysis,
     info: &'a mut InstructionInfoFactory,
 }
 
@@ -433,7 +433,7 @@ impl Flow<'_> {
         }
     }
 
-    fn finish(mut self) -> Followed {
+    fn finish(mut self) -> FunctionAnalysis {
         let is_believed = !self.is_contradicted && (self.start.is_certain || self.has_confirmation);
         let is_counted = is_believed && self.start.is_certain && !self.is_guess_contradicted;
         self.followed.returns &= is_counted;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Result of following a function.
 #[derive(Debug, Default)]
-pub(crate) struct Followed {
+pub(crate) struct FunctionAnalysis {
     /// Rules by address: ascending, without overlaps.
     pub(crate) spans: Vec<Span>,
     /// Functions that it calls or jumps to.

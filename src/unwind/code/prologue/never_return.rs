@@ -50,7 +50,7 @@ const NAMES: [&[u8]; 39] = [
     b"verrx",
 ];
 
-/// How the names begin of the C++ library's functions that throw (`std::__throw_length_error`).
+/// Beginning of the names of the C++ library's functions that throw (`std::__throw_length_error`).
 const THROWS: &[u8] = b"_ZSt";
 const THROWS_AFTER_LENGTH: &[u8] = b"__throw_";
 
@@ -59,7 +59,7 @@ const SLOT_RELOCATIONS: [u32; 2] = [6, 7];
 /// More relocations of a table are not looked at.
 const MAX_RELOCATIONS: u64 = 1 << 20;
 
-/// Where functions are that never return.
+/// Functions that never return.
 #[derive(Debug, Default)]
 pub(crate) struct NeverReturn {
     /// Their addresses, and those of their entries in linkage tables.

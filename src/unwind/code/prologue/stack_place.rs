@@ -5,12 +5,12 @@ const MAX_FRAME_BYTES: i32 = 1 << 30;
 /// The base that means the CFA.
 pub(super) const CFA: u32 = 0;
 /// Marks the bases of stack pointers after calls of functions that may have taken their arguments.
-pub(super) const BEHIND_CALL: u32 = 1 << 31;
+pub(super) const AFTER_CALL: u32 = 1 << 31;
 /// Where a caller leaves the return address, and where rules look for it.
 pub(super) const RETURN_ADDRESS: StackPlace = StackPlace { base: CFA, offset: -8 };
 
 /// A stack address: a base, and bytes from there. Base 0 is the CFA; any other is what the stack pointer became at
-/// the instruction with that number, marked by [`BEHIND_CALL`] if that is a call.
+/// the instruction with that number, marked by [`AFTER_CALL`] if that is a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct StackPlace {
     pub(super) base: u32,

@@ -55,7 +55,7 @@ fn step_of_rule(rule: Rule, pc: u64) -> Step {
         RaKind::AtCfa | RaKind::Jump | RaKind::Last => memory(cfa.wrapping_sub(8)),
         RaKind::InReg => register(rule.aux_reg.into(), pc),
         RaKind::Offset => memory(cfa.wrapping_add_signed(aux)),
-        RaKind::BesideRbp => memory(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8)),
+        RaKind::NextToRbp => memory(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8)),
     };
     let rbp = match rule.rbp_kind {
         RbpKind::Same => register(6, pc),

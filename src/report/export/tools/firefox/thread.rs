@@ -16,7 +16,7 @@ pub(super) const SCHEMA: &str = r#"{"name":"Wait","display":["marker-chart","mar
 "description":"The thread did not run.","fields":[
 {"key":"reason","label":"Reason","format":"unique-string","searchable":true},
 {"key":"waker","label":"Woken by","format":"unique-string","searchable":true},
-{"key":"weight","label":"Stands for","format":"duration"}]}"#;
+{"key":"weight","label":"Weighted as","format":"duration"}]}"#;
 
 /// Writes one thread.
 pub(super) struct ThreadWriter<'m, 's, 'p> {

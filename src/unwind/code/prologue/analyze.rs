@@ -8,8 +8,8 @@
 
 use super::abstract_state::Callees;
 use super::claims::{disjoint, with_priority};
-use super::control_flow::follow_function;
-use super::facts::{Followed, ModuleFacts, Surroundings};
+use super::control_flow::analyze_function;
+use super::facts::{FunctionAnalysis, ModuleFacts, Surroundings};
 use crate::unwind::code::bytes::{CodeBytes, CodeSections};
 use crate::unwind::code::function_starts::FunctionStart;
 use crate::unwind::table::span::Span;
@@ -22,14 +22,14 @@ use std::collections::BTreeSet;
 const MAX_VISITS: usize = 12 << 20;
 /// Functions that one module's code without entries may have.
 const MAX_FUNCTIONS: usize = 1 << 20;
-/// How often a function is followed at most: again only where more is known of what it calls and what lies after it.
+/// Largest number of times that a function is analysed: again only where more is known of what it calls and what lies after it.
 const MAX_PASSES: usize = 4;
 
 /// Rules for the code that can be followed from the given function starts: ascending, without overlaps.
-pub(crate) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &ModuleFacts<'_>) -> Vec<Span> {
+pub(crate) fn analyze(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &ModuleFacts<'_>) -> Vec<Span> {
     let (certain, taken): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_certain);
-    let follow_all = |callees| {
-        let mut follower = Follower {
+    let analyze_all = |callees| {
+        let mut analysis = PrologueAnalysis {
             code: CodeSections(code),
             facts,
             callees,
@@ -41,12 +41,12 @@ pub(crate) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &Mod
             returning: 0,
             taking: 0,
         };
-        let certain = disjoint(follower.run(&certain)?);
-        let taken = disjoint(follower.run(&taken)?);
+        let certain = disjoint(analysis.run(&certain)?);
+        let taken = disjoint(analysis.run(&taken)?);
         Ok(with_priority(certain, &taken))
     };
-    follow_all(Callees::TakeReturnAddress)
-        .or_else(|OtherConvention| follow_all(Callees::MayTakeArguments))
+    analyze_all(Callees::TakeReturnAddress)
+        .or_else(|OtherConvention| analyze_all(Callees::MayTakeArguments))
         .unwrap_or_default()
 }
 
@@ -57,14 +57,14 @@ struct OtherConvention;
 /// look like it now and then (libcrypto, 1 of 1,000), and V8 has 1 of 10.
 const OTHER_CONVENTION_SHARE: usize = 64;
 
-struct Follower<'a> {
+struct PrologueAnalysis<'a> {
     code: CodeSections<'a>,
     facts: &'a ModuleFacts<'a>,
     callees: Callees,
     certain: BTreeSet<u64>,
     taken: BTreeSet<u64>,
     /// Functions that were followed in this run, with the results.
-    functions: Vec<(FunctionStart, Followed)>,
+    functions: Vec<(FunctionStart, FunctionAnalysis)>,
     /// Functions that never return, found by following them.
     never_return: FxHashSet<u64>,
     visits: usize,
@@ -73,7 +73,7 @@ struct Follower<'a> {
     taking: usize,
 }
 
-impl Follower<'_> {
+impl PrologueAnalysis<'_> {
     /// Follows functions, and then those that they lead to, until there are no new ones. What ran into another function,
     /// or made no sense, is followed again: perhaps a call that never returns was not known as one.
     fn run(&mut self, starts: &[FunctionStart]) -> Result<Vec<Span>, OtherConvention> {
@@ -105,10 +105,10 @@ impl Follower<'_> {
                 never_return: &self.never_return,
                 is_repeated,
             };
-            let results: Vec<Followed> = round
+            let results: Vec<FunctionAnalysis> = round
                 .par_iter()
                 .map_init(InstructionInfoFactory::new, |info, start| {
-                    follow_function(start, &surroundings, info)
+                    analyze_function(start, &surroundings, info)
                 })
                 .collect();
             self.returning += results.iter().filter(|followed| followed.returns).count();
@@ -190,7 +190,7 @@ mod tests {
     fn rules_of(bytes: &[u8], starts: &[(u64, bool)]) -> Vec<Span> {
         let code = [CodeBytes { start: 0x1000, bytes: bytes.to_vec() }];
         let start = |&(address, is_certain)| FunctionStart { address, end: None, is_certain };
-        follow(&code, starts.iter().map(start).collect(), &ModuleFacts::default())
+        analyze(&code, starts.iter().map(start).collect(), &ModuleFacts::default())
     }
 
     #[test]

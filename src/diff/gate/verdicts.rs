@@ -60,12 +60,15 @@ pub(crate) fn exit_status(verdicts: &[GateVerdict]) -> u8 {
     }
 }
 
-/// Judges `comparison` by all rules.
+/// Applies all rules to `comparison`.
 ///
 /// # Errors
 ///
 /// Returns a usage error when the pattern of a rule is not a regular expression.
-pub(crate) fn judge(comparison: &Comparison, options: &GateOptions) -> Result<Vec<GateVerdict>, Failure> {
+pub(crate) fn apply_rules(
+    comparison: &Comparison,
+    options: &GateOptions,
+) -> Result<Vec<GateVerdict>, Failure> {
     options.rules.iter().map(|rule| verdict(comparison, rule, options)).collect()
 }
 
@@ -136,7 +139,7 @@ fn nearest_words(comparison: &Comparison, rule: &GateRule) -> String {
     }
 }
 
-/// The total or a row that is judged.
+/// The total or a row that a rule applies to.
 struct Subject<'c> {
     row: Option<usize>,
     name: &'c str,
