@@ -71,7 +71,7 @@ fn rule(app: &App, areas: Areas, theme: &Theme, columns: usize) -> Line<'static>
     Line::from(spans)
 }
 
-/// How many rows are above and below those on the screen.
+/// Returns the words for the numbers of rows above and below those on the screen.
 fn hidden_words((above, below): (u32, u32)) -> String {
     match (above, below) {
         (0, 0) => String::new(),
@@ -218,8 +218,8 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if picture.to_name_percent >= 1.0 {
         parts.push((0, "reading names".to_owned()));
     }
-    if let Some(until_ns) = picture.coarse_until_ns {
-        parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
+    if let Some(until_ns) = picture.rollup_until_ns {
+        parts.push((1, format!("rollup before {:.0} s", until_ns as f64 / 1e9)));
     }
     let idle_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.idle_ns());
     if filter.idle {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 /// A target that ran for this many sampling periods has a sample.
 const LEAST_PERIODS: u64 = 10;
-/// Time below which the books are too coarse, ns.
+/// Shortest time over which the kernel's accounting is precise enough, ns.
 const LEAST_NS: u64 = 30_000_000;
 
 /// Whose CPU time is meant.

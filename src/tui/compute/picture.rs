@@ -79,7 +79,7 @@ pub struct Picture {
     pub(crate) table: FunctionTable,
     /// One row for each class of threads, thread or process.
     pub(crate) threads: Vec<ThreadRow>,
-    /// Where the total time of all threads went, if the recording has waits.
+    /// Total time of all threads by state, if the recording has waits.
     pub(crate) totals: Option<Totals>,
     /// Weight that passed the filters.
     pub(crate) total: Amount,
@@ -101,14 +101,14 @@ pub struct Picture {
     pub(crate) to_name_percent: f64,
     /// End of the part of the recording that is rolled up into sums per bucket of time, if the picture includes some of it,
     /// ns.
-    pub(crate) coarse_until_ns: Option<u64>,
+    pub(crate) rollup_until_ns: Option<u64>,
     /// Callers and callees of the pivot function.
     pub(crate) pivot: Option<Pivot>,
-    /// How it differs from the base, if the query has one.
+    /// Difference to the base, if the query has one.
     pub(crate) change: Option<Change>,
     /// The source of a function, if asked for.
     pub(crate) source: Option<SourceSheet>,
-    /// When threads ran and waited, if that was asked for.
+    /// Times at which threads ran and waited, if that was asked for.
     pub(crate) timeline: Option<Arc<Timeline>>,
     /// The listed samples, if the query asks for them.
     pub(crate) samples_at: Option<SamplesAt>,
@@ -201,7 +201,7 @@ impl Picture {
             empty: selection.total.is_empty().then(|| recording.no_match(selection, &options)),
             duration_ns: recording.profile.duration_ns(),
             to_name_percent: selection.quality.percent_with(&recording.names_to_come),
-            coarse_until_ns: coarse_until_ns(recording, options.filter.time),
+            rollup_until_ns: rollup_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
         })
     }
@@ -333,7 +333,7 @@ fn shown<'r>(
     (recording, options, sides.map(|sides| sides.modules().clone()).unwrap_or_default())
 }
 
-/// How what is shown differs from the other side, if there is one; adds to `notes` what limits that.
+/// Returns the difference of what is shown to the other side, if there is one; adds to `notes` what limits it.
 fn change(
     sides: Option<&ChangeSides>,
     of: &ChangeOf<'_, '_>,
@@ -413,7 +413,7 @@ fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, split: Th
 }
 
 /// End of the rolled-up part of the recording, if `time` includes some of it.
-fn coarse_until_ns(recording: &Analysis, time: TimeRange) -> Option<u64> {
+fn rollup_until_ns(recording: &Analysis, time: TimeRange) -> Option<u64> {
     recording.rollup_time().until_ns().filter(|_| is_partly_rolled_up(recording, time))
 }
 

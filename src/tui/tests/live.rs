@@ -93,12 +93,12 @@ fn help_of_what_goes_on_on_all_screens() {
 }
 
 #[test]
-fn a_coarse_past_on_all_screens() {
+fn a_downsampled_past_on_all_screens() {
     insta::assert_snapshot!(session(130, Tab::Time).snapshot());
 }
 
 #[test]
-fn a_coarse_past_as_a_heat_map_on_all_screens() {
+fn a_downsampled_past_as_a_heat_map_on_all_screens() {
     let mut session = session(130, Tab::Time);
     session.press(&[Action::HeatMap]);
     insta::assert_snapshot!(session.snapshot());
@@ -106,7 +106,7 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
 
 /// Different stacks of one thread in the same bucket have the same time, so the time alone does not identify them.
 #[test]
-fn a_stack_of_a_coarse_past_stays_selected() {
+fn a_stack_of_a_downsampled_past_stays_selected() {
     let mut session = session(130, Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
     session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
@@ -161,10 +161,10 @@ fn no_thread_ran_longer_than_there_was_time() {
 }
 
 #[test]
-fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
+fn rollup_is_shown_in_all_views_and_in_the_notes() {
     for tab in Tab::ALL {
         let mut session = session(130, *tab);
-        assert!(session.text().contains("coarse before"), "{}", session.text());
+        assert!(session.text().contains("rollup before"), "{}", session.text());
     }
     let mut session = session(130, Tab::Time);
     assert!(session.text().contains("in buckets of 1 s"), "{}", session.text());
@@ -173,7 +173,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     // The last ten seconds are in full resolution.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.context.query.window, Window::TenSeconds);
-    assert!(!session.text().contains("coarse") && !session.text().contains("buckets"), "{}", session.text());
+    assert!(!session.text().contains("rollup") && !session.text().contains("buckets"), "{}", session.text());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Keeps a recording that is watched for days bounded, by merging equal samples of its past into one.
 //!
-//! Samples of the last minute stay as they are. Older ones are put into time buckets, which are coarser the older they
+//! Samples of the last minute stay as they are. Older ones are put into time buckets, which are longer the older they
 //! are; in a bucket all samples with the same thread, stack, CPU, outcome and reason are one row. Where that is not
-//! enough, buckets become coarse sooner; then the oldest samples lose their stacks, so that those of a thread are
+//! enough, buckets grow sooner; then the oldest samples lose their stacks, so that those of a thread are
 //! equal; in the end the oldest are dropped, and counted.
 
 use crate::profile::{Event, Merged, Outcome, Reason, Sample, StackId, TaskId, Wait, Waker};
@@ -26,7 +26,7 @@ const LEVELS: [(u64, u64); 8] = [
 ];
 /// Factor by which the ages of levels shrink when memory is short.
 const GROWTH: u64 = 4;
-/// How often the ages shrink before the oldest samples lose their stacks. By then each level has few buckets, however
+/// Number of times that the ages shrink before the oldest samples lose their stacks. By then each level has few buckets, however
 /// long the recording is.
 const MOST_GROWTH: u32 = 4;
 /// Most buckets of samples without stacks; each bucket is at least as long as those of its level.
@@ -129,7 +129,7 @@ impl Downsampler {
         age_ns
     }
 
-    /// The time before which each level applies, and the length of its buckets, coarsest first.
+    /// The time before which each level applies, and the length of its buckets, longest buckets first.
     fn levels(&self, youngest_ns: u64, now_ns: u64) -> Vec<(u64, u64)> {
         let factor = GROWTH.pow(self.growth);
         let mut levels = Vec::new();
@@ -157,7 +157,7 @@ impl Downsampler {
         {
             let before_ns = now_ns.saturating_sub(before_ns);
             match self.rollup.last_mut() {
-                // A coarser level that begins no later replaces this one.
+                // A level with longer buckets that begins no later replaces this one.
                 Some(last) if last.before_ns >= before_ns => last.bucket_ns = bucket_ns,
                 _ => self.rollup.push(Rollup { before_ns, bucket_ns }),
             }
@@ -241,7 +241,7 @@ fn length_class(duration_ns: u64) -> u32 {
     power * 8 + (duration_ns.max(8) >> (power - 3) & 7) as u32
 }
 
-/// Merges the samples that are before the times of `levels`, coarsest first. Younger samples stay as they are, at the
+/// Merges the samples that are before the times of `levels`, longest buckets first. Younger samples stay as they are, at the
 /// end of the event.
 fn merge_event(event: &mut Event, levels: &[(u64, u64)]) {
     // One bucket after the other: all at once would take several times the memory of the samples.
@@ -262,7 +262,7 @@ fn merge_event(event: &mut Event, levels: &[(u64, u64)]) {
     let mut bucket = Bucket::default();
     for same in old.chunk_by(|a, b| a.0 == b.0) {
         let start_ns = same[0].0;
-        // The coarsest level whose end is after the start: a coarser level ends where the finer one begins.
+        // The level with the longest buckets whose end is after the start: a level ends where the one with shorter buckets begins.
         let length_ns = levels.iter().find(|(before_ns, _)| start_ns < *before_ns).map_or(0, |level| level.1);
         bucket.span = start_ns..start_ns.saturating_add(length_ns);
         same.iter().for_each(|(_, row)| bucket.add(event.sample(*row as usize)));

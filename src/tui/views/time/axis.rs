@@ -41,13 +41,13 @@ impl TimeAxis {
     pub(crate) fn ruler(
         &self,
         range: Option<(u64, u64)>,
-        coarse_until_ns: Option<u64>,
+        rollup_until_ns: Option<u64>,
         duration_ns: u64,
     ) -> String {
         let width = usize::from(self.columns);
-        let is_coarse = |column| coarse_until_ns.is_some_and(|until_ns| self.time_of(column).1 <= until_ns);
+        let is_rollup = |column| rollup_until_ns.is_some_and(|until_ns| self.time_of(column).1 <= until_ns);
         let mut cells: Vec<char> =
-            (0..self.columns).map(|column| if is_coarse(column) { '~' } else { ' ' }).collect();
+            (0..self.columns).map(|column| if is_rollup(column) { '~' } else { ' ' }).collect();
         let end = format!("{:.1}s", duration_ns as f64 / 1e9);
         if end.len() <= width {
             cells.splice(width - end.len().., end.chars());

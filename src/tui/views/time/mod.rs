@@ -292,8 +292,8 @@ pub(super) fn draw_view(
         start_ns => format!(" {:.1}s", start_ns as f64 / 1e9),
     };
     frame.buffer_mut().set_stringn(area.x, y, start, layout.side.into(), theme.faint());
-    let coarse_until_ns = picture.recording.rollup_time().until_ns();
-    let mut line = layout.axis.ruler(range, coarse_until_ns, timeline.duration_ns);
+    let rollup_until_ns = picture.recording.rollup_time().until_ns();
+    let mut line = layout.axis.ruler(range, rollup_until_ns, timeline.duration_ns);
     if let Some(DiffBase::Range(base)) = &context.query.base {
         let (from_ns, to_ns) = (base.from_ns.unwrap_or(0), base.to_ns.unwrap_or(timeline.duration_ns));
         line = layout.axis.with_base(&line, from_ns, to_ns);
