@@ -23,7 +23,7 @@ pub(crate) fn fit_name(name: &str, columns: usize) -> Cow<'_, str> {
     }
 }
 
-/// Where the last part of a qualified name begins; 0 for one without parts.
+/// Returns the start of the last part of a qualified name; 0 for one without parts.
 fn last_part(name: &str) -> usize {
     let mut depth = 0usize;
     let mut start = 0;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The longest rest, whatever the work has cost.
 const LONGEST_REST: Duration = Duration::from_secs(3);
 
-/// When the next piece of work may be done.
+/// Rests between pieces of work, which limit the share of a CPU that the work takes.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// After a piece of work there is a rest of this many times its CPU time.
@@ -25,7 +25,7 @@ impl Pace {
         self.rests_until = ended.checked_add(cpu_time.saturating_mul(self.rest).min(LONGEST_REST));
     }
 
-    /// How much longer the rest is.
+    /// Returns the remaining time of the rest.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         self.rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }

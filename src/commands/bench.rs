@@ -35,9 +35,9 @@ const NAMES: [&str; 2] = ["base", "new"];
 pub(crate) struct BenchOptions {
     /// The words of the two commands, base and new.
     pub(crate) commands: [Vec<OsString>; 2],
-    /// How often each command is recorded.
+    /// Number of recordings of each command.
     pub(crate) runs: u32,
-    /// How often each command is run before that.
+    /// Number of runs of each command before that.
     pub(crate) warm_ups: u32,
     /// Folder where the recordings stay; `None` if they are removed.
     pub(crate) keep: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) struct BenchOptions {
     pub(crate) frequency: Option<String>,
     /// The user that the commands run as, as for `--run-as` of `prof record`.
     pub(crate) run_as: Option<String>,
-    /// How the recordings are compared.
+    /// Options of the comparison of the recordings.
     pub(crate) diff: DiffOptions,
 }
 

@@ -68,7 +68,7 @@ impl Mail for CommandAnswer {
     }
 }
 
-/// What a recording and the commands to it send to the screen.
+/// Updates that a recording, and the commands to it, send to the screen.
 #[derive(Debug)]
 struct RecordingUpdates {
     events: MailReceiver<LiveEvent>,

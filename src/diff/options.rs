@@ -72,7 +72,7 @@ pub(crate) enum DiffSort {
     P,
 }
 
-/// When the exit status reports a regression.
+/// Conditions under which the exit status reports a regression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GateOptions {
     /// Rules on what must not grow.
@@ -101,7 +101,7 @@ pub(crate) struct DiffOptions {
     pub(crate) view: DiffView,
     /// Output format.
     pub(crate) format: DiffFormat,
-    /// Where to write the output.
+    /// Destination of the output.
     pub(crate) destination: ReportDestination,
     /// Sort key of the rows.
     pub(crate) sort: DiffSort,
@@ -112,7 +112,7 @@ pub(crate) struct DiffOptions {
     pub(crate) min_percent: Option<f64>,
     /// Options of the gate.
     pub(crate) gate: GateOptions,
-    /// When to colour text.
+    /// Whether to colour text.
     pub(crate) color: ColorWhen,
     /// Whether to page text that does not fit the terminal.
     pub(crate) pager: bool,
@@ -137,7 +137,7 @@ impl DiffOptions {
         }
     }
 
-    /// What the output needs of call paths.
+    /// Returns the sums of call paths that the output needs.
     pub(super) fn path_sums(&self) -> PathSums {
         match (self.format, self.view) {
             (DiffFormat::Svg, _) | (DiffFormat::Text | DiffFormat::Json, DiffView::Tree) => PathSums::Tested,

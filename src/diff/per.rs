@@ -7,7 +7,7 @@ pub(crate) enum Per {
     Run,
     /// Per second of a run's length.
     Second,
-    /// As a share of all samples of a run.
+    /// Share of all samples of a run.
     Share,
     /// Per unit of work: the work of each run of the base and of the new side, in a unit of the user's choice.
     Work([f64; 2]),

@@ -25,7 +25,7 @@ const DF_1_PIE: u64 = 0x0800_0000;
 pub(crate) struct Dynamic {
     /// Libraries that the file needs (`DT_NEEDED`).
     pub(crate) needed: Vec<OsString>,
-    /// Where to look for them first (`DT_RUNPATH`, else `DT_RPATH`).
+    /// Folders to search first (`DT_RUNPATH`, else `DT_RPATH`).
     pub(crate) run_path: Option<OsString>,
     /// The file has a name by which others need it (`DT_SONAME`).
     pub(super) has_soname: bool,

@@ -23,9 +23,9 @@ pub enum ElfError {
     TooLarge {
         /// Name of what is too large.
         what: &'static str,
-        /// How much the file has or claims.
+        /// Number or size that the file has or claims.
         size: u64,
-        /// How much is allowed.
+        /// Number or size that is allowed.
         limit: u64,
     },
 }

@@ -27,7 +27,7 @@ impl ElfFile {
         Ok(Self { source, header, sections, limits: limits.clone() })
     }
 
-    /// As [`ElfFile::parse`], but a file whose section table is damaged has no sections: programs run without one.
+    /// Parses like [`ElfFile::parse`], but a file whose section table is damaged has no sections: programs run without one.
     pub(super) fn parse_program(source: Source, limits: &ElfLimits) -> Result<Self, ElfError> {
         let header = ElfHeader::read(&source)?;
         let sections = match Section::read_all(&source, &header, limits) {
@@ -47,7 +47,7 @@ impl ElfFile {
         self.header.machine == elf::EM_X86_64.0
     }
 
-    /// Where it is read from.
+    /// Returns the source of its bytes.
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
@@ -101,7 +101,7 @@ impl ElfFile {
         self.source.read(what, offset, size, limit)
     }
 
-    /// Where the bytes of a section are. `what` names it for messages.
+    /// Returns the place of the bytes of a section. `what` names it for messages.
     pub(crate) fn contents(&self, section: &Section, what: &'static str) -> Result<Contents, ElfError> {
         section.contents(&self.source, self.is_64(), what, &self.limits)
     }

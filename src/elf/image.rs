@@ -42,7 +42,7 @@ impl ElfImage {
         Self::open_shared(&Arc::new(file.try_clone()?), limits)
     }
 
-    /// As [`ElfImage::open`], but later reads share the descriptor: who keeps many files open needs one for each.
+    /// Opens like [`ElfImage::open`], but later reads share the descriptor: who keeps many files open needs one for each.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl ElfImage {
         &self.segments.dynamic.needed
     }
 
-    /// Where to look for the needed libraries first (`DT_RUNPATH`, else `DT_RPATH`): paths separated by
+    /// Returns the folders to search first for the needed libraries (`DT_RUNPATH`, else `DT_RPATH`): paths separated by
     /// colons, `$ORIGIN` not replaced.
     pub(crate) fn run_path(&self) -> Option<&OsString> {
         self.segments.dynamic.run_path.as_ref()

@@ -11,7 +11,7 @@ pub struct ElfLimits {
     pub max_sections: usize,
     /// Bytes of one section, as stored and as unpacked; a larger one is refused.
     pub max_section_bytes: u64,
-    /// How many times larger than its packed form a compressed section may be. Sections that unpack to
+    /// Largest ratio of a compressed section's size to its packed size. Sections that unpack to
     /// less than 1 MiB are exempt. zlib cannot do better than 1,032.
     pub max_inflation: u64,
 }

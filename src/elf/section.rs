@@ -28,7 +28,7 @@ pub struct Section {
     pub flags: u64,
     /// The module's own address of the first byte, or 0 for a section that is not loaded.
     pub address: u64,
-    /// Where the section starts in the file, in bytes.
+    /// Start of the section in the file, in bytes.
     pub file_offset: u64,
     /// Size in the file, in bytes (packed if the section is).
     pub size: u64,
@@ -38,7 +38,7 @@ pub struct Section {
     pub(crate) entry_size: u64,
 }
 
-/// Where the bytes of a section are.
+/// Place and packing of the bytes of a section.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     pub(crate) format: CompressionFormat,
@@ -122,7 +122,7 @@ impl Section {
         Ok(rows.into_iter().map(|(row, at)| Self { name: name(at), ..row }).collect())
     }
 
-    /// Where its bytes are. A section that takes no room on disk is damaged. `what` names it for messages.
+    /// Returns the place of its bytes. A section that takes no room on disk is damaged. `what` names it for messages.
     pub(super) fn contents(
         &self,
         source: &Source,
@@ -154,7 +154,8 @@ impl Section {
         Ok(Contents { format, range: self.file_offset + header..end, len })
     }
 
-    /// How it is packed, bytes before the packed ones, and bytes when unpacked, as its first bytes say; `None` if it is not.
+    /// Returns its packing, the number of bytes before the packed ones, and of bytes when unpacked, as its first bytes say;
+    /// `None` if it is not packed.
     fn packing(&self, start: &[u8], is_64: bool) -> Result<Option<(CompressionFormat, u64, u64)>, ElfError> {
         let fields = Fields(start);
         let packing = if self.flags & elf::SHF_COMPRESSED.0 != 0 {

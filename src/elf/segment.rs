@@ -18,7 +18,7 @@ const MAX_DYNAMIC_BYTES: u64 = 1 << 20;
 /// One program header. Offsets are in the file, addresses are the module's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Where the segment starts in the file, in bytes.
+    /// Start of the segment in the file, in bytes.
     pub file_offset: u64,
     /// The module's own address of the segment's first byte.
     pub address: u64,

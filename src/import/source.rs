@@ -105,7 +105,7 @@ impl ImportSource {
         self.file.as_ref()?.metadata().ok().map(|facts| facts.len())
     }
 
-    /// When a regular file was last written.
+    /// Returns the time at which a regular file was last written.
     pub(crate) fn written(&self) -> Option<SystemTime> {
         self.file.as_ref()?.metadata().ok()?.modified().ok()
     }

@@ -25,7 +25,7 @@ pub struct Profile {
     pub tables: Tables,
     /// One table of samples for each kind of event, e.g. `on-cpu`.
     pub events: Vec<Event>,
-    /// Where the whole time of each thread went, when the scheduler was watched: one row for each thread, added
+    /// Whole time of each thread by state, when the scheduler was watched: one row for each thread, added
     /// when it or the recording ends.
     pub thread_times: Vec<ThreadTime>,
     /// Names of frames, filled in when the recording ends.
@@ -205,7 +205,7 @@ impl Meta {
 }
 
 impl End {
-    /// How the reason begins where the file could not be written on.
+    /// Beginning of the reason where the file could not be written to its end.
     pub(crate) const WRITING_FAILED: &str = "writing the file failed";
     /// The reason where the time before sampling, `--delay`, was not over.
     pub(crate) const IN_DELAY: &str = "ended during the delay, before sampling began";

@@ -46,11 +46,11 @@ pub struct Sample {
     pub weight: u64,
     /// The CPU it was taken on.
     pub cpu: u16,
-    /// How the walk of the user stack ended.
+    /// Outcome of the walk of the user stack.
     pub outcome: Outcome,
-    /// For a wait, what else is known of it; `time_ns` is its start.
+    /// Facts about a wait; `time_ns` is its start. `None` for other samples.
     pub wait: Option<Wait>,
-    /// For several observations in one: what they come to. `time_ns` is the start of the bucket of time in which they are.
+    /// Statistics of observations merged into one sample; `time_ns` is the start of their bucket of time.
     pub merged: Option<Merged>,
 }
 

@@ -11,7 +11,7 @@ const THOUSAND: u64 = 1000;
 /// variance of their weight. Of waits `Wait::duration_ns` is the mean length then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Merged {
-    /// How many observations they are: one at least.
+    /// Number of observations: one at least.
     pub samples: u64,
     /// Thousandths of the number of observations that they are weighted as: a wait that was kept with a chance of one in
     /// three is weighted as three.

@@ -1,6 +1,6 @@
 //! How the walk of one user stack ended.
 
-/// How the walk of a sample's user stack ended: proof that the root was reached, or the reason why not.
+/// Outcome of the walk of a sample's user stack: proof that the root was reached, or the reason why not.
 ///
 /// The numbers are stored in files: append only, never renumber. 0 is kept for "unset".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -117,17 +117,17 @@ pub enum FrameSpace {
     Kernel,
 }
 
-/// How a frame was found. Numbers are stored: append only.
+/// Method by which a frame was found. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum FoundBy {
     /// The frame is where the CPU was.
     #[default]
     Leaf,
-    /// By an unwind row (`.eh_frame`).
+    /// Unwind row (`.eh_frame`).
     Cfi,
-    /// By the chain of frame pointers.
+    /// Chain of frame pointers.
     FramePointer,
-    /// By the kernel's own stack walker.
+    /// The kernel's own stack walker.
     KernelWalk,
 }
 
@@ -155,7 +155,7 @@ pub struct FrameFlags {
     pub is_return_address: bool,
     /// User or kernel code.
     pub space: FrameSpace,
-    /// How the frame was found.
+    /// Method by which the frame was found.
     pub found_by: FoundBy,
 }
 

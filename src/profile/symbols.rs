@@ -37,7 +37,7 @@ pub struct Symbols {
     by_function: FxHashMap<Function, FunctionId>,
     indexed: usize,
     locations: Vec<Location>,
-    /// Where the locations of each frame are, by frame id; empty for a frame without a name.
+    /// Ranges of the locations of each frame, by frame id; empty for a frame without a name.
     spans: Vec<LocationSpan>,
     /// Frames in the order in which they were named; one that was named again is there again.
     naming_order: Vec<FrameId>,
@@ -97,7 +97,7 @@ impl Symbols {
         self.set_location_slice(frame, &locations);
     }
 
-    /// As [`Symbols::set_locations`].
+    /// Sets locations like [`Symbols::set_locations`].
     pub(super) fn set_location_slice(&mut self, frame: FrameId, locations: &[Location]) {
         debug_assert!(locations.iter().all(|l| l.function.index() < self.functions.len()));
         let current = self.locations(frame);

@@ -2,37 +2,37 @@
 
 use super::rows::{StackId, TaskId};
 
-/// Why a thread did not run. Numbers are stored: append only, never renumber.
+/// Reason why a thread did not run: what it waited for. Numbers are stored: append only, never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Reason {
     /// Blocked, for none of the reasons below.
     #[default]
     Other,
-    /// For a lock: of the program, of a file or inside the kernel. In a file also for whatever else is made of a futex, which
+    /// A lock: of the program, of a file or inside the kernel. In a file also whatever else is made of a futex, which
     /// the names of functions tell apart.
     Lock,
-    /// For a disk: reading, writing, or for data to be safe there.
+    /// A disk: reading, writing, or data to be safe there.
     Disk,
-    /// For the other end of a network connection.
+    /// The other end of a network connection.
     Network,
-    /// For another process: pipe, local socket, message queue, semaphore, terminal.
+    /// Another process: pipe, local socket, message queue, semaphore, terminal.
     Pipe,
-    /// For one of several files to become ready: poll, select, epoll.
+    /// One of several files to become ready: poll, select, epoll.
     Poll,
-    /// For time to pass.
+    /// Time to pass.
     Sleep,
-    /// For memory: a page that had to be read or made.
+    /// Memory: a page that had to be read or made.
     Fault,
-    /// For the end of a child.
+    /// The end of a child.
     Child,
     /// Not blocked: it could have run, and no CPU was free for it.
     NoCpu,
     /// Stopped by a signal or a debugger, or frozen.
     Stopped,
-    /// For a condition variable, or a monitor's: for another thread to say that something has come about.
+    /// A condition variable, or a monitor's: another thread to say that something has come about.
     Condvar,
-    /// For another thread, by a futex that is no lock's and no condition variable's, as far as is known: a semaphore, the
+    /// Another thread, by a futex that is no lock's and no condition variable's, as far as is known: a semaphore, the
     /// end of a thread.
     Futex,
     /// A reason that this version does not know.
@@ -195,21 +195,21 @@ pub struct Wait {
 pub struct ShortWaits {
     /// Why the thread waited.
     pub reason: Reason,
-    /// How many they were.
+    /// Number of waits.
     pub count: u64,
     /// Their time, ns.
     pub time_ns: u64,
 }
 
-/// Where the whole time of one thread went, by the scheduler's word and without sampling:
+/// Whole time of one thread by state, from the scheduler's account and without sampling:
 /// `on_cpu_ns + no_cpu_ns + blocked_ns` is `to_ns - from_ns`, but for what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadTime {
     /// The thread, under its last name.
     pub task: TaskId,
-    /// When it was first there: its start, or the recording's, ns since the latter.
+    /// Time at which the thread was first there: its start, or the recording's, ns since the latter.
     pub from_ns: u64,
-    /// When it was last there: its end, or the recording's, ns since the recording's start.
+    /// Time at which the thread was last there: its end, or the recording's, ns since the recording's start.
     pub to_ns: u64,
     /// Time on a CPU, ns.
     pub on_cpu_ns: u64,
@@ -217,11 +217,11 @@ pub struct ThreadTime {
     pub no_cpu_ns: u64,
     /// Time blocked, ns.
     pub blocked_ns: u64,
-    /// How often it left a CPU.
+    /// Number of times that the thread left a CPU.
     pub switches: u64,
     /// Whether the thread ended before the recording did.
     pub has_ended: bool,
-    /// Of its waits those that are no samples, each reason once.
+    /// Waits of the thread that are no samples, one entry for each reason.
     pub short_waits: Vec<ShortWaits>,
 }
 

@@ -30,7 +30,7 @@ impl Target {
     }
 }
 
-/// How often a running CPU is sampled.
+/// Rate at which a running CPU is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rate {
     /// The default of the target.
@@ -41,7 +41,7 @@ pub(crate) enum Rate {
     Max,
 }
 
-/// How user stacks are walked.
+/// Method of walking user stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum CallGraph {
     /// Unwind tables, and frame pointers where code has none.
@@ -53,7 +53,7 @@ pub(crate) enum CallGraph {
     FramePointer,
 }
 
-/// Where the stacks of waits are taken.
+/// Point in a wait at which its stack is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WaitStacks {
     /// The best way that the kernel has.
@@ -63,14 +63,14 @@ pub(crate) enum WaitStacks {
     WhenLeaving,
 }
 
-/// How waits are recorded.
+/// Options of the recording of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitOptions {
     /// Shorter waits are summed up by thread and reason, without stacks.
     pub(crate) min_block: Duration,
     /// Overhead budget for stacks of waits, millionths of each CPU's time; 0: no limit.
     pub(crate) max_overhead_ppm: u32,
-    /// Where the stacks are taken.
+    /// Point at which the stacks are taken.
     pub(crate) stacks: WaitStacks,
 }
 
@@ -107,7 +107,7 @@ pub(crate) enum Sampler {
     Counter(PerfCounter),
 }
 
-/// Where the profile goes.
+/// Destination of the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// `prof.data` in the working directory; an older one becomes `prof.data.old`.
@@ -135,19 +135,19 @@ pub(crate) struct RecordOptions {
     pub(crate) run_as: Option<String>,
     /// Samplers of the events to record; each once.
     pub(crate) events: Vec<Sampler>,
-    /// How often.
+    /// Rate of samples.
     pub(crate) rate: Rate,
     /// Stop after this long.
     pub(crate) duration: Option<Duration>,
     /// Start sampling this long after everything is set up.
     pub(crate) delay: Option<Duration>,
-    /// How user stacks are walked.
+    /// Method of walking user stacks.
     pub(crate) call_graph: CallGraph,
     /// Leave out samples in the kernel, and kernel frames.
     pub(crate) user_only: bool,
     /// Which children of recorded processes are recorded, too.
     pub(crate) children: Children,
-    /// Where the profile goes.
+    /// Destination of the profile.
     pub(crate) output: Output,
     /// Print nothing but errors.
     pub(crate) quiet: bool,
@@ -155,7 +155,7 @@ pub(crate) struct RecordOptions {
     pub(crate) verbose: bool,
     /// Maximum memory for unwind tables in the kernel, bytes.
     pub(crate) table_budget_bytes: u64,
-    /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
+    /// File for a copy of every sample's registers and stack, for a second walk by another unwinder.
     #[cfg(feature = "testing")]
     pub(crate) stack_copies: Option<PathBuf>,
     /// Keep the source lines of the code that is kept, too.
@@ -209,7 +209,7 @@ impl RecordOptions {
         self.events.contains(&Sampler::Clock)
     }
 
-    /// How waits are recorded, if they are.
+    /// Options of the recording of waits; `None` if they are not recorded.
     pub(crate) fn waits(&self) -> Option<&WaitOptions> {
         self.events.iter().find_map(|sampler| match sampler {
             Sampler::Waits(waits) => Some(waits),

@@ -45,7 +45,7 @@ impl Signals {
         self.interrupts() + self.end_signals().iter().map(|(_, count)| count).sum::<usize>()
     }
 
-    /// How often each signal that asks to end has come: SIGTERM, SIGHUP.
+    /// Returns the number of times that each signal that asks to end has come: SIGTERM, SIGHUP.
     pub(crate) fn end_signals(&self) -> [(i32, usize); 2] {
         [
             (SIGTERM, self.terminations.load(Ordering::Relaxed)),

@@ -36,7 +36,7 @@ impl Analysis {
         Self::of(Recording::new(profile, integrity))
     }
 
-    /// Of `recording`; nothing is computed yet.
+    /// Returns the analysis of `recording`; nothing is computed yet.
     pub(crate) fn of(recording: Recording) -> Self {
         Analysis { recording, ..Analysis::default() }
     }

@@ -24,7 +24,7 @@ impl Analysis {
         Ok(recording)
     }
 
-    /// As [`Analysis::load`], without a warning on standard error when the file is not whole: for a screen that says so
+    /// Loads like [`Analysis::load`], without a warning on standard error when the file is not whole: for a screen that says so
     /// itself.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Fail
     Ok(opened)
 }
 
-/// Of a recording that goes on, says who writes it: that it has no end is no damage.
+/// Adds the writer of a recording that is still being written: that it has no end is no damage.
 fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Integrity {
     if let (Input::File(path), false) = (input, has_ended)
         && let Some(writer) = profile::lock::writer_of(path)
@@ -99,7 +99,7 @@ fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Inte
     integrity
 }
 
-/// For a recording that was killed before it had samples, names the recording it was about to replace.
+/// Adds the recording that was about to be replaced by one that was killed before it had samples.
 fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
     if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
         && let Some(before) = profile::lock::put_aside(path)

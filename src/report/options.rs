@@ -6,7 +6,7 @@ use super::row_limits::RowLimits;
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
-/// Where the profile comes from.
+/// Source of the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A file.
@@ -128,7 +128,7 @@ impl TimeRange {
         self.from_ns.is_none_or(|from| ns >= from) && self.to_ns.is_none_or(|to| ns < to)
     }
 
-    /// How much of the time from `from_ns` to `to_ns` belongs to it, ns; `None` when they do not touch.
+    /// Returns the part of the time from `from_ns` to `to_ns` that is in the range, ns; `None` when they do not touch.
     pub(crate) fn overlap_ns(self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let from = self.from_ns.map_or(from_ns, |from| from.max(from_ns));
         let to = self.to_ns.map_or(to_ns, |to| to.min(to_ns));
@@ -285,7 +285,7 @@ pub struct CommonOptions {
     pub grouping: Grouping,
     /// Whether functions that were inlined into others are frames of their own.
     pub inline: bool,
-    /// How names are written; `None` leaves it to the view.
+    /// Style of names; `None` leaves it to the view.
     pub names: Option<NameStyle>,
     /// Which threads are one, where threads are shown; `None` leaves it to the view.
     pub threads: Option<ThreadSplit>,
@@ -346,7 +346,7 @@ impl ReportView {
 /// The language of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For people.
+    /// Returns the name for people.
     #[default]
     Text,
     /// `prof.report/2` and its like.
@@ -355,7 +355,7 @@ pub enum Format {
     Tsv,
 }
 
-/// When text is coloured.
+/// Condition under which text is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ColorWhen {
     /// On a terminal, unless the environment says otherwise (`NO_COLOR`, `TERM=dumb`).
@@ -382,7 +382,7 @@ pub struct ReportOptions {
     pub rows: Option<usize>,
     /// Leave out rows and branches below this share of all, in percent; `None` leaves it to the view.
     pub min_percent: Option<f64>,
-    /// When text is coloured.
+    /// Condition under which text is coloured.
     pub color: ColorWhen,
     /// Whether text that does not fit the terminal goes through a pager.
     pub pager: bool,
@@ -430,13 +430,13 @@ impl Default for ReportOptions {
 pub(crate) struct InfoOptions {
     /// The profile.
     pub(crate) input: Input,
-    /// Where the names of each module come from, instead of everything else.
+    /// Whether to print the source of the names of each module, and nothing else.
     pub(crate) modules: bool,
     /// `prof.info/1` instead of text.
     pub(crate) json: bool,
 }
 
-/// Where an export goes.
+/// Destination of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReportDestination {
     /// Standard output.
@@ -450,7 +450,7 @@ pub(crate) enum ReportDestination {
     },
 }
 
-/// Of which samples an export is, and how it shows them.
+/// Samples that an export has, and the form in which it shows them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ExportOptions {
     /// Which samples and frames of which profile.

@@ -9,7 +9,7 @@ use crate::profile::{FrameId, Integrity, Profile};
 pub struct Recording {
     /// Profile that was recorded.
     pub profile: Profile,
-    /// How much of the file could be read.
+    /// Part of the file that could be read.
     pub(crate) integrity: Integrity,
     /// Frames whose names are still being read.
     pub(crate) names_to_come: Vec<FrameId>,

@@ -14,9 +14,9 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// How far the last function before a border may reach, bytes.
+/// Largest length of the last function before a border, bytes.
 const MAX_LAST_FUNCTION_BYTES: u64 = 16 << 10;
-/// How far any function outside of the kernel proper may reach, bytes: trampolines without a symbol lie
+/// Largest length of a function outside of the kernel proper, bytes: trampolines without a symbol lie
 /// between modules and BPF programs.
 const MAX_MODULE_FUNCTION_BYTES: u64 = 256 << 10;
 /// Length in bytes to which lines are cut. The kernel's own names have up to 512.

@@ -19,7 +19,7 @@ pub struct NamingLimits {
     pub(crate) max_name_bytes: usize,
     /// Functions at one address, inlined ones included; the outermost is always kept.
     pub(crate) max_inline_depth: usize,
-    /// How many times the bytes read of each debug section may be read again for one unit. Real files need two or
+    /// Number of times that the bytes read of each debug section may be read again for one unit. Real files need two or
     /// three; a file whose entries all refer to the same long list would need thousands.
     pub(crate) max_rereads: u64,
     /// Bytes of a perf map.

@@ -19,7 +19,7 @@ pub struct TuiOptions {
     pub(crate) ascii: bool,
     /// Whether to capture the mouse.
     pub(crate) mouse: bool,
-    /// When to use colours.
+    /// Whether to use colours.
     pub(crate) color: ColorWhen,
 }
 

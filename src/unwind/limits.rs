@@ -8,7 +8,7 @@ use crate::elf::ElfLimits;
 /// `.symtab`); a file that passes one is refused, or the part is left out, as each field says.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// For reading the file.
+    /// Limits on reading the file.
     pub elf: ElfLimits,
     /// Bytes of code scanned for known instruction patterns; what lies beyond is not scanned.
     pub max_scanned_code_bytes: u64,

@@ -12,7 +12,7 @@ pub const RSP: u8 = 7;
 /// libgcc/unwind-dw2.c), bytes. `PROF_SAVED_RBP_BYTES` in `prof.h`.
 pub(crate) const SAVED_RBP_BYTES: u64 = 0x60;
 
-/// How the CFA (the stack pointer before the call) is found. Numbers as in `enum prof_rule_kind`.
+/// Rule for the CFA (the stack pointer before the call). Numbers as in `enum prof_rule_kind`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuleKind {
@@ -34,7 +34,7 @@ pub enum RuleKind {
     User = 7,
     /// CFA = \*(reg\[`cfa_reg`\] + 8 * reg\[`aux_reg`\] + `cfa_off`) + `aux`.
     DerefIndex = 8,
-    /// As `FramePointer`, on any stack; rbp = 0 proves the root.
+    /// Like `FramePointer`, on any stack; rbp = 0 proves the root.
     FramePointerRoot = 9,
     /// libgcc is about to go on in the frame that catches an exception. In its description of that frame, CFA =
     /// \*(rsp + `cfa_off`), and the landing pad is in the next word; the word [`SAVED_RBP_BYTES`] before says where
@@ -55,7 +55,7 @@ pub enum RuleKind {
     NewThread = 13,
 }
 
-/// How the caller's rbp is found. Numbers as in `enum prof_rbp_kind`.
+/// Rule for the caller's rbp. Numbers as in `enum prof_rbp_kind`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RbpKind {
@@ -69,7 +69,7 @@ pub enum RbpKind {
     Lost = 3,
 }
 
-/// How the return address is found. Numbers as in `enum prof_ra_kind`.
+/// Rule for the return address. Numbers as in `enum prof_ra_kind`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RaKind {
@@ -92,11 +92,11 @@ pub enum RaKind {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// How the CFA is found.
+    /// Rule for the CFA.
     pub kind: RuleKind,
-    /// How the caller's rbp is found.
+    /// Rule for the caller's rbp.
     pub rbp_kind: RbpKind,
-    /// How the return address is found.
+    /// Rule for the return address.
     pub ra_kind: RaKind,
     /// Base register of the CFA.
     pub cfa_reg: u8,
@@ -113,7 +113,7 @@ pub struct Rule {
     pub rbp_off: i32,
 }
 
-/// Where Go's runtime keeps what leads to a goroutine (`src/runtime/runtime2.go`).
+/// Places at which Go's runtime keeps what leads to a goroutine (`src/runtime/runtime2.go`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoroutineOffsets {
     /// The thread's g, from the thread pointer, bytes; or the module's own address of the word that holds this number.
@@ -235,8 +235,8 @@ impl Rule {
         }
     }
 
-    /// As [`Self::goroutine`], where that function has its return address at the saved stack pointer, and has changed
-    /// no rbp.
+    /// Returns the rule of [`Self::goroutine`] for a function that has its return address at the saved stack pointer, and
+    /// has changed no rbp.
     pub const fn goroutine_return(at: GoroutineOffsets) -> Self {
         Self { ra_kind: RaKind::AtCfa, ..Self::goroutine(at) }
     }

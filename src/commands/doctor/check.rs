@@ -19,7 +19,7 @@ pub(crate) enum CheckVerdict {
 pub(crate) struct Check {
     /// Stable name of the check.
     pub(crate) name: &'static str,
-    /// How it came out.
+    /// Verdict of the check.
     pub(crate) verdict: CheckVerdict,
     /// Finding of the check.
     pub(crate) detail: String,

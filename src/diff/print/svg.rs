@@ -98,7 +98,7 @@ struct Undrawn {
     weights: [f64; 2],
 }
 
-/// How many boxes the graph leaves out, and what they hold.
+/// Returns the words for the number of boxes that the graph leaves out, and their time.
 fn left_out(comparison: &Comparison, tree: &DiffTree, least_percent: f64) -> Vec<String> {
     const GONE: usize = 0;
     const NARROW: usize = 1;

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
-/// How much a box has changed.
+/// Size and direction of the change of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// The box shrank to half or less.

@@ -16,7 +16,7 @@ use crate::report::{
 };
 use rustc_hash::FxHashMap;
 
-/// What is summed up of call paths.
+/// Sums to compute of call paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathSums {
     /// Paths are not summed up.
@@ -32,7 +32,7 @@ pub(crate) enum PathSums {
 pub(crate) struct RunOptions<'o> {
     /// Samples and frames to include.
     pub(crate) common: &'o CommonOptions,
-    /// What to compute of call paths, which have threads in front of them if `common` says which are one.
+    /// Sums of call paths; paths have threads in front of them if `common` says which threads are one.
     pub(crate) paths: PathSums,
     /// Whether to compute slices in time, for the spread within the recording.
     pub(crate) slices: bool,
@@ -181,7 +181,7 @@ struct RowBuilder<'s, 'p> {
 }
 
 impl<'s, 'p> RowBuilder<'s, 'p> {
-    /// Of functions, with waits split by site, or of threads: a step for each.
+    /// Returns the sums of functions, with waits split by site, or of threads: a step for each.
     fn new(selection: &'s Selection<'p>, threads: Option<&'s [Step]>) -> Self {
         let is_of_code = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
         let sites = (selection.shown.waits.is_some() && threads.is_none() && is_of_code)

@@ -106,7 +106,7 @@ impl PerfAttribute {
         self.has(bindings::PERF_SAMPLE_ID).then(|| 8 * before.iter().filter(|bit| self.has(**bit)).count())
     }
 
-    /// How samples are taken, for people.
+    /// Returns the rule by which samples were taken, for people.
     pub(super) fn sampling(&self) -> String {
         let (name, rate) = (&self.name, crate::base::units::count(self.rate));
         match self.is_frequency {

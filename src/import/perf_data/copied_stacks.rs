@@ -36,13 +36,13 @@ struct UnwindInfo {
 /// Unwinds copied stacks, and counts how that ended.
 #[derive(Debug, Default)]
 pub(super) struct CopiedStacks {
-    /// By the number of the file; `None`: there is none, or no room for it.
+    /// Unwind information by the number of the file; `None`: there is none, or no room for it.
     files: FxHashMap<u32, Option<UnwindInfo>>,
     bytes: u64,
     sums: WalkSums,
 }
 
-/// How many walks ended how.
+/// Numbers of walks by their end.
 #[derive(Debug, Default)]
 struct WalkSums {
     complete: u64,
@@ -155,7 +155,7 @@ impl CopiedStacks {
     }
 }
 
-/// Where a walk of `copy` begins; `None` without instruction pointer, or of an architecture that is not known.
+/// Returns the start of a walk of `copy`; `None` without instruction pointer, or for an architecture that is not known.
 fn frame_state(copy: UserCopy<'_>, architecture: &str) -> Option<FrameState> {
     let (architecture, signature_mask) = match architecture {
         "x86_64" => (Architecture::X86_64, 0),

@@ -29,7 +29,7 @@ struct MappedFile {
     rows: FxHashMap<u32, ModuleId>,
 }
 
-/// Of a mapping of a file: what its start is among the file's own addresses.
+/// Start of a mapping of a file, among the file's own addresses.
 pub(super) type OwnStart = Option<u64>;
 
 /// Identity of a mapped file: path, build ID, and device and inode if perf recorded them.

@@ -30,7 +30,7 @@ pub(super) struct UserCopy<'a> {
     pub(super) registers: &'a [u8],
     /// The stack from the stack pointer on.
     pub(super) stack: &'a [u8],
-    /// As much was copied as was asked for.
+    /// Whether as much was copied as was asked for.
     pub(super) is_whole: bool,
 }
 

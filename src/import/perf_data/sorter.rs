@@ -30,7 +30,7 @@ pub(super) struct KeptSample {
     copy: Option<KeptCopy>,
 }
 
-/// Where the copied registers and stack of a sample are.
+/// Place of the copied registers and stack of a sample.
 #[derive(Debug, Clone, Copy)]
 struct KeptCopy {
     /// As in [`UserCopy`].

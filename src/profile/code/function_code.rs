@@ -21,7 +21,7 @@ pub(crate) struct FunctionCode {
     pub(crate) address: u64,
     /// The code.
     pub(crate) bytes: Vec<u8>,
-    /// Where the line or the inlined function changes; empty when neither is known.
+    /// Offsets at which the line or the inlined function changes; empty when neither is known.
     pub(crate) runs: Vec<CodeRun>,
     /// Calls that were inlined into it.
     pub(crate) inlined: Vec<InlinedCall>,
@@ -32,7 +32,7 @@ pub(crate) struct FunctionCode {
 /// Instructions of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CodeRun {
-    /// Where it begins, bytes from the start of the code. It reaches to the next run.
+    /// Start of the run, bytes from the start of the code. The run ends where the next one starts.
     pub(crate) offset: u32,
     /// 0: the function's own code; else the number of an inlined call plus 1.
     pub(crate) call: u32,
@@ -49,7 +49,7 @@ pub(crate) struct InlinedCall {
     pub(crate) function: FunctionId,
     /// 0: by the function that owns the code; else by the inlined call of this number plus 1.
     pub(crate) parent: u32,
-    /// Where it is called from.
+    /// File of the call.
     pub(crate) file: StringId,
     /// Line in `file`, 0 when unknown.
     pub(crate) line: u32,

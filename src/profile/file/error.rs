@@ -1,6 +1,6 @@
 //! Why a profile cannot be read or written, and how much of it could be.
 
-/// How much of a file could be read.
+/// Part of a file that could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Integrity {
     /// The end record was found, and nothing that could not be read follows: nothing is missing.

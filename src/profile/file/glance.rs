@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::io::Seek;
 
-/// How messages call the recorder with this process id, 0 where that is not known.
+/// Returns the words of messages for the recorder with this process id; 0 is an unknown one.
 pub(crate) fn recorder_words(pid: u32) -> String {
     if pid == 0 { "prof".to_owned() } else { format!("prof (pid {pid})") }
 }

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often, and how long apart, a lock is tried that another process is testing.
+/// Number of attempts, and the time between them, to take a lock that another process is testing.
 const ATTEMPTS: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 

@@ -17,7 +17,7 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
     read_with(input, Rest::Counted)
 }
 
-/// As [`read`], from an input that may never end: nothing after damage is read.
+/// Reads like [`read`], from an input that may never end: nothing after damage is read.
 ///
 /// # Errors
 /// As [`read`].

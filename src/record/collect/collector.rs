@@ -42,7 +42,7 @@ pub(crate) struct Collector {
     pub(crate) kernel: KernelFrames,
     /// Sums so far.
     pub(crate) totals: CollectedTotals,
-    /// Where copies of every stack go, when asked for.
+    /// File for copies of every stack, when asked for.
     pub(crate) copies: Option<StackCopies>,
     /// The event of running threads, and the weight of one sample, ns.
     on_cpu: Option<(EventId, u64)>,

@@ -64,7 +64,7 @@ pub(crate) struct KernelFrames {
 }
 
 impl KernelFrames {
-    /// For a recording with kernel frames, or without any.
+    /// Returns the frames of a recording with kernel frames, or without any.
     pub(crate) fn new(are_recorded: bool) -> Self {
         let names = if are_recorded { KernelNameCache::Wanted } else { KernelNameCache::Loaded(None) };
         KernelFrames {

@@ -24,7 +24,7 @@ pub(crate) struct Rescued {
     pub(crate) frames: Vec<u64>,
     /// Frames left out after the first `LEAF_FRAMES` of them.
     pub(crate) left_out: usize,
-    /// How the walk ended.
+    /// End of the walk.
     pub(crate) outcome: Outcome,
     /// Whether the walk ended because a table is still being compiled: worth another try.
     pub(crate) missed_a_table: bool,
@@ -75,7 +75,7 @@ pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, wal
     sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
 }
 
-/// Where the kernel's walk stood, or the leaf if that is what was sent.
+/// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.
 fn start_of(rescue: &RescueEvent) -> FrameState {
     let architecture = Architecture::HOST;
     let mut general = [None; MAX_REGISTERS];

@@ -32,14 +32,14 @@ const PATIENCE_NS: u64 = 4_000_000_000;
 /// Longest text of mappings that is taken, bytes.
 const MAX_MAPS_BYTES: usize = 16 << 20;
 
-/// How a sample's stack was walked here.
+/// Result of a walk of a sample's stack here.
 #[derive(Debug)]
 pub(crate) struct Walked {
     /// The frames, leaf first, with marks.
     pub(crate) frames: Vec<u64>,
     /// User space took part in the walk.
     pub(crate) is_rescued: bool,
-    /// How the walk ended.
+    /// End of the walk.
     pub(crate) outcome: Outcome,
 }
 

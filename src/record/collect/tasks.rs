@@ -12,7 +12,7 @@ const MOST_OUTSIDE: usize = 4096;
 /// The threads that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTasks {
-    /// By process, thread, generation and name.
+    /// Rows by process, thread, generation and name.
     rows: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     /// Generations of threads that the PID namespace of this process does not have, by name.
     outside: FxHashMap<Vec<u8>, u32>,

@@ -27,7 +27,7 @@ pub(crate) struct CollectedTotals {
     pub(crate) stacks: FxHashMap<StackId, u64>,
     /// Waits by stack.
     pub(crate) wait_stacks: FxHashMap<StackId, u64>,
-    /// How often addresses were sampled whose rows were forgotten.
+    /// Weights of sampled addresses whose rows were forgotten.
     pub(crate) former_code: CodeWeights,
     /// Frames of all samples whose stacks were dropped: named ones, and all.
     former_frames: (u64, u64),
@@ -72,7 +72,7 @@ impl CollectedTotals {
         self.outcomes.values().sum()
     }
 
-    /// How many frames of all samples have a name, and how many frames there are: as the report counts them.
+    /// Returns the number of frames of all samples that have a name, and of all frames: as the report counts them.
     pub(crate) fn named_frames(&self, profile: &Profile) -> (u64, u64) {
         let (mut named, mut frames) = self.former_frames;
         for (frame, samples) in self.samples_by_frame(profile) {
@@ -142,7 +142,7 @@ impl CollectedTotals {
         }
     }
 
-    /// How often each frame is in a sample.
+    /// Returns the number of samples with each frame.
     fn samples_by_frame(&self, profile: &Profile) -> FxHashMap<FrameId, u64> {
         let mut by_frame = FxHashMap::default();
         for (&stack, &samples) in &self.stacks {

@@ -19,7 +19,7 @@ const LEAF: u64 = 1 << 61;
 /// Rest of the user part of a stack once its frames were looked at.
 #[derive(Debug)]
 pub(super) struct Trusted {
-    /// How the walk ended, as far as it can be believed.
+    /// Outcome of the walk, as far as it can be believed.
     pub(super) outcome: Outcome,
     /// Some frames were found by frame pointers.
     pub(super) by_frame_pointer: bool,

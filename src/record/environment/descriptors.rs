@@ -43,7 +43,7 @@ pub(crate) fn restore_limit() {
     }
 }
 
-/// How many files of code may be kept open besides what is open now.
+/// Returns the number of files of code that may be kept open besides what is open now.
 pub(crate) fn room_for_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -48,7 +48,7 @@ impl NamespaceKind {
         }
     }
 
-    /// For people.
+    /// Returns the name for people.
     pub(crate) fn label(self) -> &'static str {
         match self {
             NamespaceKind::Mount => "mount",
@@ -145,7 +145,7 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
-    /// For this process.
+    /// Returns the translation for this process.
     pub(crate) fn of_self() -> Self {
         Translation {
             has_own_numbers: own(NamespaceKind::Pid) != NamespacePlace::Initial,

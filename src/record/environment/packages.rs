@@ -21,7 +21,7 @@ const MAX_LISTS: usize = 50_000;
 #[derive(Debug, Default)]
 struct PackageIndex {
     names: Vec<String>,
-    /// By the hash of the path; a hash of two paths is in it for the first.
+    /// Numbers of packages by the hash of a path; a hash of two paths is in it for the first.
     by_path: FxHashMap<u64, u32>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const CONTAINER_OPTIONS: &str =
 /// A capability that a recording uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Capability {
-    /// As capabilities(7) has it.
+    /// Name of the capability in capabilities(7).
     pub name: &'static str,
     /// The one bit.
     pub(crate) set: CapabilitySet,
@@ -26,7 +26,7 @@ pub struct Capability {
     pub without: &'static str,
 }
 
-/// How many of [`CAPABILITIES`] no recording can do without; they come first.
+/// Number of [`CAPABILITIES`] that no recording can do without; they come first.
 const NEEDED: usize = 2;
 
 /// Capabilities that a recording uses; root has all of them.
@@ -170,12 +170,12 @@ pub(crate) enum Refusal {
     Seccomp(Vec<&'static str>),
     /// `kernel.perf_event_paranoid` has this value, which only CAP_SYS_ADMIN is above.
     Paranoid(i32),
-    /// By none of these.
+    /// The cause is none of these.
     Unknown,
 }
 
 impl Refusal {
-    /// For this process, which was refused something.
+    /// Finds the reason why this process was refused something.
     pub(crate) fn of_self() -> Self {
         if matches!(namespaces::own(NamespaceKind::User), NamespacePlace::Other(_)) {
             return Refusal::UserNamespace;
@@ -248,7 +248,7 @@ impl Refusal {
     }
 }
 
-/// How a setting of the kernel is changed from here: in a container /proc/sys is read-only, as a rule.
+/// Returns advice on changing a setting of the kernel from here: in a container /proc/sys is read-only, as a rule.
 pub(crate) fn sysctl_advice(setting: &str) -> String {
     if is_sysctl_read_only() {
         format!("on the host: sudo sysctl {setting}")

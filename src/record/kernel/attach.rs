@@ -41,11 +41,11 @@ pub(crate) struct KernelConfig {
     pub(crate) table_budget_bytes: u64,
     /// Whether running threads are sampled.
     pub(crate) on_cpu: bool,
-    /// How many counters are sampled.
+    /// Number of counters that are sampled.
     pub(crate) counters: usize,
     /// Kinds of data that have to be translated.
     pub(crate) translation: Translation,
-    /// How waits are recorded, if they are.
+    /// Options of the recording of waits; `None` if they are not recorded.
     pub(crate) waits: Option<WaitConfig>,
     /// Sampling rate, Hz: rings are sized by it.
     pub(crate) hz: u32,
@@ -57,7 +57,7 @@ pub(crate) struct KernelConfig {
 
 /// Cap on stack copies per CPU, bytes per second: 2,000 of the usual size; some 2 % of the CPU.
 const RESCUE_BYTES_PER_SECOND: u64 = 128 << 20;
-/// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
+/// Time that the reader may be away before a ring is full, seconds, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
 /// Room for copies of every stack, bytes: some 170.
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
@@ -73,11 +73,11 @@ pub(crate) struct KernelSide<'obj> {
     pub(crate) links: Vec<Link>,
     /// Ends sampling.
     pub(crate) stopper: Arc<Stopper>,
-    /// When all threads were last looked at because one had been missed.
+    /// Time at which all threads were last looked at because one had been missed.
     pub(super) last_look: Option<Instant>,
     /// Running threads are sampled.
     has_sampler: bool,
-    /// How long loading took, verification included.
+    /// Time that loading took, verification included.
     pub(crate) load_time: Duration,
 }
 
@@ -244,7 +244,7 @@ impl<'obj> KernelSide<'obj> {
         let _ = self.skeleton.maps.processes.delete(&pid.to_ne_bytes());
     }
 
-    /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
+    /// Returns the number of exec calls of a process that the kernel side has seen; `None` for a process that it does not know.
     pub(crate) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
         let entry = self.skeleton.maps.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
         Ok(entry.and_then(|bytes| {

@@ -40,7 +40,7 @@ pub(crate) struct Rings {
     pub(crate) samples: Vec<Ring>,
     pub(crate) waits: Ring,
     pub(crate) thread_times: Ring,
-    /// Of running threads, and of waits.
+    /// Rings of stack copies: of running threads, and of waits.
     pub(crate) rescues: [Ring; 2],
     pub(crate) stack_copies: Ring,
     pub(crate) sidebands: Vec<SidebandRing>,
@@ -89,7 +89,7 @@ struct Shared {
     is_over: AtomicBool,
     /// A look into all rings is wanted now.
     is_wanted: AtomicBool,
-    /// When sampling ends, CLOCK_MONOTONIC, ns; 0: not by time.
+    /// End of sampling, CLOCK_MONOTONIC, ns; 0: not by time.
     deadline_ns: AtomicU64,
     /// Bytes on their way.
     in_flight: AtomicUsize,
@@ -304,9 +304,9 @@ struct DrainWorker {
     shared: Arc<Shared>,
     sender: Sender<io::Result<Batch>>,
     last_sideband: Option<Instant>,
-    /// How long until the rings are emptied again.
+    /// Time until the rings are emptied again.
     interval: Duration,
-    /// How full the fullest ring was when it was emptied last, 0 to 1.
+    /// Fill of the fullest ring when it was emptied last, 0 to 1.
     fullness: f64,
 }
 

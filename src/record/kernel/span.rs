@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How far ahead a time is set on which all CPUs have to agree, ns.
+/// Distance of a time in the future on which all CPUs have to agree, ns.
 const LEAD_NS: u64 = 300_000;
 
 /// `struct prof_span` of the loaded programs.

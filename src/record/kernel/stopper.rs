@@ -19,12 +19,12 @@ pub(crate) struct Stopper {
 struct StopperState {
     /// The sampling events that run.
     samplers: Vec<OwnedFd>,
-    /// When sampling ended, CLOCK_MONOTONIC, ns.
+    /// End of sampling, CLOCK_MONOTONIC, ns.
     stopped_ns: Option<u64>,
 }
 
 impl Stopper {
-    /// Of a recording that has not begun. With `has_waits` its end has to be known to the BPF programs.
+    /// Returns the stopper of a recording that has not begun. With `has_waits` its end has to be known to the BPF programs.
     pub(crate) fn new(span: SamplingSpan, has_waits: bool) -> Self {
         Stopper { span, has_waits, state: Mutex::default() }
     }

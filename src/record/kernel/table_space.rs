@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long a range that was given back rests: a walk that may still be in it takes microseconds.
+/// Time that a range rests after it was given back: a walk that may still be in it takes microseconds.
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 /// First-fit allocation of ranges of one array.

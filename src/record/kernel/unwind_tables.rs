@@ -32,7 +32,7 @@ pub(crate) enum PlaceError {
 /// One BPF array of a single value, mapped for writing.
 #[derive(Debug)]
 struct MappedArray<T> {
-    /// Where the mapping starts: at a border of memory pages, and so perhaps before the first element.
+    /// Start of the mapping: at a border of memory pages, and so perhaps before the first element.
     mapping: NonNull<u8>,
     mapped_bytes: usize,
     base: NonNull<T>,
@@ -47,7 +47,7 @@ unsafe impl<T: Send> Send for MappedArray<T> {}
 #[derive(Debug)]
 struct UnmappedArray {
     map: Arc<OwnedFd>,
-    /// Where it begins in the value, bytes.
+    /// Offset in the value, bytes.
     start: usize,
     len: usize,
 }
@@ -116,7 +116,7 @@ impl<T> Drop for MappedArray<T> {
     }
 }
 
-/// Where a table lies.
+/// Place of a table.
 #[derive(Debug, Clone, Copy)]
 struct PlacedTable {
     room: usize,
@@ -127,7 +127,7 @@ struct PlacedTable {
     first_vpage: u32,
 }
 
-/// Where tables can be.
+/// Space for tables.
 #[derive(Debug)]
 struct Room {
     rows: UnmappedArray,

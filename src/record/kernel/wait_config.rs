@@ -6,7 +6,7 @@ use crate::record::options::{WaitOptions, WaitStacks};
 use crate::record::waits::reason;
 use std::time::Duration;
 
-/// How waits are recorded on this kernel.
+/// Configuration of the recording of waits on this kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitConfig {
     /// Shorter waits have no stacks.

@@ -56,7 +56,7 @@ pub(super) struct Delta {
     pub(crate) notices: Vec<String>,
 }
 
-/// How many of a recorder's rows were handed over.
+/// Numbers of a recorder's rows that were handed over.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     strings: usize,

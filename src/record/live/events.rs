@@ -66,7 +66,7 @@ pub struct Status {
     pub(crate) interval: Duration,
 }
 
-/// How a live recording ended.
+/// End of a live recording.
 #[derive(Debug)]
 pub struct Ended {
     /// Reason of the end: `target ended`, `command ended`, `stopped`, …

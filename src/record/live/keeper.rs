@@ -25,17 +25,17 @@ const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
 const UNNAMED_PICTURES: u64 = 3;
 /// Interval between status events.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a status waits for a snapshot that is about to be made.
+/// Time that a status waits for a snapshot that is about to be made.
 const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 /// Interval at which the past is merged.
 const DOWNSAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of intervals after which a snapshot is made even if there is nothing new.
 const QUIET_INTERVALS: u32 = 10;
-/// How long after a look at the threads the first snapshot may be made: the names of what the look found take a while.
+/// Time after a look at the threads in which the first snapshot may be made: the names of what the look found take a while.
 const FIRST_LOOK_AGE: Duration = Duration::from_millis(100);
-/// How much longer a snapshot waits for a look at the threads.
+/// Time that a snapshot waits for a look at the threads.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
-/// How long the last snapshot waits for names.
+/// Time that the last snapshot waits for names.
 const LAST_NAMES: Duration = Duration::from_secs(3);
 /// Number of table rows above which unused rows are looked for.
 const MANY_TABLE_ROWS: usize = 1 << 19;
@@ -202,7 +202,7 @@ impl Keeper {
         }
     }
 
-    /// When there is something to do next if no message comes.
+    /// Returns the time at which there is something to do next if no message comes.
     fn next_due(&self) -> Instant {
         if self.is_end_sent {
             return Instant::now() + Duration::from_secs(60);

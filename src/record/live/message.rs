@@ -35,7 +35,7 @@ pub(super) enum LiveRequest {
     Quit,
 }
 
-/// How the recorder ended.
+/// End of the recorder.
 #[derive(Debug)]
 pub(super) struct RecorderEnd {
     pub(crate) reason: String,

@@ -147,7 +147,7 @@ fn begin<'obj>(
     Ok((session, child))
 }
 
-/// How the recording and the recorded command ended.
+/// Returns the end of the recording and of the recorded command.
 fn recorder_end(end: anyhow::Result<Option<Box<Delta>>>, launched: Option<&mut Child>) -> RecorderEnd {
     let (command_status, command_signal) =
         launched.map_or((None, None), |child| (child.poll(), child.killed_by()));

@@ -8,9 +8,9 @@ use crate::record::kernel::unwind_tables::KernelTables;
 use rustc_hash::FxHashSet;
 use std::os::unix::fs::MetadataExt;
 
-/// How long a file is kept that may be mapped again, ns.
+/// Time that a file is kept that may be mapped again, ns.
 const KEPT_NS: u64 = 60_000_000_000;
-/// How long one is kept that was deleted, and any where there is little room: late samples may still need it, and its names
+/// Time that a deleted file is kept, and any file where there is little room: late samples may still need it, and its names
 /// have to be read first.
 const LEAST_KEPT_NS: u64 = 15_000_000_000;
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u32);
 
-/// How far a module's table is.
+/// State of a module's table.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum TableState {
     /// Being compiled.
@@ -33,7 +33,7 @@ pub(crate) enum TableState {
 }
 
 impl TableState {
-    /// As much of the table as is compiled.
+    /// Returns the part of the table that is compiled.
     pub(crate) fn table(&self) -> Option<&Table> {
         match self {
             TableState::First(table) | TableState::Compiled(table) => Some(table),
@@ -64,7 +64,7 @@ pub(crate) struct ModuleFile {
     pub(crate) table: TableState,
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
     pub(crate) last_hit_ns: u64,
-    /// When it was last known to be mapped, ns.
+    /// Time at which it was last known to be mapped, ns.
     pub(super) last_mapped_ns: u64,
     pub(super) kind: ModuleKind,
     /// Whether the file is on a server, or made by a program: reading it may take for ever.

@@ -68,12 +68,12 @@ struct UnsentFile {
 /// All files that code runs from.
 #[derive(Debug)]
 pub(crate) struct ModuleFiles {
-    /// By id; `None` for those that were closed.
+    /// Files by id; `None` for those that were closed.
     files: Vec<Option<Box<ModuleFile>>>,
     /// The file in place of those that were closed.
     closed: ModuleFile,
     by_key: FxHashMap<FileKey, SeenModule>,
-    /// By path and build ID.
+    /// Files by path and build ID.
     by_build: FxHashMap<(String, Vec<u8>), Vec<FileId>>,
     /// Free image numbers of the kernel side, besides those from `images` on.
     free_images: Vec<u32>,
@@ -101,7 +101,7 @@ pub(crate) struct ModuleFiles {
     small_pool: Option<rayon::ThreadPool>,
     /// Large files that wait for their turn.
     large: Vec<FileId>,
-    /// For files that may never be read: on a server, or made by a program.
+    /// Pool for files that may never be read: on a server, or made by a program.
     slow_pool: Option<rayon::ThreadPool>,
     /// The large file that is being compiled.
     large_running: Option<FileId>,
@@ -113,7 +113,7 @@ pub(crate) struct ModuleFiles {
     unplaced: VecDeque<FileId>,
     /// Unwind sections that walks in user space need.
     kept_sections: KeptSections,
-    /// When a table was dropped for another one.
+    /// Time at which a table was dropped for another one.
     last_drop: Option<Instant>,
     /// Tables that were compiled, or could not be.
     pub(crate) compiled: u64,

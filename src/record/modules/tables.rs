@@ -32,7 +32,7 @@ fn root_of(pid: u32) -> PathBuf {
 /// A table to be compiled.
 struct TableJob {
     elf: Arc<ElfImage>,
-    /// Where the headers are from; `None` for the vDSO.
+    /// File of the headers; `None` for the vDSO.
     file: Option<Arc<File>>,
     path: String,
     seen_in: u32,

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 /// Number of addresses kept of rows that were dropped; when there are twice as many, only the heaviest stay.
 const MOST_ADDRESSES: usize = 1 << 15;
 
-/// How often an address was seen.
+/// Numbers of samples and waits that an address was seen in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CodeWeight {
     /// Samples taken at the address.

@@ -6,7 +6,7 @@ use crate::record::modules::FileId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DumpOf {
     pub(crate) file: FileId,
-    /// For a forked child, the time of the fork in ns, because it has its parent's code as of then; `u64::MAX` for the
+    /// Time of the fork of a forked child, ns, because it has its parent's code as of then; `u64::MAX` for the
     /// writer itself.
     pub(crate) until_ns: u64,
 }

@@ -28,7 +28,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 /// Most memory for files that are kept open for the next lookup, bytes, all files together.
 const MOST_KEPT: u64 = 32 << 20;
-/// How long a file is kept open after a lookup.
+/// Time that a file is kept open after a lookup.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
 /// Time after which a lookup in the background, on a machine that is too busy for it, is started again on the normal
 /// thread pool.
@@ -93,14 +93,14 @@ pub(crate) struct Answer {
 /// Receives answers, on any thread.
 pub(crate) type Deliver = Arc<dyn Fn(Answer) + Send + Sync>;
 
-/// How urgently names are wanted.
+/// Urgency of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// When the lookup is worth it.
+    /// Names can wait until a lookup is worth it.
     Whenever,
     /// Now, except for frames whose last lookup found nothing.
     Now,
-    /// For the last time: everything now.
+    /// Everything is looked up now, for the last time.
     Last,
 }
 
@@ -244,7 +244,7 @@ impl Names {
         queue.waiting.extend(frames.into_iter().take(room));
     }
 
-    /// When the next lookup is due.
+    /// Returns the time at which the next lookup is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.queues.values().filter(|queue| queue.is_ready()).map(|queue| queue.due).min()
     }
@@ -411,7 +411,7 @@ impl Queue {
     }
 }
 
-/// How long to wait after this many lookups, when the last `vain` of them found nothing and the last one took `took`.
+/// Returns the time to wait after this many lookups, when the last `vain` of them found nothing and the last one took `took`.
 fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
     let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 /// Time limit for the names left at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-/// How often a request of the user to stop is checked for.
+/// Interval of checks for a request of the user to stop.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Names of the frames of one recording.
@@ -30,7 +30,7 @@ pub(crate) struct Naming {
     frames: usize,
     /// Why the last names are missing.
     cut_short: Option<CutShort>,
-    /// How long it took to find the code that is kept.
+    /// Time that it took to find the code that is kept.
     code_took: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Naming {
         self.names.refused()
     }
 
-    /// How long it took to find the code that is kept, for `-v`.
+    /// Returns the time that it took to find the code that is kept, for `-v`.
     pub(crate) fn code_took(&self) -> Duration {
         self.code_took
     }

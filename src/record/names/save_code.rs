@@ -30,7 +30,7 @@ const BYTES_OF_SAMPLE: u64 = 20;
 const MOST_ROOM: u64 = 8 << 20;
 /// Time limit for all files together.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a request of the user to stop is checked for.
+/// Interval of checks for a request of the user to stop.
 const STEP: Duration = Duration::from_millis(20);
 /// Worth of a file's addresses below which nothing of the file is kept.
 const LEAST_WORTH: f64 = 0.003;

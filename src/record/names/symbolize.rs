@@ -76,7 +76,7 @@ pub(super) fn read_perf_map(
 /// The perf maps that recorded processes have left on this machine.
 #[derive(Debug)]
 pub(crate) struct LeftMaps {
-    /// When the recording ended: a map that was begun later may be of another process.
+    /// End of the recording: a map that was begun later may be of another process.
     recorded_by: SystemTime,
     /// Maps that gave names.
     used: Vec<String>,

@@ -19,9 +19,9 @@ pub(crate) struct Summary<'a> {
     pub(crate) refused: &'a [String],
     /// Modules whose names could not be read in full.
     pub(crate) unread_modules: u64,
-    /// Where the profile is; `None` for standard output.
+    /// Path of the profile; `None` for standard output.
     pub(crate) path: Option<&'a Path>,
-    /// Where the profile before it was kept.
+    /// Path under which the previous profile was kept.
     pub(crate) kept_old: Option<&'a Path>,
     /// Size of the profile, bytes.
     pub(crate) bytes: u64,
@@ -59,7 +59,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     lines
 }
 
-/// Where the recording is, how large and how long it is, and where the one before it is.
+/// Returns the line with the path, size and length of the recording, and the path of the previous one.
 fn saved_line(summary: &Summary<'_>, duration_ns: u64) -> String {
     let (size, seconds) = (units::bytes(summary.bytes), units::duration(duration_ns));
     let shown = |path: &Path| safe_text::terminal(&path.display().to_string()).into_owned();
@@ -110,7 +110,7 @@ fn cost_line(end: &End) -> String {
     format!("  prof     {shares}{around} before and after, {} memory", units::bytes(end.max_rss_bytes))
 }
 
-/// How it ended, where that is not what was asked for.
+/// Returns the line about an end that was not asked for.
 fn ending_line(end: &End) -> Option<String> {
     let command = match (end.command_signal, end.command_status) {
         (Some(signal), _) => Some(format!("the command was killed by {}", units::signal(signal))),

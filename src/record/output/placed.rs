@@ -39,7 +39,7 @@ pub(super) struct New {
     pub(super) keeps_old: bool,
 }
 
-/// Where a profile has its place.
+/// Place of a profile on disk, and the file that had the place before.
 #[derive(Debug, Default)]
 pub(in crate::record) struct Placed {
     /// The file; `None` for standard output.
@@ -56,7 +56,7 @@ pub(in crate::record) struct Placed {
 /// A file that was put aside.
 #[derive(Debug)]
 struct Before {
-    /// Where it is.
+    /// Path of the file that was set aside.
     aside: PathBuf,
     /// The name that it gets; without one it is removed.
     kept_as: Option<PathBuf>,

@@ -13,7 +13,7 @@ pub(crate) struct BusyProcess {
     pub(crate) cpu_percent: Option<f64>,
     /// CPU time in its whole life, ns.
     pub(crate) cpu_ns: u64,
-    /// How many threads it has.
+    /// Number of threads.
     pub(crate) threads: u64,
     /// Command line, or the process's name in brackets where there is none. Any characters.
     pub(crate) command: String,

@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// How long after its report a thread may still look as if it ran, ns; a few microseconds on an idle machine.
+/// Time for which a thread may still look as if it ran after its exit was reported, ns; a few microseconds on an idle machine.
 const SETTLING_NS: u64 = 200_000_000;
 
 /// The first looks at a process are so far apart, ns; each later one comes after twice the time.
@@ -21,9 +21,9 @@ pub(crate) struct Exits {
 /// The last end of a thread of a process; CLOCK_MONOTONIC, ns.
 #[derive(Debug, Clone, Copy)]
 struct ThreadEnd {
-    /// When it was.
+    /// Time of the end, ns.
     time_ns: u64,
-    /// When the process is looked at next.
+    /// Time at which the process is looked at next, ns.
     next_look_ns: u64,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Mapped {
     pub(crate) bias: u64,
     /// The file, or [`ModuleFiles::GENERATED`].
     pub(crate) file: FileId,
-    /// When it was mapped, CLOCK_MONOTONIC, ns; 0 when before the recording.
+    /// Time of the mapping, CLOCK_MONOTONIC, ns; 0 when before the recording.
     pub(crate) since_ns: u64,
 }
 
@@ -30,7 +30,7 @@ struct Replaced {
     start: u64,
     end: u64,
     since_ns: u64,
-    /// When it was sent to the kernel side, ns; `u64::MAX` while it has not.
+    /// Time at which it was sent to the kernel side, ns; `u64::MAX` while it has not been.
     until_ns: u64,
 }
 
@@ -47,26 +47,26 @@ pub(crate) fn is_vsyscall(address: u64) -> bool {
 pub(crate) struct Process {
     /// Name of the process.
     pub(crate) comm: String,
-    /// How often its number was reused during the recording.
+    /// Number of times that its process id was reused during the recording.
     pub(crate) generation: u32,
     /// exec calls seen; what the kernel side counts too.
     pub(crate) exec_seq: u32,
-    /// By start, never overlapping.
+    /// Mappings by start, never overlapping.
     mappings: Vec<Mapped>,
     /// Mappings that are gone, with the time of their end.
     past: Vec<(Mapped, u64)>,
     replaced: Vec<Replaced>,
-    /// When the mappings last changed, ns.
+    /// Returns the time of the last change of the mappings, ns.
     changed_ns: u64,
     /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
     pub(crate) frames: FxHashMap<u64, (FrameId, FileId)>,
-    /// Where the names of its generated code are, once it has any.
+    /// Source of the names of its generated code, once it has any.
     pub(crate) perf_map: Option<Arc<PerfMapSource>>,
     /// The dump that names its generated code by time, if there is one.
     pub(crate) jit_dump: Option<DumpOf>,
-    /// When the mappings had last changed in which that was looked for, ns.
+    /// Time at which the mappings had last changed when a dump was last looked for, ns.
     pub(crate) dump_sought_ns: Option<u64>,
-    /// When it was forked, ns, if that was seen.
+    /// Time of its fork, ns, if that was seen.
     pub(crate) forked_ns: Option<u64>,
     /// Whether the generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub(crate) lacks_frame_pointers: bool,
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// How many of the frames (addresses with marks, leaf first) that the kernel side found at `time_ns` are right
+    /// Returns how many of the frames (addresses with marks, leaf first) that the kernel side found at `time_ns` are right
     /// for certain, if not all: those up to the first in addresses of which it did not know yet that they show another
     /// file.
     pub(crate) fn frames_before_stale(&self, frames: &[u64], time_ns: u64) -> Option<usize> {
@@ -277,7 +277,7 @@ impl Process {
         time_ns >= self.changed_ns
     }
 
-    /// When the mappings last changed, ns.
+    /// Returns the time of the last change of the mappings, ns.
     pub(crate) fn changed_ns(&self) -> u64 {
         self.changed_ns
     }
@@ -339,7 +339,7 @@ pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files
     }
 }
 
-/// What code a process has mapped now, as mapped since `since_ns`; `None` if it is gone or has begun to exit.
+/// Returns the code that a process has mapped now, as mapped since `since_ns`; `None` if it is gone or has begun to exit.
 pub(crate) fn mappings_now(pid: u32, since_ns: u64, files: &mut ModuleFiles) -> Option<Vec<Mapped>> {
     let mappings = files.code_mappings(pid).filter(|mappings| !mappings.is_empty())?;
     Some(mappings.iter().filter_map(|mapping| mapped(pid, mapping, since_ns, files)).collect())

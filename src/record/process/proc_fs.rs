@@ -207,11 +207,11 @@ pub(crate) fn is_of_kernel(pid: u32) -> bool {
 /// Facts that a list of processes shows of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessLoad {
-    /// When it started, ticks since boot: with its number the process is meant, and no later one.
+    /// Start of the process, ticks since boot: with its number the process is meant, and no later one.
     pub(crate) start_ticks: u64,
     /// CPU time of all its threads so far.
     pub(crate) cpu: CpuTime,
-    /// How many threads it has.
+    /// Number of threads.
     pub(crate) threads: u64,
 }
 

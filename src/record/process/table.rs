@@ -75,7 +75,7 @@ impl Processes {
         self.former_index(pid, time_ns).map(|index| &self.former[index].1).or_else(|| self.by_pid.get(&pid))
     }
 
-    /// As [`Processes::at`], to be changed in what is not published to the kernel side.
+    /// Returns the process of [`Processes::at`], to change what is not published to the kernel side.
     pub(crate) fn at_mut(&mut self, pid: u32, time_ns: u64) -> Option<&mut Process> {
         match self.former_index(pid, time_ns) {
             Some(index) => Some(&mut self.former[index].1),

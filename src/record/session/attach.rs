@@ -210,7 +210,7 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
     }
 }
 
-/// How waits are recorded, if they are to be and can be.
+/// Returns the configuration of waits, if they are to be recorded and can be.
 fn wait_config(
     options: &RecordOptions,
     found: &FoundTarget,
@@ -319,7 +319,7 @@ fn load<'obj>(
     Ok((kernel, None))
 }
 
-/// How long sampling still waits for tables, when attaching has taken `so_far`, and for which.
+/// Returns the time that sampling still waits for tables, when attaching has taken `so_far`, and for which.
 fn table_patience(options: &RecordOptions, found: &FoundTarget, so_far: Duration) -> (Duration, Wanted) {
     let patience = match options.target {
         // It has not begun: what is waited for here it does not miss.

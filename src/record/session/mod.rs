@@ -42,13 +42,13 @@ use std::time::{Duration, SystemTime};
 
 /// Nice value of the thread that records.
 const READER_PRIORITY: i32 = -10;
-/// How long processes are remembered after their number was reused, and their code after their end, ns.
+/// Time that processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
 const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
 /// The target is looked at so often while none of its threads is known to have ended; the kernel reports ends.
 const TARGET_LOOK_INTERVAL_NS: u64 = 250_000_000;
-/// How long a sample waits for its stack copy, and a copy for its sample, ns.
+/// Time that a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -84,9 +84,9 @@ pub(crate) struct Session<'obj> {
     /// Decisions made at the start that the user should know.
     pub(crate) notices: Vec<String>,
     is_budget_reached: bool,
-    /// When files that are mapped no more were looked for last, ns.
+    /// Time of the last search for files that are mapped no more, ns.
     last_closing_ns: u64,
-    /// When the target is looked at next, ns.
+    /// Time at which the target is looked at next, ns.
     next_target_look_ns: u64,
     /// There were too many open files.
     is_limit_reached: bool,
@@ -97,7 +97,7 @@ pub(crate) struct Session<'obj> {
     used_ns: (u64, Option<u64>),
 }
 
-/// How a session is started.
+/// Parameters of the start of a session.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
     /// Options of the recording.
@@ -349,7 +349,7 @@ impl<'obj> Session<'obj> {
         let _ = rustix::process::setpriority_process(None, READER_PRIORITY);
     }
 
-    /// How long the BPF programs took to load, verification included.
+    /// Returns the time that the BPF programs took to load, verification included.
     pub(crate) fn load_time(&self) -> Duration {
         self.kernel.load_time
     }

@@ -14,7 +14,7 @@ use crate::record::process::mappings::Process;
 use crate::record::session::state::Refusals;
 use std::time::Duration;
 
-/// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
+/// Time that the kernel side and the side-band may disagree about the exec calls of a process, ns.
 const EXEC_PATIENCE_NS: u64 = 200_000_000;
 
 impl Session<'_> {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(in crate::record) struct SignalRelay {
     signals: Signals,
-    /// How often each of [`Signals::end_signals`] was passed on.
+    /// Number of times that each of [`Signals::end_signals`] was passed on.
     passed_on: [usize; 2],
-    /// When a Ctrl-C was seen that leaves the end to the command.
+    /// Time of a Ctrl-C that leaves the end to the command.
     interrupted: Option<Instant>,
     /// Whether the notice that the command goes on was printed.
     is_announced: bool,

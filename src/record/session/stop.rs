@@ -127,7 +127,7 @@ fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
     (counter::LOST_THREAD_TIMES, begun.saturating_sub(sent + full))
 }
 
-/// Of the kernel side's counters those of what was lost, by their names in profiles.
+/// Returns the kernel side's counters of what was lost, by their names in profiles.
 fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 6] {
     [
         (counter::LOST_RING_FULL, counters.get(Counter::RingFull)),

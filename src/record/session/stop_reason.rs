@@ -19,12 +19,12 @@ pub(crate) enum StopReason {
     Interrupted,
     /// Another signal, which ends this process.
     Signal(i32),
-    /// By the user of a live view.
+    /// The user of a live view stopped it.
     Stopped,
 }
 
 impl StopReason {
-    /// For the end record, and for people.
+    /// Returns the text for the end record, and for people.
     pub(crate) fn text(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             StopReason::CommandEnded => End::COMMAND_ENDED,

@@ -32,7 +32,7 @@ pub(in crate::record) struct RecordingLoop<'r, 'obj> {
     pub(in crate::record) child: &'r mut Option<Child>,
     /// The command is what is recorded.
     pub(in crate::record) has_launched: bool,
-    /// How long is recorded at most.
+    /// Longest duration of the recording.
     pub(in crate::record) duration: Option<Duration>,
 }
 

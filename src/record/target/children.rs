@@ -14,7 +14,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// As /proc has it now.
+    /// Reads the family from /proc, as it is now.
     pub(crate) fn now() -> Self {
         let parents = proc_fs::processes().unwrap_or_default();
         Family::of(
@@ -37,7 +37,7 @@ impl Family {
         family
     }
 
-    /// How many of `found` are children of one of `pids`.
+    /// Returns the number of `found` that are children of one of `pids`.
     pub(crate) fn count_children(&self, pids: &[u32], found: &[u32]) -> usize {
         let children = pids.iter().filter_map(|pid| self.children.get(pid)).flatten();
         children.filter(|child| found.contains(child)).count()

@@ -82,7 +82,7 @@ impl Child {
         Child::spawn(command, user, None)
     }
 
-    /// As [`Child::spawn_stopped`]; the command neither reads from this process's terminal nor writes to it.
+    /// Starts a command like [`Child::spawn_stopped`]; the command neither reads from this process's terminal nor writes to it.
     pub(crate) fn spawn_stopped_in_silence(
         command: &[OsString],
         user: Option<RunAs>,

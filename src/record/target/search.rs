@@ -16,9 +16,9 @@ pub(crate) struct FoundTarget {
     pub(crate) tids: Vec<u32>,
     /// Threads alive at the start in all of them.
     pub(crate) threads: u32,
-    /// For people: `ingest (pid 4312)`.
+    /// Label for people: `ingest (pid 4312)`.
     pub(crate) label: String,
-    /// For titles: `ingest`.
+    /// Name for titles: `ingest`.
     pub(crate) name: String,
     /// Findings that the user should know.
     pub(crate) notices: Vec<String>,
@@ -152,7 +152,7 @@ fn leave_out_zombies(pids: &mut Vec<u32>) -> Result<Vec<String>, Failure> {
     Ok(vec![format!("{}{others} {verb}{parent}: left out", name(first))])
 }
 
-/// How many processes, other than this one, have this very name.
+/// Returns the number of processes, other than this one, that have this very name.
 pub(crate) fn count_named(name: &str) -> usize {
     with_name(&format!("^{}$", regex::escape(name))).map_or(0, |pids| pids.len())
 }

@@ -28,7 +28,7 @@ pub(super) struct KernelFacts {
 }
 
 impl KernelFacts {
-    /// Of the functions of a stack, leaf first; "" without a name.
+    /// Returns the facts of the functions of a stack, leaf first; "" without a name.
     fn of<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Self {
         KernelFacts {
             waiting_own: reason::own_frames(functions.clone(), &SCHEDULER),

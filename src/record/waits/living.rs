@@ -17,9 +17,9 @@ pub(crate) struct Living {
 /// A wait that has no row before it is longer, or over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NewWait {
-    /// When it began, since the recorder's start, ns.
+    /// Start of the wait, since the recorder's start, ns.
     pub(crate) start_ns: u64,
-    /// When its blocked part ended; `None` while that goes on.
+    /// End of its blocked part, since the recorder's start, ns; `None` while that goes on.
     pub(crate) wake_ns: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct NewWait {
 /// its waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitEnd {
-    /// When it came on a CPU, since the recorder's start, ns.
+    /// Time at which the thread came on a CPU, since the recorder's start, ns.
     pub(crate) end_ns: u64,
     /// Account of the thread at that time.
     pub(crate) account: Account,

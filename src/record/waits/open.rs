@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) tgid: u32,
     pub(super) comm: Vec<u8>,
     pub(super) wait: OpenWait,
-    /// When its thread was looked at, or its end arrived, CLOCK_MONOTONIC, ns.
+    /// Time at which its thread was looked at, or its end arrived, CLOCK_MONOTONIC, ns.
     pub(super) looked_ns: u64,
     /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
     pub(super) until_ns: u64,
@@ -40,7 +40,7 @@ pub(super) struct Found {
 /// All waits that are not over.
 #[derive(Debug, Default)]
 pub(crate) struct OpenWaits {
-    /// By thread and start. Those of the last look, and those whose record has come late.
+    /// Waits by thread and start: those of the last look, and those whose record has come late.
     pub(super) known: FxHashMap<(u32, u64), Known>,
     /// Waits of the last look and those that were over before it, by thread and start.
     pub(super) found: BTreeMap<(u32, u64), Found>,

@@ -55,7 +55,7 @@ const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[];
 /// Numbers that the kernel side looks up.
 pub(super) const SYSTEM_CALL_ROOM: usize = 512;
 
-/// By system call number: the reason's code, or [`REASON_BY_FILE`].
+/// Returns the reason's code, or [`REASON_BY_FILE`], by system call number.
 pub(crate) fn by_system_call() -> [u8; SYSTEM_CALL_ROOM] {
     let mut reasons = [Reason::Other.code(); SYSTEM_CALL_ROOM];
     for &(number, reason) in SYSTEM_CALLS.iter().chain(MORE_SYSTEM_CALLS) {

@@ -48,11 +48,11 @@ pub(super) struct WakerStack {
 pub(super) struct EarlyStack {
     pub(super) stack: Option<StackId>,
     pub(super) outcome: Outcome,
-    /// By the kernel functions in it.
+    /// Reason by the kernel functions in the stack.
     pub(super) reason: Option<Reason>,
 }
 
-/// By which the end of a wait finds a record that came before it.
+/// Key by which the end of a wait finds a record that came before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Late {
     /// The thread that was woken, and when.
@@ -62,7 +62,7 @@ pub(super) enum Late {
 }
 
 impl Late {
-    /// Of a record that is needed by a later one.
+    /// Returns the key of a record that is needed by a later one.
     pub(super) fn of(sample: &SampleEvent) -> Option<Late> {
         let wait = sample.wait.as_ref()?;
         match wait.kind {
@@ -74,7 +74,7 @@ impl Late {
 }
 
 impl Waits {
-    /// Of waits that become rows of `event`.
+    /// Returns the state of waits that become rows of `event`.
     pub(crate) fn new(event: EventId) -> Self {
         Waits {
             event,

@@ -12,7 +12,7 @@ const KEPT_OF_THREAD: usize = 8;
 /// never come.
 #[derive(Debug)]
 pub(crate) struct Pending<V> {
-    /// By thread, in the order of arrival.
+    /// Records by thread, in the order of arrival.
     by_thread: FxHashMap<u32, Vec<(u64, V)>>,
     values: usize,
     max_values: usize,

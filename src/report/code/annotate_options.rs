@@ -27,7 +27,7 @@ pub(crate) struct AnnotateOptions {
     pub(crate) source_dirs: Vec<PathBuf>,
     /// Parts of the function that are shown.
     pub(crate) view: AnnotationView,
-    /// How instructions are written.
+    /// Syntax of instructions.
     pub(crate) syntax: AsmSyntax,
     /// Lines and instructions around those with samples that are shown.
     pub(crate) context: usize,
@@ -35,7 +35,7 @@ pub(crate) struct AnnotateOptions {
     pub(crate) all: bool,
     /// The language.
     pub(crate) format: Format,
-    /// When text is coloured.
+    /// Condition under which text is coloured.
     pub(crate) color: ColorWhen,
     /// Whether text that does not fit the terminal goes through a pager.
     pub(crate) pager: bool,

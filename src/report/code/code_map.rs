@@ -10,7 +10,7 @@ const MOST_OVERLAPS: usize = 16;
 /// The instructions of all code of a profile.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CodeMap {
-    /// By module, then by address.
+    /// Parts by module, then by address.
     parts: Vec<MappedPart>,
 }
 
@@ -19,9 +19,9 @@ struct MappedPart {
     module: ModuleId,
     address: u64,
     end: u64,
-    /// Where its function begins.
+    /// Start of its function.
     function_start: u64,
-    /// Where instructions begin.
+    /// Starts of instructions.
     starts: Vec<u64>,
 }
 
@@ -41,7 +41,7 @@ impl CodeMap {
         CodeMap { parts }
     }
 
-    /// Where the instruction around an address of a module begins, and its function; `None` for code that is not kept.
+    /// Returns the start of the instruction around an address of a module, and its function; `None` for code that is not kept.
     pub(crate) fn find(&self, module: ModuleId, address: u64) -> Option<(u64, u64)> {
         let after = self.parts.partition_point(|part| (part.module, part.address) <= (module, address));
         let mut near = self.parts[..after].iter().rev().take(MOST_OVERLAPS);
@@ -56,7 +56,7 @@ pub(crate) fn is_x86(profile: &Profile) -> bool {
     !matches!(profile.meta.arch.as_str(), "aarch64" | "arm64")
 }
 
-/// Where the instructions of `code` begin.
+/// Returns the starts of the instructions of `code`.
 fn instruction_starts(code: &FunctionCode, is_x86: bool) -> Vec<u64> {
     if !is_x86 {
         return (code.address..code.end()).step_by(4).collect();

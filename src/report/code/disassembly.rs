@@ -10,7 +10,7 @@ use iced_x86::{
 };
 use rustc_hash::FxHashMap;
 
-/// How instructions are written.
+/// Syntax of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum AsmSyntax {
     /// `mov rax, [rdi]`.

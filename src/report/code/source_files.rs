@@ -74,7 +74,7 @@ fn text_of(profile: &Profile, file: StringId, folders: &[PathBuf]) -> SourceLine
     SourceLines { remark: Some(remark), ..SourceLines::default() }
 }
 
-/// Where the file may be, the longest part of its path first.
+/// Returns the places where the file may be, the longest part of its path first.
 fn candidates(path: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in folders {

@@ -22,7 +22,7 @@ pub(crate) struct Exporter {
     pub(super) render: Render,
 }
 
-/// How a format renders a selection.
+/// Way in which a format renders a selection.
 #[derive(Debug)]
 pub(super) enum Render {
     /// Formats of other tools that hold several events: waits in addition to running time, unless a metric was chosen.

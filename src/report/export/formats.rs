@@ -19,7 +19,7 @@ pub struct ExportFormat(&'static Exporter);
 pub(crate) struct ExportRequest {
     /// Format of the output.
     pub(crate) format: ExportFormat,
-    /// Where to write it.
+    /// Destination of the export.
     pub(crate) destination: ReportDestination,
     /// Samples and frames to export, and how.
     pub(crate) options: ExportOptions,

@@ -81,7 +81,7 @@ impl Amount {
         Amount { weight, samples: 0, count_thousandths: count.saturating_mul(THOUSAND), variance_us2: 0 }
     }
 
-    /// How many samples or waits it is weighted as.
+    /// Returns the number of samples or waits that it is weighted as.
     pub(crate) fn count(&self) -> u64 {
         self.count_thousandths / THOUSAND + u64::from(self.count_thousandths % THOUSAND >= THOUSAND / 2)
     }

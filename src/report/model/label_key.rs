@@ -22,7 +22,7 @@ pub(crate) enum LabelKey {
     Address {
         /// Path of the module. Foreign text.
         module: String,
-        /// Where it is looked up in the module.
+        /// Address by which it is looked up in the module.
         address: u64,
     },
 }

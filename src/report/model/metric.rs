@@ -153,7 +153,7 @@ impl<'p> Shown<'p> {
         }
     }
 
-    /// How often samples were taken, in short: ` at 999 Hz`, `, every 100th`. Nothing of waits, of which each is one.
+    /// Returns the rate of samples in short: ` at 999 Hz`, `, every 100th`. Empty for waits, of which each is one.
     pub(crate) fn rate(&self, meta: &Meta) -> String {
         let Some(info) = self.sampled.filter(|_| self.waits.is_none()).map(Event::info) else {
             return String::new();

@@ -65,7 +65,7 @@ pub(crate) struct WorstModule {
 }
 
 impl Quality {
-    /// How often `frames` are in the samples.
+    /// Returns the number of times that `frames` are in the samples.
     pub(crate) fn samples_with(&self, frames: &[FrameId]) -> u64 {
         let samples = |frame: &FrameId| self.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
         frames.iter().map(samples).fold(0, u64::saturating_add)

@@ -83,7 +83,7 @@ impl RollupTime {
         parts
     }
 
-    /// How long the buckets are, in words: `1 s`, or `1 s to 10 s`.
+    /// Returns the length of the buckets in words: `1 s`, or `1 s to 10 s`.
     fn bucket_words(&self) -> Option<String> {
         let lengths = || self.buckets.iter().map(|(start_ns, end_ns)| end_ns - start_ns);
         let (least, most) = (lengths().min()?, lengths().max()?);

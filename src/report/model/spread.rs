@@ -5,7 +5,7 @@
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     bucket_ns: u64,
-    /// Where the first bucket begins, ns.
+    /// Start of the first bucket, ns.
     origin_ns: u64,
     /// Time before which everything is left out, ns.
     from_ns: u64,

@@ -47,7 +47,7 @@ pub(crate) fn settle(profile: &mut Profile) {
     }
 }
 
-/// When each task was last seen, ns: 0 for one that was not.
+/// Returns the time at which each task was last seen, ns: 0 for one that was not.
 fn last_seen_ns(profile: &Profile) -> Vec<u64> {
     let mut seen_ns = vec![0; profile.tables.tasks().len()];
     let mut see = |task: TaskId, at_ns: u64| {

@@ -122,12 +122,12 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// How many of the threads have times that are sums of samples and waits.
+    /// Returns the number of threads whose times are sums of samples and waits.
     pub(crate) fn threads_by_samples(&self) -> u64 {
         self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
     }
 
-    /// How many threads there are, with those of which there is no account. Of these some may have samples, and are rows.
+    /// Returns the number of threads, with those that have no account. Some of the latter may have samples, and are rows.
     pub(crate) fn thread_count(&self) -> u64 {
         let sampled = self.threads.iter().filter(|thread| thread.is_only_sampled()).count() as u64;
         self.threads.len() as u64 + self.unaccounted_threads.saturating_sub(sampled)
@@ -301,7 +301,7 @@ fn entry<'t>(
 }
 
 impl Selection<'_> {
-    /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
+    /// Returns the number of threads that the view is about: with the `totals` of their time all that lived, else those that ran.
     pub(crate) fn thread_count(&self, totals: Option<&Totals>) -> u64 {
         if let Some(totals) = totals {
             return totals.thread_count();

@@ -71,7 +71,7 @@ const C_LIBRARY_PREFIXES: [&str; 12] = [
     "__internal_syscall",
 ];
 
-/// As [`C_LIBRARY_PREFIXES`], whole names.
+/// Whole names of functions of the C library, like [`C_LIBRARY_PREFIXES`].
 const C_LIBRARY_NAMES: [&str; 22] = [
     "_start",
     "start_thread",

@@ -131,7 +131,7 @@ fn thunk_of(name: &str) -> Option<&str> {
     Some(inside.rsplit_once("}, ").map_or(inside, |(_, target)| target))
 }
 
-/// How deep in brackets a name is, character by character.
+/// Depth of brackets in a name, character by character.
 #[derive(Debug, Default)]
 struct Brackets {
     depth: usize,
@@ -152,7 +152,7 @@ impl Brackets {
     }
 }
 
-/// Where the symbol of an operator ends, whose name ends at `at`: its brackets open and close nothing.
+/// Returns the end of the symbol of an operator whose name ends at `at`: its brackets open and close nothing.
 fn operator_end(name: &str, at: usize) -> usize {
     let rest = &name[at..];
     if rest.starts_with("()") || rest.starts_with("[]") {

@@ -12,7 +12,7 @@ const MANY_LABELS: usize = 2_000;
 /// A name to be shortened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FullName<'n> {
-    /// Of what it is the name.
+    /// Kind of the thing that has the name.
     pub(crate) kind: LabelKind,
     /// The name. Foreign text.
     pub(crate) name: &'n str,
@@ -80,7 +80,7 @@ fn are_apart(names: &[&str], texts: &[String]) -> bool {
     texts.iter().zip(names).all(|(text, name)| *name_of.entry(text).or_insert(name) == *name)
 }
 
-/// For each list of types, which of its places differ; `None` where lists have different lengths.
+/// Returns, for each list of types, which of its places differ; `None` where lists have different lengths.
 fn differing_types(shapes: &[Shape]) -> Vec<Option<Vec<bool>>> {
     (0..shapes[0].generics().len())
         .map(|at| {

@@ -1,12 +1,12 @@
 //! How function names are written.
 
-/// How function names are written.
+/// Style of function names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameStyle {
     /// The last two parts of the path; templates, generics and arguments folded.
     Short,
-    /// As demangled.
+    /// Demangled name.
     Full,
-    /// As in the symbol table.
+    /// Name in the symbol table.
     Raw,
 }

@@ -55,7 +55,7 @@ pub(crate) struct ThreadClasses {
     names: Vec<String>,
     /// Number of the name of each thread's own name.
     of_comm: FxHashMap<StringId, u32>,
-    /// How many threads have each of the names.
+    /// Number of threads with each of the names.
     threads: Vec<u64>,
     /// Names that represent several others.
     is_merged: Vec<bool>,

@@ -23,7 +23,7 @@ const INLINES_OF_PERCENT: f64 = 10.0;
 const INLINES_PERCENT: f64 = 60.0;
 /// A thread with this share of the CPU time, percent, is where to look.
 const THREAD_PERCENT: f64 = 60.0;
-/// Of fewer threads than this, one has most of the time as a rule.
+/// Least number of threads for the note: of fewer, one has most of the time as a rule.
 const LEAST_THREADS: usize = 4;
 /// Time without a CPU, in percent of the time with or without one, from which on CPUs were short.
 const NO_CPU_PERCENT: f64 = 10.0;

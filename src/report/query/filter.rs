@@ -115,7 +115,7 @@ impl SampleFilter {
         self.time
     }
 
-    /// How much of `sample` counts: of a wait the part that lies in the time range. `None` when nothing does.
+    /// Returns the part of `sample` that counts: of a wait the part that lies in the time range. `None` when nothing does.
     pub(crate) fn amount(&self, sample: &Sample) -> Option<Amount> {
         if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
             return None;
@@ -133,7 +133,7 @@ impl SampleFilter {
         Some(Amount::wait(sample.weight, wait.duration_ns, overlap_ns))
     }
 
-    /// How much of the short waits of a thread counts. Where in its life they were is not known: they are spread
+    /// Returns the part of the short waits of a thread that counts. Where in its life they were is not known: they are spread
     /// evenly. On which CPU is not known either.
     pub(crate) fn short_waits(&self, time: &ThreadTime, short: &ShortWaits) -> Option<Amount> {
         if !self.keeps_task(time.task) || !self.cpus.is_empty() {

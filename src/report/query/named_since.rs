@@ -31,7 +31,7 @@ impl PathStart {
 /// The steps at addresses that have names now.
 #[derive(Debug, Default)]
 pub(crate) struct NamedSince<'k> {
-    /// Of each address one for each file that was there, the one with the most samples first.
+    /// Steps of each address, one for each file that was there, the one with the most samples first.
     steps: FxHashMap<&'k LabelKey, Vec<Vec<Step>>>,
 }
 

@@ -160,7 +160,7 @@ impl Analysis {
         if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
     }
 
-    /// As [`Analysis::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
+    /// Selects like [`Analysis::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
     pub(crate) fn select_for_report(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
         let selection = Selection::new(self, self.shown(options.metric)?, options)?;
         if selection.total.is_empty() && !selection.is_all_idle(&options.filter) {
@@ -169,7 +169,7 @@ impl Analysis {
         Ok(selection)
     }
 
-    /// As [`Analysis::select`]; when threads only idled, that is something to show of them, too.
+    /// Selects like [`Analysis::select`]; when threads only idled, that is something to show of them, too.
     pub(crate) fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
         let selection = Selection::new(self, self.shown(options.metric)?, options)?;
         let is_known = Totals::of(self, options)?.is_some_and(|totals| !totals.threads.is_empty());

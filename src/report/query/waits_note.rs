@@ -83,7 +83,7 @@ pub(super) fn advice(waits: &Selection<'_>, running: Amount) -> Option<Advice> {
     Some(Advice { size_percent, text, is_of_cpus: reason == Reason::NoCpu })
 }
 
-/// How long that is, compared with the running time.
+/// Returns the words for a time, in percent of the running time.
 fn size_text(percent: f64) -> String {
     match percent {
         100.0.. => format!("{:.1} times the CPU time", percent / 100.0),

@@ -41,11 +41,11 @@ pub(crate) struct AnnotatedLine {
     pub(crate) file: StringId,
     /// Line number; 0 if unknown.
     pub(crate) line: u32,
-    /// As for the function.
+    /// Amount of this line, with the meaning that the field of this name has for the function.
     pub(crate) own: Amount,
-    /// As for the function.
+    /// Amount of this line, with the meaning that the field of this name has for the function.
     pub(crate) inlined: Amount,
-    /// As for the function.
+    /// Amount of this line, with the meaning that the field of this name has for the function.
     pub(crate) total: Amount,
     /// Code of the line: its own first, then code inlined there, in the order of addresses.
     pub(crate) groups: Vec<InlineGroup>,

@@ -168,7 +168,7 @@ pub(crate) struct Blocking {
     pub(crate) user: Option<StackId>,
     /// Frames of the program's own code.
     pub(crate) own_frames: u32,
-    /// Where the program's own code calls something else.
+    /// Place where the program's own code calls something else.
     pub(super) call_site: Option<CallSite>,
     /// The outermost frame of the program's own: the thread's main function.
     pub(crate) entry: Option<FrameId>,
@@ -209,7 +209,7 @@ impl Blocking {
     }
 }
 
-/// Where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
+/// Place where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
 /// an interpreter runs calls what the interpreter itself has made of C: there it is the stack above the function that
 /// runs the program, and the function of its own that makes the call, since the way between them varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -20,16 +20,16 @@ pub(crate) struct IdlePlace {
     pub(crate) short: String,
     /// Reason of the waits.
     pub(crate) reason: Reason,
-    /// How many and how long.
+    /// Number and time of the waits.
     pub(crate) amount: Amount,
 }
 
 /// All idle waits that are hidden.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HiddenIdle {
-    /// How many and how long.
+    /// Number and time of the waits.
     pub(crate) amount: Amount,
-    /// Where, the longest time first.
+    /// Places of the waits, the longest time first.
     pub(crate) places: Vec<IdlePlace>,
 }
 

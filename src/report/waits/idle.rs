@@ -105,7 +105,7 @@ struct Candidate {
     user: StackId,
     /// Frames of the program's own code.
     own_frames: u32,
-    /// Where it waits: what it is judged by, with all that wait there.
+    /// Place of the wait: all waits of a place get one verdict.
     place: Place,
     amount: Amount,
     /// Whether the wait is in the top loop whatever the thread's work is.

@@ -13,7 +13,7 @@ const REST_PERCENT: f64 = 20.0;
 /// With fewer samples than this of its work, a thread is not judged by them.
 const FEWEST_SAMPLES: u64 = 10;
 
-/// Where time was spent in work, and how much.
+/// Work of a thread: its time by user stack, and its samples.
 #[derive(Debug, Default)]
 pub(super) struct IdleWork {
     pub(super) time: Tally,

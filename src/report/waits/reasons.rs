@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The reasons of all waits of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
-    /// For stacks of waits that were recorded as those for a lock: what they are.
+    /// Reasons of the stacks of waits that were recorded as waits for a lock.
     of_lock: FxHashMap<StackId, Reason>,
     /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock.
     rechecked_locks: FxHashSet<StackId>,

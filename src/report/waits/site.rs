@@ -27,9 +27,9 @@ pub(crate) enum WaitSite {
 #[derive(Debug)]
 pub(crate) struct WaitSites<'l> {
     labels: &'l Labels,
-    /// For each place in the source, as a function that has a frame, and as one that is inlined.
+    /// Whether each place in the source is own code, as a function that has a frame, and as one that is inlined.
     is_own: Vec<[bool; 2]>,
-    /// For each label, whether it is the C library's.
+    /// Whether each label is the C library's.
     is_c_library: Vec<bool>,
 }
 

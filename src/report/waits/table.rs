@@ -25,7 +25,7 @@ pub(crate) struct WaitRow {
     pub(crate) site: WaitSite,
     /// The call that blocked, outside of the kernel: that of most of the time.
     pub(crate) call: Option<LabelId>,
-    /// How many and how long.
+    /// Number and time of the waits.
     pub(crate) amount: Amount,
     /// Part of `amount` that is idle, where idle waits are shown.
     pub(crate) idle: Amount,
@@ -35,7 +35,7 @@ pub(crate) struct WaitRow {
     pub(crate) p99_ns: Option<u64>,
     /// The longest wait that is in the recording, ns.
     pub(crate) longest_ns: Option<u64>,
-    /// How many threads waited.
+    /// Number of threads that waited.
     pub(crate) threads: u64,
     /// Who ended them, commonest first.
     pub(crate) woken_by: Vec<WokenBy>,

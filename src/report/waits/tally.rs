@@ -8,9 +8,9 @@ const MOST_ENTRIES: usize = 1 << 25;
 /// Time or samples by where they were spent.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// How much is at each user stack itself, until all is summed up.
+    /// Amount at each user stack itself, until all is summed up.
     at: Vec<(StackId, u64)>,
-    /// How much is under each user stack, in the order of their ids, once it is summed up.
+    /// Amount under each user stack, in the order of their ids, once it is summed up.
     under: Vec<(StackId, u64)>,
     pub(super) total: u64,
 }
@@ -31,7 +31,7 @@ impl Tally {
 /// Sums tallies up: what is at a stack is under all that it begins with.
 pub(super) struct TallySums<'p> {
     profile: &'p Profile,
-    /// How much is under each stack, by its id, of the tally in hand; 0 of the others.
+    /// Amount under each stack, by its id, of the tally in hand; 0 of the others.
     under: Vec<u64>,
     is_seen: Vec<bool>,
     /// Entries that there is room for in all tallies.

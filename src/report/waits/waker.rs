@@ -36,7 +36,7 @@ impl WokenBy {
     }
 }
 
-/// Where a waking thread was.
+/// Place of a waking thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum WakerPlace {
     /// In the program.
@@ -58,7 +58,7 @@ type WakingName<'p> = (&'p str, bool);
 /// The same, and whether they are of [`strangers`].
 type WakingThread<'p> = (WakingName<'p>, bool);
 
-/// How often one thread's wake-ups were made in each function; `None` for those of which no stack is known.
+/// Number of one thread's wake-ups in each function; `None` for those of which no stack is known.
 type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
 
 /// Finds who ended the waits of one row, commonest first; `wakers` come with thousandths of how many. Only some threads'

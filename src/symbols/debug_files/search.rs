@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where distributions put debug files.
+/// Folder in which distributions put debug files.
 const DEBUG_DIR: &str = "/usr/lib/debug";
 
 /// The separate debug information of the module `file`, opened, or `None` if there is none or `file` has its own.

@@ -198,7 +198,7 @@ pub enum Action {
     Release(Position),
     /// The wheel turned, in rows and columns.
     Scroll {
-        /// Where the pointer is.
+        /// Position of the pointer.
         at: Position,
         /// Rows to scroll; positive is down.
         rows: i16,

@@ -35,7 +35,7 @@ pub(crate) enum ListOf {
 /// The name of a marked place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlaceName {
-    /// As it was typed. Foreign text.
+    /// Name as it was typed. Foreign text.
     pub(crate) name: String,
     /// The open view.
     pub(crate) tab: Tab,
@@ -71,7 +71,7 @@ pub(crate) enum Prompt {
     },
 }
 
-/// How names are written.
+/// Style of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum NameDetail {
     /// The last two parts of a name.
@@ -147,7 +147,7 @@ pub(crate) struct Context {
     pub(crate) searches: Vec<String>,
     /// The names of the marked places, the latest last: [`super::state::App::places`] has what was seen there.
     pub(crate) places: Vec<PlaceName>,
-    /// How names are written.
+    /// Style of names.
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,

@@ -8,7 +8,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 /// A key with its modifiers.
 pub(crate) type Chord = (KeyCode, KeyModifiers);
 
-/// When an entry applies.
+/// Condition under which an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// In every state of the program.
@@ -17,9 +17,9 @@ pub(crate) enum When {
     Live,
     /// During a live recording and after its end.
     Watched,
-    /// When the recording has more than one metric.
+    /// The recording has more than one metric.
     Metrics,
-    /// When the picture is compared with a base.
+    /// The picture is compared with a base.
     Compared,
 }
 

@@ -73,7 +73,7 @@ pub struct Query {
     pub(crate) source: Option<LabelKey>,
     /// Folders in which source files are looked for first.
     pub(crate) source_dirs: Vec<PathBuf>,
-    /// When threads ran and waited is shown.
+    /// Whether the times at which threads ran and waited are shown.
     pub(crate) timeline: bool,
     /// The samples to list.
     pub(crate) samples_at: Option<SamplesQuery>,
@@ -144,7 +144,7 @@ impl Query {
         }
     }
 
-    /// How threads are merged.
+    /// Returns the threads that are merged.
     pub(crate) fn threads(&self) -> ThreadSplit {
         self.common.threads.unwrap_or(ThreadSplit::Class)
     }

@@ -35,21 +35,21 @@ const SEE_FAILURE: Duration = Duration::from_secs(1);
 /// Base of the exit status of a process that was ended by a signal.
 const SIGNAL_STATUS: u8 = 128;
 
-/// Where recordings come from.
+/// Source of recordings.
 #[derive(Debug)]
 pub(crate) enum SessionSource {
     /// A file that was read, and the one to compare it with.
     File(Arc<Analysis>, Option<DiffBase>),
     /// A recording that is going on.
     Live {
-        /// What the recording sends.
+        /// Updates that the recording sends.
         updates: Box<dyn LiveUpdates>,
         /// Channel that sends commands to the recording.
         commands: LiveCommands,
     },
 }
 
-/// What a live recording sends. It is kept where it arrives until it is taken, of snapshots only the newest.
+/// Updates that a live recording sends. Each is kept until it is taken, of snapshots only the newest.
 pub(crate) trait LiveUpdates: fmt::Debug {
     /// Calls `notify`, on any thread, each time that something has arrived.
     fn on_arrival(&self, notify: Notify);

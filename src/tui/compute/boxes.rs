@@ -8,7 +8,7 @@ use crate::diff::{
 use crate::report::{CallTree, Direction, Group, LabelId, NodeId, Sandwich, Selection, Step};
 use rustc_hash::FxHashMap;
 
-/// How samples lie in a tree.
+/// Arrangement of samples in a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum BoxLayout<'s> {
     /// Along their stacks, with their threads at the outer end unless all are merged: a step for each.
@@ -45,7 +45,7 @@ impl<'s> BoxTree<'s> {
     }
 }
 
-/// How the boxes of a tree have changed.
+/// Changes of the boxes of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct BoxChanges {
     /// Costs of each node in the base and on the new side, and its part; `None` where it is not compared.
@@ -54,7 +54,7 @@ pub(crate) struct BoxChanges {
     tested: FxHashMap<u64, Difference>,
 }
 
-/// How a box has changed.
+/// Change of a box.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoxChange<'c> {
     /// Costs of the box in the base and on the new side, in the unit that is compared.

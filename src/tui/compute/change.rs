@@ -41,14 +41,14 @@ pub(crate) struct Change {
     sides: ChangeSides,
     /// Row of each label of the picture, in `threads` for a thread and else in `functions`.
     row_of: Vec<Option<u32>>,
-    /// How the tree lies for `nodes`.
+    /// Arrangement of the tree that `nodes` are of.
     layout: (Direction, ThreadSplit),
     nodes: Arc<BoxChanges>,
     /// The callers and the callees of the function in the middle.
     sandwich: Option<Arc<SandwichChanges>>,
 }
 
-/// How the callers and the callees of a function have changed.
+/// Changes of the callers and the callees of a function.
 #[derive(Debug)]
 struct SandwichChanges {
     key: LabelKey,
@@ -169,12 +169,12 @@ impl Change {
         self.threads.rows.get(number as usize).map(|row| row.value(RowValue::Total))
     }
 
-    /// How a node of the tree has changed; `None` below one of several threads of a name.
+    /// Returns the change of a node of the tree; `None` below one of several threads of a name.
     pub(crate) fn of_node(&self, id: NodeId) -> Option<BoxChange<'_>> {
         self.nodes.of(id)
     }
 
-    /// How a node of the callers of the function in the middle has changed.
+    /// Returns the change of a node of the callers of the pivot.
     pub(crate) fn of_caller(&self, id: NodeId) -> Option<BoxChange<'_>> {
         self.sandwich.as_ref()?.callers.of(id)
     }
@@ -283,7 +283,7 @@ impl Trees<'_, '_, '_> {
     }
 }
 
-/// How the callers and callees of a function have changed, which is not computed again if it is `known`.
+/// Returns the changes of the callers and callees of a function, which are not computed again if they are `known`.
 fn sandwich_changes(
     here: BoxSide<'_, '_>,
     there: BoxSide<'_, '_>,
@@ -305,7 +305,7 @@ fn sandwich_changes(
     Ok(Arc::new(SandwichChanges { key, callers, callees }))
 }
 
-/// How the lines of a function have changed, likewise.
+/// Returns the changes of the lines of a function, likewise.
 fn line_changes(
     here: BoxSide<'_, '_>,
     there: BoxSide<'_, '_>,

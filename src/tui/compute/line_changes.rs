@@ -13,7 +13,7 @@ use crate::tui::compute::source_sheet::{LinePlace, SourceSheet, by_address};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// How the lines of a function have changed, or why that is not known.
+/// Changes of the lines of a function, or why they are not known.
 #[derive(Debug)]
 pub(crate) struct LineChanges {
     /// The function.
@@ -112,7 +112,7 @@ impl LineChanges {
         annotation.lines.iter().map(number).collect()
     }
 
-    /// How a line has changed; `None` where neither side has samples in it.
+    /// Returns the change of a line; `None` where neither side has samples in it.
     pub(crate) fn of(&self, place: &LinePlace) -> Option<BoxChange<'_>> {
         let number = self.lines.get(place)?;
         let costs = self.costs[*number as usize];

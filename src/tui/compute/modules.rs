@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Modules that a recording does not have at the same path as another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FollowedModules {
-    /// By the path in the other recording.
+    /// Modules by their path in the other recording.
     here: FxHashMap<String, ModuleHere>,
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Lines around those with code that are shown.
 const CONTEXT: u32 = 3;
-/// Of a function that is spread over more lines, only those near its code are shown.
+/// Largest number of lines of a function that are all shown; of longer ones, only the lines near its code are.
 const MOST_LINES: u32 = 5_000;
 
 /// A line of a source: path of the file as the compiler recorded it, and number.

@@ -133,7 +133,7 @@ impl Drop for Reporter {
     }
 }
 
-/// What the worker computes pictures from.
+/// Data that the worker computes pictures from.
 #[derive(Debug, Default)]
 struct WorkerState {
     recording: Option<Arc<Analysis>>,

@@ -30,7 +30,7 @@ const FRAME_BYTES: usize = 1 << 18;
 /// Control of the terminal, which ends on drop.
 #[derive(Debug)]
 pub struct TerminalGuard {
-    /// Where frames are drawn. Never dropped, since its destructor prints, which would panic once the terminal is gone.
+    /// Screen on which frames are drawn. Never dropped, since its destructor prints, which would panic once the terminal is gone.
     pub(crate) screen: ManuallyDrop<Screen>,
     tty: Tty,
     has_mouse: bool,

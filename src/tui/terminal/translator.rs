@@ -27,7 +27,7 @@ const ANSWER_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Translator {
     last_click: Option<(Instant, Position)>,
-    /// When the terminal was queried.
+    /// Time at which the terminal was queried.
     asked: Option<Instant>,
     /// Number of characters that may still belong to the answer, and when the last one arrived.
     answer: Option<(usize, Instant)>,

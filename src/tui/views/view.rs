@@ -84,10 +84,10 @@ pub(crate) trait View {
         false
     }
 
-    /// What the help explains of the view.
+    /// Returns the entries of the help that explain the view.
     fn help(&self) -> ViewHelp;
 
-    /// What to do first when there is nothing to copy.
+    /// Returns what to do first when there is nothing to copy.
     fn copy_hint(&self) -> &'static str {
         "select a function first"
     }

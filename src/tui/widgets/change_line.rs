@@ -20,7 +20,7 @@ pub(crate) fn in_words(difference: &Difference) -> String {
     format!("{mark} {words}").trim_start().to_owned()
 }
 
-/// How a change is coloured in text.
+/// Returns the tone of a change in text.
 pub(crate) fn tone(difference: &Difference) -> Tone {
     let Difference { base, new, .. } = *difference;
     let new = difference.ratio().map_or(new, |ratio| base * ratio);

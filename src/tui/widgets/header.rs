@@ -39,7 +39,7 @@ enum Saving {
     CostParts,
     /// The end of a long name of the target.
     TargetEnd,
-    /// How long the recording is.
+    /// Length of the recording.
     Length,
     /// All but the start of the target's name.
     TargetMiddle,
@@ -215,7 +215,7 @@ impl<'t> HeaderParts<'t> {
         Span::styled(self.notes[usize::from(is_brief)].clone(), self.theme.note())
     }
 
-    /// As much of the header as fits into a screen of `columns` columns.
+    /// Returns as much of the header as fits into a screen of `columns` columns.
     fn fitting(&self, columns: usize, is_live: bool) -> Line<'static> {
         let fits = |made: &[Saving], target: usize| {
             let used = self.spans(made, target).iter().map(Span::width).sum::<usize>();
@@ -266,7 +266,7 @@ fn heading(context: &Context) -> (String, bool) {
     }
 }
 
-/// Of a live recording the clock, the state, and how old the picture is.
+/// Returns the clock of a live recording, its state, and the age of the picture.
 fn live_words(context: &Context, picture: &Picture) -> Option<[String; 3]> {
     let live = context.live.as_ref()?;
     let seconds = live.status.elapsed.as_secs();

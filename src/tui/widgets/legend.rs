@@ -42,14 +42,14 @@ const CHANGES: [(Tone, &str); 4] =
 /// Words about colours, each in the one that it is about, and their heading.
 pub(super) type ColourRow = (&'static str, Vec<(&'static str, Style)>);
 
-/// What the help explains of a view.
+/// Entries of the help that explain a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ViewHelp {
     /// Whether boxes are drawn, in the colours of their kinds.
     pub(crate) has_boxes: bool,
     /// Marks in the view.
     pub(crate) marks: &'static [Mark],
-    /// What the mouse does in this view and not in all.
+    /// Effects of the mouse in this view that other views lack.
     pub(crate) mouse: &'static [&'static str],
 }
 

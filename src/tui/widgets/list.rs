@@ -22,7 +22,7 @@ impl ListState {
         self.offset.min(count.saturating_sub(height))
     }
 
-    /// How many of `count` rows are above and below those in `height` lines.
+    /// Returns the numbers of rows above and below those in `height` lines, of `count`.
     pub(crate) fn hidden_rows(&self, count: usize, height: usize) -> (u32, u32) {
         let above = self.offset(count, height);
         let below = count.saturating_sub(above + height);

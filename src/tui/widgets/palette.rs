@@ -215,7 +215,7 @@ mod tests {
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
-    /// How different two colours are (CIE76) for those eyes that see the least of it.
+    /// Returns the difference of two colours (CIE76) for those eyes that see the least of it.
     fn least_difference(a: [u8; 3], b: [u8; 3]) -> f64 {
         let of = |eyes| {
             let squares = lab(a, eyes).into_iter().zip(lab(b, eyes)).map(|(a, b)| (a - b).powi(2));

@@ -82,7 +82,7 @@ pub struct Glyphs {
 }
 
 impl Glyphs {
-    /// For terminals that show Unicode.
+    /// Characters of terminals that show Unicode.
     pub const UNICODE: Glyphs = Glyphs {
         edge: "▏",
         ellipsis: "…",
@@ -98,7 +98,7 @@ impl Glyphs {
         frame: ["┌", "┐", "└", "┘", "│"],
     };
 
-    /// For all others.
+    /// Characters of all other terminals.
     pub(crate) const ASCII: Glyphs = Glyphs {
         edge: "|",
         ellipsis: "..",

@@ -16,7 +16,7 @@ const LINK: u32 = 30;
 /// A larger frame is taken for a misread instruction; in bytes.
 const MAX_DEPTH: i32 = 1 << 28;
 
-/// Where a register's value at the function's start is.
+/// Place of the value that a register had at the function's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     InRegister,
@@ -248,7 +248,7 @@ fn sign_extended(value: u32, bits: u32) -> i32 {
     (value << (32 - bits)) as i32 >> (32 - bits)
 }
 
-/// Where control may go after an instruction.
+/// Place where control may go after an instruction.
 enum PrologueStep {
     /// Only on, with the registers changed as the instruction says.
     On,

@@ -77,7 +77,7 @@ impl Architecture {
         }
     }
 
-    /// Where a register lies in the kernel's signal frame, in bytes from the stack pointer that the code
+    /// Returns the offset of a register in the kernel's signal frame, in bytes from the stack pointer that the code
     /// returning from the signal runs with.
     pub(crate) fn signal_frame_offset(self, number: u8) -> u64 {
         // gregs of struct sigcontext_64, by DWARF number.
@@ -89,7 +89,7 @@ impl Architecture {
         }
     }
 
-    /// As [`Self::signal_frame_offset`], for the program counter.
+    /// Returns the offset of the program counter, like [`Self::signal_frame_offset`].
     pub(crate) const fn signal_frame_pc_offset(self) -> u64 {
         match self {
             Self::X86_64 => 168,

@@ -10,7 +10,7 @@ const PC_FILE: usize = 20;
 const PC_LINE: usize = 24;
 const PC_DATA_COUNT: usize = 28;
 const UNIT_FILES: usize = 32;
-/// Where its two lists begin, Go 1.20 and 1.18; the byte before is the length of the second.
+/// Offsets of its two lists, Go 1.20 and 1.18; the byte before is the length of the second.
 const LISTS: [usize; 2] = [44, 40];
 /// `PCDATA_InlTreeIndex` and `FUNCDATA_InlTree` (`src/internal/abi/symtab.go`).
 const INLINE_INDEX: usize = 2;
@@ -133,7 +133,7 @@ impl GoTable {
         })
     }
 
-    /// Where the runtime's description of the module is: it begins with the addresses of this table and of its names.
+    /// Returns the runtime's description of the module: it begins with the addresses of this table and of its names.
     fn module_description(&self, image: &ElfImage) -> Option<u64> {
         let names = self.address.checked_add(self.names as u64)?;
         let is_it = |at: u64| {

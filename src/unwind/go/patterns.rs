@@ -160,7 +160,7 @@ fn known_functions(image: &ElfImage, table: Option<&GoTable>, limits: &Limits) -
 struct GoRuntime<'i> {
     image: &'i ElfImage,
     goroutine: Option<GoroutineOffsets>,
-    /// Where functions are that leave their goroutine.
+    /// Addresses of functions that leave their goroutine.
     left: Vec<u64>,
 }
 

@@ -17,9 +17,9 @@ const LAYOUT: [u8; 4] = [0, 0, 1, 8];
 const MAX_HEADERS: usize = 8;
 /// Header: magic and layout, then eight words.
 const HEADER_BYTES: usize = 8 + 8 * 8;
-/// Where the header holds the address of the first function; 0 before relocation, and since Go 1.26.
+/// Offset of the address of the first function in the header; 0 is there before relocation, and since Go 1.26.
 const TEXT_START: u64 = 24;
-/// Where the runtime's description of the module holds the same (`moduledata.text`, Go 1.26).
+/// Offset of the same in the runtime's description of the module (`moduledata.text`, Go 1.26).
 const MODULE_TEXT: u64 = 0xb0;
 /// Frames are far smaller: Go's linker refuses larger ones (`StackBig` of the ABI bounds what need not be checked).
 const MAX_DEPTH_BYTES: i64 = 1 << 30;

@@ -47,7 +47,7 @@ const SHORT_DISTANCE: u8 = 0x40;
 const RAX: u8 = 0;
 const RBP: u8 = 5;
 
-/// Where a pattern first occurs.
+/// Returns the first place of a pattern.
 fn find(bytes: &[u8], pattern: &[i16]) -> Option<usize> {
     bytes.windows(pattern.len()).position(|window| {
         window.iter().zip(pattern).all(|(byte, wanted)| *wanted == ANY || i16::from(*byte) == *wanted)

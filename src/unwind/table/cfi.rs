@@ -130,12 +130,12 @@ impl CfiSections {
         self.entry_at(address).is_some()
     }
 
-    /// Where the function around one of the module's own addresses starts, as far as unwind entries tell.
+    /// Returns the start of the function around one of the module's own addresses, as far as unwind entries tell.
     pub(crate) fn function_start(&self, address: u64) -> Option<u64> {
         self.entry_at(address).map(|entry| entry.start)
     }
 
-    /// Where functions start and end, as far as unwind entries tell, by start.
+    /// Returns the starts and ends of functions, as far as unwind entries tell, by start.
     pub(crate) fn function_ranges(&self) -> Vec<(u64, u64)> {
         let index = self.index.get_or_init(|| self.build_index());
         index.iter().map(|entry| (entry.start, entry.end)).collect()

@@ -24,7 +24,7 @@ pub(crate) enum EntryIn {
     DebugFrame,
 }
 
-/// Where one FDE is, before it is parsed.
+/// Place of one FDE, before it is parsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryOffsets {
     pub(crate) fde: usize,

@@ -27,7 +27,7 @@ pub fn compile(image: &ElfImage, limits: &Limits) -> Result<Table, TableError> {
     compile_sections(image, &cfi, limits)
 }
 
-/// As [`compile`], from sections that were loaded before (or come from a separate debug file).
+/// Compiles like [`compile`], from sections that were loaded before (or come from a separate debug file).
 ///
 /// # Errors
 ///

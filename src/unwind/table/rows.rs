@@ -29,7 +29,7 @@ pub struct Page {
 
 const _: () = assert!(size_of::<Row>() == 4 && size_of::<Page>() == 8);
 
-/// Where the rows of a page's slices of 1 KiB are, as the kernel's walker finds them: the rule at an address of slice i is
+/// Places of the rows of a page's slices of 1 KiB, as the kernel's walker finds them: the rule at an address of slice i is
 /// that of one of the rows `row[i]..=row[i + 1]`. Laid out as `struct prof_page`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub enum TableError {
         what: &'static str,
         /// How much the file has or claims, at least.
         size: u64,
-        /// How much is allowed.
+        /// Number or size that is allowed.
         limit: u64,
     },
 }

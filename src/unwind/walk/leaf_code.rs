@@ -9,7 +9,7 @@ pub(super) const BYTES_BEFORE: u64 = 1;
 /// Bytes of code that are looked at: [`BYTES_BEFORE`] the instruction pointer, and from there on.
 pub(super) const CODE_BYTES: usize = 16;
 
-/// Where the return address is, in bytes from rsp, if the code around the instruction pointer proves it.
+/// Returns the place of the return address, in bytes from rsp, if the code around the instruction pointer proves it.
 /// 8: the caller's rbp is at rsp. `is_rbp_pushed` tells whether rbp is the word at rsp.
 pub(super) fn return_distance(code: &[u8; CODE_BYTES], is_rbp_pushed: bool) -> Option<u64> {
     let (before, next) = (code[0], &code[1..]);

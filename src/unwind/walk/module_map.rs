@@ -21,7 +21,7 @@ pub enum ModuleCode<'a> {
 pub struct MappedModule<'a> {
     /// Offset from the module's own addresses to the process's; wraps.
     pub bias: u64,
-    /// How to unwind its code.
+    /// Rules for unwinding its code.
     pub code: ModuleCode<'a>,
 }
 

@@ -27,7 +27,7 @@ pub struct Aarch64Registers {
     pub signature_mask: u64,
 }
 
-/// Where a walk stands: an address in a frame's code, and the registers known there.
+/// State of a walk: an address in a frame's code, and the registers known there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameState {
     /// The processor.
@@ -42,7 +42,7 @@ pub struct FrameState {
     /// The stack pointer is at or above the value in `general`, more is not known: the frame was found by
     /// a frame record that may lie anywhere in the frame below.
     pub is_sp_hidden: bool,
-    /// Where the thread's own data lie (fs on x86-64); `None` where memory outside the stack cannot be read.
+    /// Address of the thread's own data (fs on x86-64); `None` where memory outside the stack cannot be read.
     pub thread_pointer: Option<u64>,
     /// General registers by DWARF number; `None` is unknown, or not on this processor.
     pub general: [Option<u64>; MAX_REGISTERS],
@@ -58,7 +58,7 @@ impl FrameState {
         Self { general, is_return_address: false, ..Self::caller(registers.rip, 0, 0) }
     }
 
-    /// As [`FrameState::interrupted`], on arm64.
+    /// Returns the state of an interrupted thread, like [`FrameState::interrupted`], on arm64.
     pub fn interrupted_aarch64(registers: &Aarch64Registers) -> Self {
         Self {
             architecture: Architecture::Aarch64,

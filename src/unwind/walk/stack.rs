@@ -1,13 +1,13 @@
 //! A walked stack: its frames, and how the walk ended.
 
-/// How a frame was found.
+/// Method by which a frame was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
     /// The frame is where the walk began.
     Leaf,
-    /// By call frame information of the frame below it.
+    /// Call frame information of the frame below it.
     Cfi,
-    /// By the frame pointer of the frame below it.
+    /// Frame pointer of the frame below it.
     FramePointer,
     /// A signal interrupted it.
     Signal,
@@ -20,7 +20,7 @@ pub struct FrameAddress {
     pub address: u64,
     /// Whether `address` follows a call: it then belongs to the code one byte before it.
     pub is_return_address: bool,
-    /// How the frame was found.
+    /// Method by which the frame was found.
     pub found_by: FoundBy,
 }
 
@@ -31,7 +31,7 @@ impl FrameAddress {
     }
 }
 
-/// How a walk ended. Addresses are the process's.
+/// End of a walk. Addresses are the process's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// At the thread's root, with proof: an undefined return address, known entry code, or a return
@@ -39,7 +39,7 @@ pub enum End {
     Complete,
     /// The code at `pc` has no unwind information.
     NoUnwindInfo {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// Nothing executable is mapped at a return address.
@@ -49,7 +49,7 @@ pub enum End {
     },
     /// The module's table is not loaded.
     TableNotLoaded {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// Memory that a rule needs cannot be read.
@@ -64,22 +64,22 @@ pub enum End {
     },
     /// The unwind information leads nowhere: the stack would shrink, or a register that it names is lost.
     BadUnwindInfo {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// Code without unwind information, and rbp is not a frame pointer there.
     BadFramePointer {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// Code without a file, and rbp is not a frame pointer there.
     JitEnd {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// A rule needs full DWARF evaluation, and the raw sections are not there.
     NotExpressible {
-        /// Where the walk stood.
+        /// Address at which the walk stood.
         pc: u64,
     },
     /// No root within [`MAX_WALKED_FRAMES`].
@@ -93,7 +93,7 @@ pub struct Stack {
     pub frames: Vec<FrameAddress>,
     /// Frames left out after the first half of those asked for; 0 if all are there.
     pub left_out: usize,
-    /// How the walk ended.
+    /// End of the walk.
     pub end: End,
 }
 

@@ -426,7 +426,7 @@ fn memory_end(address: u64, error: MemoryError) -> End {
     }
 }
 
-/// How far up the caller's stack pointer has to be.
+/// Condition on the caller's stack pointer, relative to the callee's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Growth {
     /// Above the callee's: the call has pushed its return address.

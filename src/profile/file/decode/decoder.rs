@@ -34,7 +34,7 @@ const MAX_SHORT_WAITS: usize = 256;
 #[derive(Debug, Default)]
 pub(in crate::profile::file) struct Decoder {
     pub(in crate::profile::file) profile: Profile,
-    /// For each string the first one with the same text.
+    /// First string with the same text, for each string.
     first_of: Vec<StringId>,
     /// Strings by the hashes of their texts, which no one can foresee.
     known_texts: HashMap<u64, StringId>,

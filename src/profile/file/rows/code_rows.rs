@@ -53,7 +53,7 @@ fn differences(numbers: impl Iterator<Item = u32>) -> Vec<i32> {
     numbers.map(step).collect()
 }
 
-/// How many rows there are that code may refer to.
+/// Numbers of rows that code may refer to.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::profile::file) struct RowCounts {
     pub(in crate::profile::file) modules: usize,

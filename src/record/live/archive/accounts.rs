@@ -15,7 +15,7 @@ pub(crate) struct Accounts {
     /// The accounts of threads that were living when the archive was cleared, as they were then, by thread id and
     /// start.
     before: FxHashMap<(u32, u64), ThreadTime>,
-    /// When the archive was cleared last, ns.
+    /// Time at which the archive was cleared last, ns.
     cleared_ns: u64,
     /// End of the last look at the threads, ns: a thread that was not running then, and of which nothing was received
     /// since, has waited until this time, and so have the rows of its waits. On a busy machine a look takes a while.

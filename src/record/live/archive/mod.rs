@@ -46,7 +46,7 @@ pub(super) struct Archive {
     usual_limits: Option<DownsampleLimits>,
     /// Times of living threads, if waits are recorded.
     accounts: Accounts,
-    /// When the archive was cleared last, ns since the recorder's start.
+    /// Time at which the archive was cleared last, ns since the recorder's start.
     cleared_ns: u64,
     /// Counters now, and at the last clearing.
     counters: BTreeMap<String, u64>,

@@ -39,7 +39,7 @@ pub(super) struct PageData {
     pub(super) subtitle: Option<String>,
     is_icicle: bool,
     is_bottom_up: bool,
-    /// How threads are shown at first: `class`, `each` (by name or id) or `merged`.
+    /// Threads that are shown at first: `class`, `each` (by name or id) or `merged`.
     threads: &'static str,
     kinds: [&'static str; BoxKind::KEYS.len()],
     pub(super) labels: PageLabels,

@@ -69,7 +69,7 @@ impl InTime {
         in_time
     }
 
-    /// How the file differs from reports where lengths must be real times, for people.
+    /// Returns the differences to reports where lengths must be real times, for people.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> + use<> {
         let thinned = (self.thinned > 0).then(|| {
             let waits = counted(self.thinned, "wait");

@@ -30,9 +30,9 @@ pub(crate) struct Label {
     pub(crate) module: String,
     /// Source line, for labels of lines.
     pub(crate) line: Option<SourceLine>,
-    /// Where code without a name is in its module.
+    /// Address of code without a name, relative to its module.
     pub(crate) address: Option<u64>,
-    /// Where in code it is, for labels of addresses.
+    /// Place in the code, for labels of addresses.
     pub(crate) at: Option<CodePlace>,
     /// Kind of what is named.
     pub(crate) kind: LabelKind,
@@ -133,7 +133,7 @@ pub(crate) struct Step {
     pub(crate) is_inlined: bool,
     /// Kernel code.
     pub(crate) is_kernel: bool,
-    /// Where in the source.
+    /// Place in the source.
     pub(crate) place: PlaceId,
     /// The machine frame that it is a part of; `None` for what is no code.
     pub(crate) frame: Option<FrameId>,

@@ -200,7 +200,7 @@ impl Labels {
         })
     }
 
-    /// Where in code a frame is, or a function inlined there, where labels are of addresses.
+    /// Returns the place in the code of a frame, or of a function inlined there, where labels are of addresses.
     fn place_in_code(
         &self,
         row: &crate::profile::Frame,

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 /// Most rows; the threads with the least time share the last one.
 pub(crate) const MOST_ROWS: usize = 400;
 
-/// Where the time of the threads of a row went, ns.
+/// Time of the threads of a row by state, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Busy {
     /// On a CPU, by samples.
@@ -57,7 +57,7 @@ pub(crate) struct TimelineRow {
     pub(crate) threads: u64,
     /// Their time in each bucket.
     pub(crate) buckets: Vec<Busy>,
-    /// Of their blocked time in each bucket, ns, what they waited for.
+    /// Blocked time by what the threads waited for, ns in each bucket.
     pub(crate) blocked: Vec<(TimelineState, Vec<u64>)>,
     /// Their time in all buckets.
     pub(crate) sum: Busy,
@@ -95,7 +95,7 @@ fn lengthen(life: &mut Option<(u64, u64)>, part: (u64, u64)) {
 struct RowSums {
     on_cpu: Spread,
     no_cpu: Spread,
-    /// By what they waited for, in the order of [`rank_of`].
+    /// Blocked time by what the threads waited for, in the order of [`rank_of`].
     blocked: Vec<(TimelineState, Spread)>,
     alive: Spread,
 }

@@ -126,7 +126,7 @@ fn is_waiting(pivot: &Pivot, side: Side, id: NodeId) -> bool {
     side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false)
 }
 
-/// How a box has changed.
+/// Change of a box.
 fn of_pivot(change: &Change, side: Side, id: NodeId) -> Option<BoxChange<'_>> {
     match side {
         Side::Callers => change.of_caller(id),

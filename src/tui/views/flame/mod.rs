@@ -106,7 +106,8 @@ fn shortened_boxes(
     columns: u16,
 ) -> (Vec<FlameBox>, ShortTrunks) {
     let mut boxes = all_boxes(view, context, picture, columns);
-    let shortened = if view.has_open_trunk { ShortTrunks::default() } else { trunk::shorten(picture, &mut boxes) };
+    let shortened =
+        if view.has_open_trunk { ShortTrunks::default() } else { trunk::shorten(picture, &mut boxes) };
     (boxes, shortened)
 }
 

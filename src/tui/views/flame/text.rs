@@ -87,7 +87,7 @@ pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: N
     }
 }
 
-/// How much the box has changed, in a comparison.
+/// Returns the change of the box in words, in a comparison.
 fn change_of(picture: &Picture, id: NodeId) -> String {
     let Some(change) = &picture.change else { return String::new() };
     let (label, of_box) = (picture.tree.node(id).label, change.of_node(id));

@@ -148,7 +148,7 @@ fn cell(
     }
 }
 
-/// How a row has changed; `None` where that is not known.
+/// Returns the change of a row; `None` where it is not known.
 fn change_of(picture: &Picture, row: SheetRow) -> Option<(&Change, BoxChange<'_>)> {
     let SheetRow::Line { file, number, .. } = row else { return None };
     let change = picture.change.as_ref()?;
