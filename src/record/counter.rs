@@ -150,7 +150,7 @@ impl PerfCounter {
         self.source != bindings::PERF_TYPE_SOFTWARE
     }
 
-    /// By which rule samples are taken, for people, where those of running threads come at `hz`.
+    /// Returns the rule by which samples are taken, for people, where those of running threads come at `hz`.
     pub(super) fn rule(&self, hz: u32) -> String {
         let name = &self.kind.name;
         match self.period {

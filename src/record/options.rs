@@ -59,7 +59,7 @@ pub(crate) enum WaitStacks {
     /// The best way that the kernel has.
     #[default]
     Auto,
-    /// When the wait begins, although it is not known how long it will be: what kernels before 6.15 can do.
+    /// The start of the wait, although it is not known how long it will be: what kernels before 6.15 can do.
     WhenLeaving,
 }
 

@@ -123,7 +123,7 @@ fn without_recording(
     Ok(signals.wait_for(&mut child))
 }
 
-/// Where messages go, with what is to be said about the file.
+/// Returns the console for messages, with what is to be said about the file.
 fn console(options: &RecordOptions, destination: &Destination) -> Console {
     let mut console =
         Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());

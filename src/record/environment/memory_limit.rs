@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Memory that a recording of a small program takes at first, bytes: BPF maps and rings count, too.
 const USUAL_BYTES: u64 = 80 << 20;
 
-/// Where control groups of version 2 are, and those of version 1 that limit memory; each with the names of the files for the
+/// Folders of control groups of version 2, and of those of version 1 that limit memory; each with the names of the files for the
 /// limit and for what is used.
 const PLACES: [(&str, [&str; 2]); 2] = [
     ("/sys/fs/cgroup", ["memory.max", "memory.current"]),

@@ -269,7 +269,7 @@ fn check_proc() -> Result<(), Failure> {
         .hint("or run prof on the host: it sees the processes of all containers"))
 }
 
-/// By the text of /proc/self/status, and whether the rest of /proc is there. `NSpid` has a process's numbers from the
+/// Returns the view of /proc by the text of /proc/self/status, and whether the rest of /proc is there. `NSpid` has a process's numbers from the
 /// namespace of that mount of /proc down to its own.
 fn proc_view(status: Option<&str>, has_proc: bool) -> ProcView {
     let Some(status) = status else { return if has_proc { ProcView::Foreign } else { ProcView::None } };

@@ -310,7 +310,7 @@ struct DrainWorker {
     fullness: f64,
 }
 
-/// How long until the rings are emptied again, after an `interval` in which the fullest of them has become so full. On
+/// Returns the time until the rings are emptied again, after an `interval` in which the fullest of them has become so full. On
 /// average a ring should not become fuller than a quarter: no one wakes this thread in time on a crowded machine.
 fn next_interval(interval: Duration, fullness: f64) -> Duration {
     let factor = (0.25 / fullness.max(1e-3)).clamp(0.1, 2.0);

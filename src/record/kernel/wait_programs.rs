@@ -101,7 +101,7 @@ impl KernelSide<'_> {
     }
 }
 
-/// How long threads that end may take for it while the recording does, too. All that they need is a CPU, for which they wait
+/// Time that threads that end may take for it while the recording does, too. All that they need is a CPU, for which they wait
 /// with all others on a crowded machine: 400 ms were not enough for one of them.
 const LAST_SWITCH_PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of looks at all threads for the sake of those that were missed.

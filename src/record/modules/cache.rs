@@ -32,9 +32,9 @@ const MIN_ROWS: usize = 512;
 /// A file that was written less than this before its table was compiled may change again within one tick of the clock
 /// that stamps it.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How far the time of the last use may lag.
+/// Time by which the recorded last use may lag.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
-/// How old a file that was never finished has to be to be removed.
+/// Age at which a file that was never finished is removed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 const MAGIC: &[u8; 8] = b"proftab\x01";
@@ -294,7 +294,7 @@ fn has_other_rights() -> bool {
     (unsafe { libc::getauxval(libc::AT_SECURE) }) != 0
 }
 
-/// Where a user's caches are (XDG Base Directory Specification): relative paths are ignored.
+/// Returns the folder of a user's caches (XDG Base Directory Specification): relative paths are ignored.
 fn base_folder(cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     cache_home.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")))

@@ -14,7 +14,7 @@ const FIRST_REST_NS: u64 = 100_000;
 /// Processes of which a thread has ended lately.
 #[derive(Debug, Default)]
 pub(crate) struct Exits {
-    /// By process id.
+    /// Last exits of threads, by process id.
     lately: FxHashMap<u32, ThreadEnd>,
 }
 

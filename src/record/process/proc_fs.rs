@@ -133,13 +133,13 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 /// CPU time that the kernel's books have of a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CpuTime {
-    /// In its own code.
+    /// Time in its own code, ns.
     pub(crate) user_ns: u64,
-    /// In the kernel.
+    /// Time in the kernel, ns.
     pub(crate) system_ns: u64,
-    /// The same of children that have ended, with theirs.
+    /// Time in their own code of children that have ended, with their children, ns.
     pub(crate) children_user_ns: u64,
-    /// As the other.
+    /// Time of the same children in the kernel, ns.
     pub(crate) children_system_ns: u64,
 }
 

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// By then, from the start of attaching on, what runs is sampled, whether its tables are there or not: until they are, its
+/// Time from the start of attaching after which all that runs is sampled, whether its tables are there or not: until they are, its
 /// samples are rescued, as far as there is room for copies of large stacks.
 const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 /// The same where there is room for copies of all stacks, since they are small.

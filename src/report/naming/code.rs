@@ -25,7 +25,7 @@ const RUNTIME_LIBRARIES: [&str; 16] = [
     "[vsyscall]",
 ];
 
-/// How names of functions of language runtimes begin, that are linked into programs: of Go, Rust and C++, and of
+/// Beginnings of the names of functions of language runtimes that are linked into programs: of Go, Rust and C++, and of
 /// libraries that run other code on their threads.
 const RUNTIME_PREFIXES: [&str; 24] = [
     "runtime.",

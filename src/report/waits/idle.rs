@@ -112,7 +112,7 @@ struct Candidate {
     is_known: bool,
 }
 
-/// Where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
+/// Place where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
 /// program the site of the call. Those that wait in one place are judged together, so that the same wait is not idle in
 /// one thread and something else in the next.
 type Place = (StringId, CallSite);

@@ -61,8 +61,8 @@ const MAX_STARTUP_BYTES: usize = 512;
 /// Of this many relocations those of `.init_array` are searched for where there is no more: large libraries have a
 /// million of them.
 const MAX_STARTUP_RELOCATIONS: usize = 4096;
-/// Where there is more code without entries than this, in bytes, its instructions are not followed: only where frame
-/// pointers are set up and taken down is looked for. Following takes about 0.1 s for each MiB.
+/// Largest size of code without entries whose instructions are analysed, bytes: of more, only where frame
+/// pointers are set up and taken down is looked for. The analysis takes about 0.1 s for each MiB.
 const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
 /// `push %rbp; mov %rsp, %rbp`, which starts functions that keep a frame pointer.
 const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];

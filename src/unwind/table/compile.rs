@@ -249,7 +249,7 @@ impl Gaps<'_> {
         }
     }
 
-    /// Where in a range a rule for code without entries first holds.
+    /// Returns the first address in a range at which a rule for code without entries holds.
     fn first_fill(&self, start: u64, end: u64) -> Option<u64> {
         let fills = &self.known.fills;
         let next = fills.get(fills.partition_point(|span| span.start < start))?;

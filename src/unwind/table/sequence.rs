@@ -137,7 +137,7 @@ impl Sequences {
         self.chunks.iter().map(|chunk| chunk.rows.len()).sum()
     }
 
-    /// For each chunk, where its rules are in the table's.
+    /// Returns, for each chunk, the numbers of its rules in the table.
     pub(super) fn intern_rules(&self, rules: &mut RuleInterner) -> Vec<Vec<u16>> {
         let of_chunk = |chunk: &Chunk| chunk.rules.rules().iter().map(|&rule| rules.intern(rule)).collect();
         self.chunks.iter().map(of_chunk).collect()

@@ -25,7 +25,7 @@ pub enum TableError {
     TooLarge {
         /// Name of what is too large.
         what: &'static str,
-        /// How much the file has or claims, at least.
+        /// Number or size that the file has or claims, at least.
         size: u64,
         /// Number or size that is allowed.
         limit: u64,

@@ -74,7 +74,7 @@ enum RowKey {
     Thread(u32, u32),
 }
 
-/// Where a state stands among the blocked ones: those of one colour side by side, idle ones last.
+/// Returns the rank of a state among the blocked ones: those of one colour side by side, idle ones last.
 fn rank_of(state: TimelineState) -> (u8, u8) {
     let TimelineState::Blocked(reason) = state else { return (3, 0) };
     let colour = match reason {

@@ -50,7 +50,7 @@ pub(crate) enum AtReturn {
     Consistent,
     /// The stack pointer is known, and is not what a caller expects.
     Contradiction,
-    /// Where the stack pointer is was lost on the way.
+    /// The stack pointer was lost on the way.
     Unknown,
 }
 

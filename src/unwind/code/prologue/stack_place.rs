@@ -6,7 +6,7 @@ const MAX_FRAME_BYTES: i32 = 1 << 30;
 pub(super) const CFA: u32 = 0;
 /// Marks the bases of stack pointers after calls of functions that may have taken their arguments.
 pub(super) const AFTER_CALL: u32 = 1 << 31;
-/// Where a caller leaves the return address, and where rules look for it.
+/// Place where a caller leaves the return address, and where rules look for it.
 pub(super) const RETURN_ADDRESS: StackPlace = StackPlace { base: CFA, offset: -8 };
 
 /// A stack address: a base, and bytes from there. Base 0 is the CFA; any other is what the stack pointer became at
