@@ -25,7 +25,7 @@ fn start_walker() -> Child {
         .args(["-D__TARGET_ARCH_arm64", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Isrc/bpf/c"])
         .args(["-Wno-unused-parameter", "-Wno-unused-function", "-fno-sanitize-recover=all"])
         .args(["-fsanitize=address,undefined", "-fno-sanitize=alignment"])
-        .args(["tests/walker/replay.c", "-o"])
+        .args(["tests/walker/host/replay.c", "-o"])
         .arg(&program)
         .output()
         .unwrap();

@@ -25,7 +25,7 @@ const FLAGS: [&str; 10] = [
     "-fno-omit-frame-pointer",
 ];
 
-/// Compiles `tests/walker/NAME.c` with sanitizers, for the registers and rules of a processor.
+/// Compiles `tests/walker/host/NAME.c` with sanitizers, for the registers and rules of a processor.
 pub(crate) fn build(name: &str, architecture: Architecture, sanitizers: &str) -> PathBuf {
     let (suffix, macros) = match architecture {
         Architecture::X86_64 => ("", "-D__TARGET_ARCH_x86"),
@@ -38,7 +38,7 @@ pub(crate) fn build(name: &str, architecture: Architecture, sanitizers: &str) ->
         .arg(macros)
         .arg(format!("-fsanitize={sanitizers}"))
         .arg("-fno-sanitize=alignment")
-        .arg(format!("tests/walker/{name}.c"))
+        .arg(format!("tests/walker/host/{name}.c"))
         .arg("-o")
         .arg(&program)
         .output()

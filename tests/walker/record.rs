@@ -287,7 +287,7 @@ fn record(recording: &Recording, folder: &Path) -> Result<Recorded, String> {
 }
 
 fn argument_of(argument: &str, folder: &Path) -> Result<String, String> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/walker/shapes.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/walker/host/shapes.c");
     let program = |name: &str, command: &[&str], source: &Path| {
         let program = folder.join(name);
         let mut compiler = Command::new(command[0]);
