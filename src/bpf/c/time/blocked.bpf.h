@@ -230,6 +230,52 @@ static __always_inline void read_wait(volatile struct thread_state *state,
 	wait->is_seen = state->out_ns || !state->in_ns;
 }
 
+/* Adds the wait of a thread that is not over, and began at `left`, to what is written of the
+ * thread; sends its stack, if that is new. */
+static __always_inline void watch_wait(struct scratch *s, struct task_struct *task,
+				       struct thread_state *state, struct prof_watched *watched,
+				       struct watched_wait *wait, __u64 left)
+{
+	__u64 now = watched->time.to_ns, woken;
+	__u32 factor = 1;
+
+	if (!wait->is_seen)
+		wait->task_state = *(volatile unsigned int *)&task->__state;
+	woken = wait->task_state ? wait->wake_ns : left;
+	watched->does = wait->task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
+	/* Where stacks are taken when waits begin, the factor was decided then: 0 for a wait that
+	 * was dropped. */
+	if (stack_when_leaving && wait->is_seen)
+		factor = wait->early_factor;
+	watched->is_new = now <= left + PROF_OPEN_LEAST_NS;
+	if (factor || watched->is_new) {
+		watched->open_ns = left;
+		watched->wake_ns = woken;
+		watched->factor = factor;
+		watched->reason = wait->task_state ?
+					  block_reason(task, wait->task_state, wait->in_iowait) :
+					  PROF_REASON_NO_CPU;
+		if (!watched->is_new && state->sent_ns != left && span.open_room) {
+			span.open_room--;
+			state->sent_ns = left;
+			s->wait.start_ns = left;
+			s->wait.wake_ns = now;
+			s->wait.end_ns = now;
+			s->wait.blocked_weight = 0;
+			s->wait.no_cpu_weight = 0;
+			s->wait.waker = PROF_WAKER_NONE;
+			s->wait.reason = watched->reason;
+			send_open_wait(s, task, state, PROF_WAIT_STILL);
+		}
+	}
+	if (!woken || woken > now)
+		woken = now;
+	if (woken < left)
+		woken = left;
+	watched->time.blocked_ns += woken > left ? woken - left : 0;
+	watched->time.no_cpu_ns += now > woken ? now - woken : 0;
+}
+
 /* While a recording is watched: writes a struct prof_watched for each thread, and sends the stack
  * of its wait that is not over, if that is new. Changes nothing of what is recorded: a wait that
  * ends meanwhile is sent at its end. */
@@ -237,8 +283,8 @@ SEC("iter.s/task")
 int threads_watched(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	__u64 now = time_in_span(), left = 0, woken;
-	__u32 zero = 0, factor = 1;
+	__u64 now = time_in_span(), left = 0;
+	__u32 zero = 0;
 	struct thread_state *state;
 	struct prof_watched *watched;
 	struct watched_wait wait = {};
@@ -277,41 +323,7 @@ int threads_watched(struct bpf_iter__task *ctx)
 		bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
 		return 0;
 	}
-	if (!wait.is_seen)
-		wait.task_state = *(volatile unsigned int *)&task->__state;
-	woken = wait.task_state ? wait.wake_ns : left;
-	watched->does = wait.task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
-	/* Where stacks are taken when waits begin, the factor was decided then: 0 for a wait that
-	 * was dropped. */
-	if (stack_when_leaving && wait.is_seen)
-		factor = wait.early_factor;
-	watched->is_new = now <= left + PROF_OPEN_LEAST_NS;
-	if (factor || watched->is_new) {
-		watched->open_ns = left;
-		watched->wake_ns = woken;
-		watched->factor = factor;
-		watched->reason = wait.task_state ?
-					  block_reason(task, wait.task_state, wait.in_iowait) :
-					  PROF_REASON_NO_CPU;
-		if (!watched->is_new && state->sent_ns != left && span.open_room) {
-			span.open_room--;
-			state->sent_ns = left;
-			s->wait.start_ns = left;
-			s->wait.wake_ns = now;
-			s->wait.end_ns = now;
-			s->wait.blocked_weight = 0;
-			s->wait.no_cpu_weight = 0;
-			s->wait.waker = PROF_WAKER_NONE;
-			s->wait.reason = watched->reason;
-			send_open_wait(s, task, state, PROF_WAIT_STILL);
-		}
-	}
-	if (!woken || woken > now)
-		woken = now;
-	if (woken < left)
-		woken = left;
-	watched->time.blocked_ns += woken > left ? woken - left : 0;
-	watched->time.no_cpu_ns += now > woken ? now - woken : 0;
+	watch_wait(s, task, state, watched, &wait, left);
 	bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
 	return 0;
 }

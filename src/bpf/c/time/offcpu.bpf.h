@@ -119,6 +119,34 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
 	mark_change(state);
 }
 
+/* The current thread wakes `task`: notes who that is, and sends its stack. Of one that is not in
+ * the namespace of prof nothing but its name and the kernel's part of its stack are taken. */
+static __always_inline void send_waker(void *ctx, struct task_struct *task,
+				       struct thread_state *state, struct wait_budget *budget,
+				       __u64 now)
+{
+	struct numbers numbers = recorded_numbers(bpf_get_current_task_btf());
+	struct scratch *s;
+	__u32 zero = 0;
+
+	state->waker_tid = numbers.tid;
+	state->waker_tgid = numbers.tgid;
+	state->waker = is_interrupt(ctx, budget) ? PROF_WAKER_INTERRUPT : PROF_WAKER_THREAD;
+	bpf_get_current_comm(state->waker_comm, sizeof(state->waker_comm));
+	s = bpf_map_lookup_elem(&waker_scratches, &zero);
+	if (!s)
+		return;
+	s->wait.kind = PROF_WAIT_WAKER;
+	s->wait.other_tid = numbers_of(task).tid;
+	s->wait.waker = state->waker;
+	s->wait.wake_ns = now;
+	s->wait.blocked_weight = 0;
+	s->wait.no_cpu_weight = 0;
+	send_current(ctx, s, now,
+		     state->waker == PROF_WAKER_THREAD && (!in_namespace || numbers.tid),
+		     PLACE_SWITCH);
+}
+
 /* A thread is about to be woken: that is the end of being blocked, and the waker is current. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
@@ -126,8 +154,6 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct thread_state *state = state_of(task);
 	struct wait_budget *budget;
 	__u64 now, left, length;
-	struct numbers numbers;
-	struct scratch *s;
 	__u32 zero = 0;
 
 	if (!state)
@@ -162,25 +188,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	count_run(now);
 	if (!state->is_decided || !state->blocked_weight)
 		return 0;
-	/* A waker outside the namespace of prof is recorded by its name alone, with the kernel's part
-	 * of its stack. */
-	numbers = recorded_numbers(bpf_get_current_task_btf());
-	state->waker_tid = numbers.tid;
-	state->waker_tgid = numbers.tgid;
-	state->waker = is_interrupt(ctx, budget) ? PROF_WAKER_INTERRUPT : PROF_WAKER_THREAD;
-	bpf_get_current_comm(state->waker_comm, sizeof(state->waker_comm));
-	s = bpf_map_lookup_elem(&waker_scratches, &zero);
-	if (!s)
-		return 0;
-	s->wait.kind = PROF_WAIT_WAKER;
-	s->wait.other_tid = numbers_of(task).tid;
-	s->wait.waker = state->waker;
-	s->wait.wake_ns = now;
-	s->wait.blocked_weight = 0;
-	s->wait.no_cpu_weight = 0;
-	send_current(ctx, s, now,
-		     state->waker == PROF_WAKER_THREAD && (!in_namespace || numbers.tid),
-		     PLACE_SWITCH);
+	send_waker(ctx, task, state, budget, now);
 	pay(budget, now);
 	return 0;
 }
@@ -250,6 +258,20 @@ int BPF_PROG(on_gone_thread, struct task_struct *task)
 	return 0;
 }
 
+/* Fills in what a wait that is over takes from the account of its thread. */
+static __always_inline void end_with_account(struct prof_wait *wait,
+					     const struct thread_state *state)
+{
+	wait->kind = PROF_WAIT_ENDED;
+	wait->on_cpu_ns = state->on_cpu_ns;
+	wait->no_cpu_ns = state->no_cpu_ns;
+	wait->blocked_ns = state->blocked_ns;
+	wait->waker = state->waker;
+	wait->other_tid = state->waker_tid;
+	wait->other_tgid = state->waker_tgid;
+	__builtin_memcpy(wait->other_comm, state->waker_comm, sizeof(wait->other_comm));
+}
+
 /* Closes the wait of a thread that left at `start`: adds its parts up, and decides whether it is
  * sent. Returns whether it is; then `wait` is filled in. */
 static __always_inline bool close_wait(struct task_struct *task, struct thread_state *state,
@@ -276,7 +298,6 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 		add_short(state, PROF_REASON_NO_CPU, no_cpu);
 		return false;
 	}
-
 	if (!keeps_all && (blocked >= min_block_ns || no_cpu >= min_block_ns))
 		kept = kept_length(budget, now);
 	if (blocked < min_block_ns)
@@ -302,20 +323,13 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 		count(PROF_COUNT_WAIT_THINNED);
 	if (!blocked_weight && !no_cpu_weight)
 		return false;
-	wait->kind = PROF_WAIT_ENDED;
 	wait->start_ns = start;
 	wait->wake_ns = wake;
 	wait->end_ns = now;
 	wait->blocked_weight = blocked_weight;
 	wait->no_cpu_weight = no_cpu_weight;
-	wait->on_cpu_ns = state->on_cpu_ns;
-	wait->no_cpu_ns = state->no_cpu_ns;
-	wait->blocked_ns = state->blocked_ns;
 	wait->reason = reason;
-	wait->waker = state->waker;
-	wait->other_tid = state->waker_tid;
-	wait->other_tgid = state->waker_tgid;
-	__builtin_memcpy(wait->other_comm, state->waker_comm, sizeof(wait->other_comm));
+	end_with_account(wait, state);
 	return true;
 }
 
@@ -331,7 +345,6 @@ static __always_inline bool enter(struct task_struct *task, struct thread_state 
 		left = left_unseen(state, task->se.sum_exec_runtime, now);
 	woken_unseen(state, task, left, now);
 	is_sent = close_wait(task, state, budget, &budget->pending, left, now, false);
-
 	state->run_ns = task->se.sum_exec_runtime;
 	state->in_ns = now;
 	state->out_ns = 0;

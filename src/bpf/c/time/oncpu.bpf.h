@@ -37,6 +37,18 @@ static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
 	}
 }
 
+/* Counts a run of a program that is timed, and how long it took. */
+static __always_inline void count_time_since(__u64 start_ns)
+{
+	__u32 zero = 0;
+	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+
+	if (values) {
+		values->value[PROF_COUNT_TIMED_RUNS]++;
+		values->value[PROF_COUNT_TIMED_NS] += bpf_ktime_get_ns() - start_ns;
+	}
+}
+
 /* Takes a sample of the clock (`event` 0) or of a counter, in the memory that `memory` has. */
 static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *memory, __u8 event,
 					 enum place place)
@@ -89,15 +101,8 @@ static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *
 		count(event ? PROF_COUNT_COUNTS_FULL : PROF_COUNT_RING_FULL);
 	else
 		count(PROF_COUNT_SENT);
-
-	if (++s->runs % PROF_TIMED_EVERY == 0) {
-		struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
-
-		if (values) {
-			values->value[PROF_COUNT_TIMED_RUNS]++;
-			values->value[PROF_COUNT_TIMED_NS] += bpf_ktime_get_ns() - start_ns;
-		}
-	}
+	if (++s->runs % PROF_TIMED_EVERY == 0)
+		count_time_since(start_ns);
 	return 0;
 }
 

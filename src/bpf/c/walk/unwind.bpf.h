@@ -257,7 +257,8 @@ static __always_inline void keep_frame(struct scratch *s)
  * no address that could be read or be 2 GiB from one. */
 #define LOST_BP 0x8000000100000001ULL
 
-/* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
+/* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. Long, but one piece:
+ * the verifier checks it once, and its parts hand each other half a frame. */
 __noinline long step_rule(struct scratch *s, const struct prof_rule *rule)
 {
 	__u64 base, bp, cfa, return_address, by_fp = 0;
