@@ -7,14 +7,14 @@ use std::fs::File;
 use std::path::PathBuf;
 
 /// Is given what is fetched, how many bytes there are, and how many there will be, if that is known.
-pub(crate) type Progress = Box<dyn Fn(&str, u64, Option<u64>)>;
+pub(crate) type OnProgress = Box<dyn Fn(&str, u64, Option<u64>)>;
 
 /// Fetches debug information.
 pub(crate) struct Fetcher {
     settings: Settings,
     #[cfg(feature = "debuginfod")]
     client: super::client::Client,
-    progress: Progress,
+    progress: OnProgress,
     /// Servers that did not answer, by number: they are not asked again.
     silent: Vec<usize>,
     /// Messages about what was wrong with servers, each once.
@@ -33,7 +33,7 @@ impl Fetcher {
     /// # Errors
     ///
     /// When it names none, or this program was built without asking any.
-    pub(crate) fn of_environment(progress: Progress) -> Result<Self, Failure> {
+    pub(crate) fn of_environment(progress: OnProgress) -> Result<Self, Failure> {
         #[cfg(not(feature = "debuginfod"))]
         {
             use crate::base::failure::status;
@@ -47,7 +47,7 @@ impl Fetcher {
     }
 
     #[cfg(feature = "debuginfod")]
-    pub(super) fn new(settings: Settings, progress: Progress) -> Self {
+    pub(super) fn new(settings: Settings, progress: OnProgress) -> Self {
         let client = super::client::Client::new(&settings);
         Fetcher { settings, client, progress, silent: Vec::new(), problems: Vec::new() }
     }
@@ -182,7 +182,7 @@ mod tests {
         });
         let steps = Arc::<Mutex<Vec<(u64, Option<u64>)>>>::default();
         let noted = Arc::clone(&steps);
-        let progress: Progress = Box::new(move |name, bytes, total| {
+        let progress: OnProgress = Box::new(move |name, bytes, total| {
             assert_eq!(name, "libx.so");
             noted.lock().expect("no panic").push((bytes, total));
         });

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 type TextId = u32;
 
 /// Index of a node of a [`TextTree`]; node 0 is the root, which has no text.
-type NodeId = u32;
+type TextNodeId = u32;
 
 /// A frame below its callers.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct TextTreeNode {
     /// Amount of the stacks that end here.
     own: Amount,
     /// Children, sorted by text.
-    children: Vec<NodeId>,
+    children: Vec<TextNodeId>,
 }
 
 /// The distinct stacks: `comm;root;…;leaf`, `comm (tid 7)` where threads are not merged, `root;…;leaf` where all are.
@@ -58,9 +58,9 @@ pub(super) enum Order {
 /// A pending step of the traversal.
 enum Visit {
     /// Emit the stack that ends here.
-    Stack(NodeId),
+    Stack(TextNodeId),
     /// Descend to the stacks that continue from here.
-    Below(NodeId),
+    Below(TextNodeId),
     /// Truncate the text to this length, bytes.
     Back(usize),
 }
@@ -170,11 +170,11 @@ impl TextTree {
     }
 
     /// Removes the boxes for which `is_cut` is true and everything below them; their weight is added to their callers.
-    fn cut(&mut self, is_cut: impl Fn(NodeId, &TextTreeNode) -> bool) {
+    fn cut(&mut self, is_cut: impl Fn(TextNodeId, &TextTreeNode) -> bool) {
         let totals = self.totals();
         for id in 0..self.nodes.len() {
             let children = std::mem::take(&mut self.nodes[id].children);
-            let (cut, kept): (Vec<NodeId>, Vec<NodeId>) =
+            let (cut, kept): (Vec<TextNodeId>, Vec<TextNodeId>) =
                 children.into_iter().partition(|&child| is_cut(child, &self.nodes[child as usize]));
             for &child in &cut {
                 self.nodes[id].own.add(totals[child as usize]);
@@ -185,7 +185,7 @@ impl TextTree {
     }
 
     /// Clears boxes that were cut, and everything below them.
-    fn empty(&mut self, mut pending: Vec<NodeId>) {
+    fn empty(&mut self, mut pending: Vec<TextNodeId>) {
         while let Some(id) = pending.pop() {
             let node = &mut self.nodes[id as usize];
             (node.own, node.depth) = (Amount::default(), 0);
@@ -241,7 +241,7 @@ impl TextTree {
     }
 
     /// Pushes the steps below a box, in order.
-    fn push_children(&self, pending: &mut Vec<Visit>, id: NodeId, order: Order, count: bool) {
+    fn push_children(&self, pending: &mut Vec<Visit>, id: TextNodeId, order: Order, count: bool) {
         let mut visits = Vec::new();
         for &child in &self.nodes[id as usize].children {
             let node = &self.nodes[child as usize];
@@ -264,14 +264,14 @@ impl TextTree {
         pending.extend(visits.into_iter().map(|(_, visit)| visit));
     }
 
-    fn append(&self, text: &mut String, id: NodeId) {
+    fn append(&self, text: &mut String, id: TextNodeId) {
         if !text.is_empty() {
             text.push(';');
         }
         text.push_str(self.text(id));
     }
 
-    fn text(&self, id: NodeId) -> &str {
+    fn text(&self, id: TextNodeId) -> &str {
         &self.texts[self.nodes[id as usize].text as usize]
     }
 }
@@ -301,9 +301,9 @@ struct Builder<'s, 'p> {
     names: NameStyle,
     ids: FxHashMap<String, TextId>,
     of_label: Vec<[TextId; KINDS]>,
-    children: FxHashMap<(NodeId, TextId), NodeId>,
+    children: FxHashMap<(TextNodeId, TextId), TextNodeId>,
     /// The stack that was added last, with its nodes: consecutive stacks share their first frames.
-    last: Vec<(TextId, NodeId)>,
+    last: Vec<(TextId, TextNodeId)>,
     tree: TextTree,
 }
 
@@ -330,7 +330,7 @@ impl Builder<'_, '_> {
         self.last.truncate(shared);
         let mut at = self.last.last().map_or(0, |(_, node)| *node);
         for &text in &path[shared..] {
-            let next = self.tree.nodes.len() as NodeId;
+            let next = self.tree.nodes.len() as TextNodeId;
             let id = *self.children.entry((at, text)).or_insert(next);
             if id == next {
                 let depth = self.tree.nodes[at as usize].depth + 1;

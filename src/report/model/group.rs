@@ -49,7 +49,7 @@ impl Amount {
 }
 
 /// Key that equal samples share.
-pub(crate) type Key = (TaskId, Option<StackId>, Outcome, Activity);
+pub(crate) type GroupKey = (TaskId, Option<StackId>, Outcome, Activity);
 
 /// All running and waiting time of `profile`, whose waits have these reasons.
 pub(crate) fn all_groups(profile: &Profile, reasons: &Reasons) -> Vec<Group> {
@@ -82,7 +82,7 @@ pub(crate) fn amount_of(event: &Event) -> Amount {
     parts_of(event).into_par_iter().map(sum).reduce(Amount::default, add)
 }
 
-/// A [`Key`] of samples that ran, without room between its parts.
+/// A [`GroupKey`] of samples that ran, without room between its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct PackedKey {
     /// Task, and stack plus 1 or 0 for none.
@@ -96,7 +96,7 @@ impl PackedKey {
         PackedKey { task_and_stack: [sample.task.0, stack], outcome: sample.outcome }
     }
 
-    fn key(self) -> Key {
+    fn key(self) -> GroupKey {
         let [task, stack] = self.task_and_stack;
         (TaskId(task), stack.checked_sub(1).map(StackId), self.outcome, Activity::Running)
     }
@@ -111,8 +111,8 @@ fn count_part(
     rows: Range<usize>,
     reasons: &Reasons,
     filter: &SampleFilter,
-) -> FxHashMap<Key, Amount> {
-    let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
+) -> FxHashMap<GroupKey, Amount> {
+    let mut counts: FxHashMap<GroupKey, Amount> = FxHashMap::default();
     let mut usual: FxHashMap<PackedKey, u32> = FxHashMap::default();
     let usual_amount = Amount::sample(event.info().period);
     for sample in rows.map(|row| event.sample(row)) {
@@ -138,9 +138,9 @@ pub(crate) fn count_equal(
     shown: &Shown<'_>,
     filter: &SampleFilter,
 ) -> Vec<Group> {
-    let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
+    let mut counts: FxHashMap<GroupKey, Amount> = FxHashMap::default();
     for event in shown.events() {
-        let parts: Vec<FxHashMap<Key, Amount>> =
+        let parts: Vec<FxHashMap<GroupKey, Amount>> =
             parts_of(event).into_par_iter().map(|part| count_part(event, part, reasons, filter)).collect();
         for part in parts {
             if counts.is_empty() {

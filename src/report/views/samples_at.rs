@@ -5,7 +5,7 @@ use crate::profile::{Outcome, Sample, StackId, TaskId};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::Key;
+use crate::report::model::group::GroupKey;
 use crate::report::model::label::Label;
 use crate::report::model::label_key::SourceLine;
 use crate::report::options::CommonOptions;
@@ -64,7 +64,7 @@ pub struct SamplesAt {
 }
 
 /// Sort key of samples: largest first, then newest, then in the order of the recording.
-type Order = (u64, u64, Reverse<(bool, usize)>);
+type SampleOrder = (u64, u64, Reverse<(bool, usize)>);
 
 impl SamplesAt {
     /// At most `most` samples of `recording` that pass the filters of `options`, including the time range.
@@ -74,11 +74,11 @@ impl SamplesAt {
     /// Returns a usage error for a bad pattern; status 3 when the recording lacks the metric's data.
     pub fn new(recording: &Analysis, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
         let selection = Selection::new(recording, recording.shown(options.metric)?, options)?;
-        let groups: FxHashMap<Key, usize> = (selection.groups().iter().enumerate())
+        let groups: FxHashMap<GroupKey, usize> = (selection.groups().iter().enumerate())
             .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
             .collect();
         let mut count = 0u64;
-        let mut largest: BinaryHeap<Reverse<(Order, usize)>> = BinaryHeap::new();
+        let mut largest: BinaryHeap<Reverse<(SampleOrder, usize)>> = BinaryHeap::new();
         selection.for_each_sample(|index, sample, amount| {
             let Some(group) = groups.get(&key(sample, &selection)) else { return };
             count += 1;

@@ -47,7 +47,7 @@ impl ThreadRow {
         thread_title(&self.thread, &self.process)
     }
 
-    fn new(key: RowKey, selection: &Selection<'_>, classes: &ThreadClasses) -> Self {
+    fn new(key: ThreadRowKey, selection: &Selection<'_>, classes: &ThreadClasses) -> Self {
         let (class, process) = key;
         let is_process = classes.is_by_process();
         ThreadRow {
@@ -107,9 +107,9 @@ struct ThreadSums {
 
 /// Identity of a row: the class of its threads and the name of their process. Threads that reused a tid and name share
 /// a row.
-type RowKey = (ThreadClassKey, StringId);
+type ThreadRowKey = (ThreadClassKey, StringId);
 
-fn key_of(classes: &ThreadClasses, task: &Task) -> RowKey {
+fn key_of(classes: &ThreadClasses, task: &Task) -> ThreadRowKey {
     (classes.key_of(task), task.process)
 }
 
@@ -126,9 +126,9 @@ pub(crate) fn thread_rows(selection: &Selection<'_>, split: ThreadSplit) -> Vec<
 }
 
 /// The rows of `classes`, heaviest first.
-fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, ThreadRow)> {
+fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(ThreadRowKey, ThreadRow)> {
     let tables = &selection.profile.tables;
-    let mut numbers: FxHashMap<RowKey, usize> = FxHashMap::default();
+    let mut numbers: FxHashMap<ThreadRowKey, usize> = FxHashMap::default();
     let tasks = tables.tasks().iter();
     let row_of: Vec<usize> = tasks
         .map(|task| {
@@ -146,7 +146,7 @@ fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, T
     let mut leaves: Vec<(Option<LabelId>, &[Group])> = Vec::new();
     selection.for_each_path(|path, groups| leaves.push((path.last().map(|leaf| leaf.label), groups.list)));
     add_leaves(selection, leaves, &row_of, &mut sums);
-    let row_of = |key: RowKey, sum: &ThreadSums| ThreadRow {
+    let row_of = |key: ThreadRowKey, sum: &ThreadSums| ThreadRow {
         threads: sum.threads.len() as u64,
         processes: sum.processes.len() as u64,
         amount: sum.amount,
@@ -154,7 +154,7 @@ fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, T
         ..ThreadRow::new(key, selection, classes)
     };
     let seen = numbers.into_iter().filter(|(_, number)| !sums[*number].threads.is_empty());
-    let mut rows: Vec<(RowKey, ThreadRow)> =
+    let mut rows: Vec<(ThreadRowKey, ThreadRow)> =
         seen.map(|(key, number)| (key, row_of(key, &sums[number]))).collect();
     rows.sort_by(|(_, a), (_, b)| {
         (b.amount.weight.cmp(&a.amount.weight)).then_with(|| a.names().cmp(&b.names()))
@@ -224,8 +224,8 @@ pub(crate) fn thread_rows_with_times(
     split: ThreadSplit,
 ) -> Vec<ThreadRow> {
     let classes = ThreadClasses::of(&selection.profile.tables, split);
-    let mut rows: FxHashMap<RowKey, ThreadRow> = rows_of(selection, &classes).into_iter().collect();
-    let mut counted: FxHashMap<RowKey, (u64, FxHashSet<u32>)> = FxHashMap::default();
+    let mut rows: FxHashMap<ThreadRowKey, ThreadRow> = rows_of(selection, &classes).into_iter().collect();
+    let mut counted: FxHashMap<ThreadRowKey, (u64, FxHashSet<u32>)> = FxHashMap::default();
     for thread in &totals.threads {
         let key = (classes.key(thread.tid, thread.pid, thread.comm), thread.process);
         let row = rows.entry(key).or_insert_with(|| ThreadRow::new(key, selection, &classes));
@@ -250,9 +250,9 @@ pub(crate) fn thread_rows_with_times(
 }
 
 /// The longest wait of each row's threads, other than for a CPU.
-fn top_waits(waits: &Selection<'_>, classes: &ThreadClasses) -> FxHashMap<RowKey, TopWait> {
+fn top_waits(waits: &Selection<'_>, classes: &ThreadClasses) -> FxHashMap<ThreadRowKey, TopWait> {
     let sites = WaitSites::new(waits.profile, &waits.labels);
-    let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
+    let mut sums: FxHashMap<ThreadRowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
     waits.for_each_path(|path, groups| {
         for group in groups {
             let Some(reason) = group.activity.reason() else { continue };

@@ -106,7 +106,7 @@ struct Candidate {
     /// Frames of the program's own code.
     own_frames: u32,
     /// Place of the wait: all waits of a place get one verdict.
-    place: Place,
+    place: BlockPlace,
     amount: Amount,
     /// Whether the wait is in the top loop whatever the thread's work is.
     is_known: bool,
@@ -115,7 +115,7 @@ struct Candidate {
 /// Place where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
 /// program the site of the call. Those that wait in one place are judged together, so that the same wait is not idle in
 /// one thread and something else in the next.
-type Place = (StringId, CallSite);
+type BlockPlace = (StringId, CallSite);
 
 /// Role of threads that do the same: names of the thread and its process, and its main function.
 type Role = (StringId, StringId, FunctionKey);
@@ -157,7 +157,7 @@ struct Classifier<'p> {
     threads: Vec<Thread>,
     numbers: FxHashMap<(u32, u32), usize>,
     /// The threads that wait in each place.
-    places: BTreeMap<Place, BTreeSet<usize>>,
+    places: BTreeMap<BlockPlace, BTreeSet<usize>>,
     idle: FxHashSet<(TaskId, StackId, Reason)>,
 }
 
@@ -172,7 +172,7 @@ impl<'p> Classifier<'p> {
             idle: FxHashSet::default(),
         };
         // Where the program's own code makes calls that block, in threads of each process name.
-        let mut call_sites: FxHashSet<Place> = FxHashSet::default();
+        let mut call_sites: FxHashSet<BlockPlace> = FxHashSet::default();
         let mut maybe_work: Vec<MaybeWork> = Vec::new();
         for group in groups {
             classifier.take(group, &mut call_sites, &mut maybe_work);
@@ -200,7 +200,12 @@ impl<'p> Classifier<'p> {
     }
 
     /// Takes in what a thread did at one stack: a wait that may be idle, or what may be work.
-    fn take(&mut self, group: &Group, call_sites: &mut FxHashSet<Place>, maybe_work: &mut Vec<MaybeWork>) {
+    fn take(
+        &mut self,
+        group: &Group,
+        call_sites: &mut FxHashSet<BlockPlace>,
+        maybe_work: &mut Vec<MaybeWork>,
+    ) {
         let Some(stack) = group.stack else { return };
         let blocking = self.calls.of(stack);
         let Some(user) = blocking.user else {
@@ -258,7 +263,7 @@ impl<'p> Classifier<'p> {
 
     fn idle(mut self) -> FxHashSet<(TaskId, StackId, Reason)> {
         let places = std::mem::take(&mut self.places);
-        let mut divergences: FxHashMap<Place, Option<usize>> = FxHashMap::default();
+        let mut divergences: FxHashMap<BlockPlace, Option<usize>> = FxHashMap::default();
         for (place, there) in &places {
             let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
             if work.is_enough() {
@@ -273,7 +278,7 @@ impl<'p> Classifier<'p> {
             }
         }
         let roles = self.roles();
-        let mut verdicts: FxHashMap<(Place, Reason), bool> = FxHashMap::default();
+        let mut verdicts: FxHashMap<(BlockPlace, Reason), bool> = FxHashMap::default();
         let threads = std::mem::take(&mut self.threads);
         let nowhere = BTreeSet::new();
         for candidate in threads.iter().flat_map(|thread| &thread.candidates) {

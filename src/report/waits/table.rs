@@ -3,9 +3,9 @@
 use super::site::{WaitSite, WaitSites};
 use super::waker::{WokenBy, woken_by};
 use crate::base::units::percent;
-use crate::profile::{Outcome, Reason, StackId, TaskId, Waker};
-use crate::report::model::activity::Activity;
+use crate::profile::{Reason, Waker};
 use crate::report::model::amount::Amount;
+use crate::report::model::group::GroupKey;
 use crate::report::model::label::LabelId;
 use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
@@ -60,16 +60,13 @@ struct WaitSums {
     wakers: FxHashMap<Waker, u64>,
 }
 
-/// Key of samples: equal ones are in the same row.
-type SampleKey = (TaskId, Option<StackId>, Outcome, Activity);
-
 impl WaitTable {
     /// The table of the waits of `selection` in the order of `sort`.
     pub(crate) fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
         let sites = WaitSites::new(selection.profile, &selection.labels);
         let mut numbers: FxHashMap<(Reason, WaitSite), usize> = FxHashMap::default();
         let mut sums: Vec<WaitSums> = Vec::new();
-        let mut row_of: FxHashMap<SampleKey, usize> = FxHashMap::default();
+        let mut row_of: FxHashMap<GroupKey, usize> = FxHashMap::default();
         selection.for_each_path(|path, groups| {
             for group in groups {
                 let Some(reason) = group.activity.reason() else { continue };

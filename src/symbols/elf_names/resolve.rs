@@ -3,7 +3,7 @@
 use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
 use super::plt::Stubs;
 use super::split::SplitFiles;
-use super::symbol_table::{Chosen, SymbolTable};
+use super::symbol_table::{ChosenNames, SymbolTable};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfFile;
@@ -183,7 +183,7 @@ impl ModuleNames {
         let mut frames = self.frames(&sorted);
         // The time limit for DWARF does not apply to symbols.
         self.work.begin(deadline);
-        let (mut chosen, mut demangled) = (Chosen::default(), Demangled::default());
+        let (mut chosen, mut demangled) = (ChosenNames::default(), Demangled::default());
         let mut locations: FxHashMap<u64, Vec<ResolvedLocation>> = FxHashMap::default();
         for (&address, frames) in sorted.iter().zip(&mut frames) {
             if deadline.is_stopped() {
@@ -198,7 +198,7 @@ impl ModuleNames {
 
     /// The address range of the symbol around `address`; `None` if there is none.
     pub(crate) fn function_range(&self, address: u64) -> Option<Range<u64>> {
-        self.symbols.function_at(address, &mut Chosen::default()).map(|(_, range)| range)
+        self.symbols.function_at(address, &mut ChosenNames::default()).map(|(_, range)| range)
     }
 
     fn frames(&mut self, sorted: &[u64]) -> DwarfFrames {

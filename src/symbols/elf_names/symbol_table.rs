@@ -70,7 +70,7 @@ pub(crate) struct SymbolTable {
 
 /// The best name among entries with the same start, by the index of the first of them that counts: a cache for the
 /// lookups of one call.
-pub(crate) type Chosen = FxHashMap<usize, Option<String>>;
+pub(crate) type ChosenNames = FxHashMap<usize, Option<String>>;
 
 impl SymbolTable {
     /// An empty table for code in the sections `code` (sorted).
@@ -233,12 +233,12 @@ impl SymbolTable {
     }
 
     /// The name of the code at `address`.
-    pub(crate) fn lookup(&self, address: u64, chosen: &mut Chosen) -> Option<String> {
+    pub(crate) fn lookup(&self, address: u64, chosen: &mut ChosenNames) -> Option<String> {
         self.function_at(address, chosen).map(|(name, _)| name)
     }
 
     /// The name of the code at `address`, and the range of addresses that it covers.
-    pub(crate) fn function_at(&self, address: u64, chosen: &mut Chosen) -> Option<(String, Range<u64>)> {
+    pub(crate) fn function_at(&self, address: u64, chosen: &mut ChosenNames) -> Option<(String, Range<u64>)> {
         let last = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
         let mut at = last;
         for _ in 0..MAX_NESTING {
@@ -269,7 +269,7 @@ impl SymbolTable {
         &self,
         last: usize,
         counts: impl Fn(&SymbolEntry) -> bool,
-        chosen: &mut Chosen,
+        chosen: &mut ChosenNames,
     ) -> Option<String> {
         let start = self.entries[last].start;
         let aliases = self.entries[..=last].iter().rev().take(MAX_ALIASES);
@@ -379,7 +379,7 @@ mod tests {
             table.push(symbol, 0);
         }
         table.finish(&work).unwrap();
-        let mut chosen = Chosen::default();
+        let mut chosen = ChosenNames::default();
         addresses.iter().map(|&address| table.lookup(address, &mut chosen)).collect()
     }
 

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The screen to draw on. A frame is buffered and written at once.
-pub(crate) type Screen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
+pub(crate) type TerminalScreen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
 
 /// Size of the buffer that holds a frame until it is complete, bytes.
 const FRAME_BYTES: usize = 1 << 18;
@@ -31,7 +31,7 @@ const FRAME_BYTES: usize = 1 << 18;
 #[derive(Debug)]
 pub struct TerminalGuard {
     /// Screen on which frames are drawn. Never dropped, since its destructor prints, which would panic once the terminal is gone.
-    pub(crate) screen: ManuallyDrop<Screen>,
+    pub(crate) screen: ManuallyDrop<TerminalScreen>,
     tty: Tty,
     has_mouse: bool,
 }

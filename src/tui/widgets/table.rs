@@ -81,7 +81,7 @@ impl<Id: Copy + PartialEq> PlacedColumns<Id> {
 }
 
 /// Text of a cell, which must be safe, and its style.
-pub(crate) type Cell = (String, Style);
+pub(crate) type TableCell = (String, Style);
 
 /// Draws the headings into the first row of `area`, and below them the visible rows of `count`.
 pub(crate) fn draw<Id: Copy + PartialEq>(
@@ -91,7 +91,7 @@ pub(crate) fn draw<Id: Copy + PartialEq>(
     list: (ListState, usize),
     theme: &Theme,
     heading: impl Fn(Id, &'static str) -> String,
-    cell: impl Fn(Id, usize, usize) -> Cell,
+    cell: impl Fn(Id, usize, usize) -> TableCell,
 ) {
     let (list, count) = list;
     if area.height == 0 {
@@ -184,7 +184,7 @@ fn put<Id>(
     y: u16,
     x: usize,
     column: &TableColumn<Id>,
-    (text, style): Cell,
+    (text, style): TableCell,
     theme: &Theme,
 ) {
     let text = theme.fit(&text, column.width);

@@ -5,7 +5,7 @@
 
 use crate::elf::Architecture;
 use crate::unwind::rule::Rule;
-use crate::unwind::table::cfi_row::Row;
+use crate::unwind::table::cfi_row::CfiRow;
 use gimli::{AArch64, CfaRule, RegisterRule};
 
 /// Distance of the return address from the saved x29 in a frame record, in bytes.
@@ -15,7 +15,7 @@ const RECORD_WORD: i64 = 8;
 ///
 /// `is_signal_frame` is the CIE's `S` augmentation. Such entries describe the kernel's frame in several
 /// ways, none of them with all registers: full evaluation takes the step, unless the code is recognised.
-pub(crate) fn rule_of_row(row: &Row, is_signal_frame: bool) -> Rule {
+pub(crate) fn rule_of_row(row: &CfiRow, is_signal_frame: bool) -> Rule {
     let return_address = row.register(AArch64::X30);
     if return_address == Some(RegisterRule::Undefined) {
         return Rule::STOP;
@@ -28,7 +28,7 @@ pub(crate) fn rule_of_row(row: &Row, is_signal_frame: bool) -> Rule {
         .unwrap_or(Rule::USER)
 }
 
-fn cfa(row: &Row) -> Option<Rule> {
+fn cfa(row: &CfiRow) -> Option<Rule> {
     let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
     Some(Rule::reg(general_register(register.0)?, i32::try_from(*offset).ok()?))
 }

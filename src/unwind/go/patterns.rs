@@ -100,15 +100,15 @@ const MAX_SWITCH_BYTES: u64 = 512;
 const MAX_NEWSTACK_BYTES: u64 = 16_384;
 
 /// A function of Go's runtime: what it does, its start and its end.
-type GoFunction = (GoFunctionKind, u64, u64);
+type KnownFunction = (GoFunctionKind, u64, u64);
 
-fn of_kind(functions: &[GoFunction], wanted: GoFunctionKind) -> impl Iterator<Item = (u64, u64)> + '_ {
+fn of_kind(functions: &[KnownFunction], wanted: GoFunctionKind) -> impl Iterator<Item = (u64, u64)> + '_ {
     functions.iter().filter(move |(kind, ..)| *kind == wanted).map(|&(_, start, end)| (start, end))
 }
 
 /// Where the goroutine is found that the runtime works for. Only where it is also known after which calls it does not
 /// any more.
-fn goroutine(image: &ElfImage, functions: &[GoFunction]) -> Option<GoroutineOffsets> {
+fn goroutine(image: &ElfImage, functions: &[KnownFunction]) -> Option<GoroutineOffsets> {
     let code = |kind, max_bytes: u64| {
         of_kind(functions, kind).filter_map(move |(start, end)| {
             let size = end.checked_sub(start)?.min(max_bytes);
@@ -136,7 +136,7 @@ fn between(image: &ElfImage, start: u64, end: u64, first: &[u8], last: &[u8]) ->
 }
 
 /// The functions of the runtime that are known by name.
-fn known_functions(image: &ElfImage, table: Option<&GoTable>, limits: &Limits) -> Vec<GoFunction> {
+fn known_functions(image: &ElfImage, table: Option<&GoTable>, limits: &Limits) -> Vec<KnownFunction> {
     let mut functions = Vec::new();
     let mut add = |name: &[u8], start: u64, size: u64| {
         let name = name.strip_suffix(b".abi0").unwrap_or(name);

@@ -3,7 +3,7 @@
 use gimli::{Register, RegisterRule, UnwindContextStorage, UnwindTableRow};
 
 /// A row under evaluation.
-pub(crate) type Row = UnwindTableRow<usize, SmallRows>;
+pub(crate) type CfiRow = UnwindTableRow<usize, SmallRows>;
 
 /// Storage of one row under evaluation. gimli's own has room for 192 registers, and is copied for every
 /// FDE; x86-64's entries name 17 at most. An entry that needs more is an error of that entry.

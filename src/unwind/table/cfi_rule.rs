@@ -6,7 +6,7 @@
 use crate::elf::Architecture;
 use crate::unwind::arch::aarch64_cfi_rule;
 use crate::unwind::rule::{RBP, RSP, Rule, RuleKind};
-use crate::unwind::table::cfi_row::Row;
+use crate::unwind::table::cfi_row::CfiRow;
 use gimli::{
     CfaRule, Encoding, Expression, Operation, Reader, RegisterRule, UnwindExpression, UnwindSection, X86_64,
 };
@@ -22,7 +22,7 @@ const MAX_OPERATIONS: usize = 16;
 ///
 /// `is_signal_frame` is the CIE's `S` augmentation: this code was entered by the kernel, not by a call.
 pub(crate) fn rule_of_row<R, S>(
-    row: &Row,
+    row: &CfiRow,
     section: &S,
     encoding: Encoding,
     architecture: Architecture,
@@ -232,7 +232,7 @@ where
 
     /// Whether the saved registers are where the kernel puts them. Other signal frames exist only on
     /// paper so far; they would go to user space.
-    fn is_kernel_signal_frame(&self, row: &Row, rule: Rule) -> bool {
+    fn is_kernel_signal_frame(&self, row: &CfiRow, rule: Rule) -> bool {
         let Some(RegisterRule::Expression(expression)) = row.register(X86_64::RA) else { return false };
         let rip = Linear { register: Some(RSP), register_times_8: None, offset: UCONTEXT_RIP };
         rule == Rule::deref(RSP, UCONTEXT_RSP, 0) && self.term(&expression) == Some(Term::Value(rip))

@@ -226,11 +226,11 @@ fn merged(sample: &Sample) -> Merged {
 }
 
 /// Key by which samples of one bucket are merged. Merged waits differ in length by an eighth at most.
-type Key = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
+type MergeKey = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
 /// Key of the longest waits, which are kept as they are.
 type LongestKey = (TaskId, Option<StackId>, Reason);
 
-fn key(sample: &Sample) -> Key {
+fn key(sample: &Sample) -> MergeKey {
     let wait = sample.wait.map(|wait| (wait.reason, wait.waker, length_class(wait.duration_ns)));
     (sample.task, sample.stack, sample.outcome, sample.cpu, wait)
 }
@@ -277,7 +277,7 @@ fn merge_event(event: &mut Event, levels: &[(u64, u64)]) {
 struct Bucket {
     /// Start and end of the bucket, ns.
     span: Range<u64>,
-    rows: FxHashMap<Key, Sample>,
+    rows: FxHashMap<MergeKey, Sample>,
     longest: FxHashMap<LongestKey, Sample>,
     /// Waits that end after the bucket. They stay apart because merged rows lie in the bucket with all their time.
     beyond: Vec<Sample>,

@@ -3,7 +3,7 @@
 use crate::base::units::counted;
 use crate::profile::{Sample, TaskId};
 use crate::report::model::activity::Activity;
-use crate::report::model::group::Key;
+use crate::report::model::group::GroupKey;
 use crate::report::options::TimeRange;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
@@ -42,10 +42,10 @@ pub(super) struct InTime {
 impl InTime {
     /// The samples and waits of `selection` that pass all filters.
     pub(super) fn new(selection: &Selection<'_>, time: TimeRange) -> Self {
-        let key_of = |sample: &Sample| -> Key {
+        let key_of = |sample: &Sample| -> GroupKey {
             (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
         };
-        let groups: FxHashMap<Key, u32> = (0..)
+        let groups: FxHashMap<GroupKey, u32> = (0..)
             .zip(selection.groups())
             .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
             .collect();

@@ -16,7 +16,7 @@ use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
 /// Identity of a frame.
-type FrameKey = (LabelId, PlaceId, bool, bool);
+type JsonFrameKey = (LabelId, PlaceId, bool, bool);
 
 /// A selection to write.
 struct StacksJson<'r> {
@@ -119,7 +119,7 @@ fn unit_word(unit: Unit) -> &'static str {
 impl Rendered for StacksJson<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let texts = FrameTexts::new(&self.selection, self.names);
-        let mut frames: Numbered<FrameKey> = Numbered::default();
+        let mut frames: Numbered<JsonFrameKey> = Numbered::default();
         let mut steps: Vec<Step> = Vec::new();
         let lists = StackLists::new(&self.selection, |path, list| {
             for step in texts.without_reason(path) {

@@ -26,7 +26,7 @@ const FLUSH_BYTES: usize = 64 << 10;
 const NO_FRAME: &[u8] = b"\t               0 [hidden] ([unknown])\n";
 
 /// Identity of a line.
-type LineKey = (LabelId, bool, Option<FrameId>);
+type FrameLineKey = (LabelId, bool, Option<FrameId>);
 
 /// A selection to write.
 struct PerfScriptText<'r> {
@@ -113,7 +113,7 @@ fn comm(name: &str) -> String {
 
 impl Rendered for PerfScriptText<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut keys: Numbered<LineKey> = Numbered::default();
+        let mut keys: Numbered<FrameLineKey> = Numbered::default();
         let mut texts: Vec<String> = Vec::new();
         let lists = StackLists::new(&self.selection, |path, list| {
             for step in path.iter().rev() {

@@ -22,7 +22,7 @@ const MOST_TEXT_BYTES: usize = 512 << 20;
 
 /// Key that steps with the same label share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum SharedKey {
     Function { name: StringId, module: StringId },
     Line { name: StringId, module: StringId, file: StringId, line: u32 },
     Code { name: StringId, at: CodePlace },
@@ -44,7 +44,7 @@ enum Key {
 #[derive(Debug, Clone)]
 pub(crate) struct Labels {
     labels: Vec<Label>,
-    by_key: FxHashMap<Key, LabelId>,
+    by_key: FxHashMap<SharedKey, LabelId>,
     places: Vec<Place>,
     by_place: FxHashMap<Place, PlaceId>,
     grouping: Grouping,
@@ -151,28 +151,28 @@ impl Labels {
         let function = function.filter(|function| function.name != StringId(0));
         let at = self.place_in_code(&row, location);
         let key = match (self.grouping, function, location) {
-            (Grouping::Module, ..) => Key::Module { module: module.path },
-            (Grouping::Line, Some(function), Some(location)) => Key::Line {
+            (Grouping::Module, ..) => SharedKey::Module { module: module.path },
+            (Grouping::Line, Some(function), Some(location)) => SharedKey::Line {
                 name: function.name,
                 module: module.path,
                 file: location.file,
                 line: location.line,
             },
             (_, Some(function), _) => match at {
-                Some(at) => Key::Code { name: function.name, at },
-                None => Key::Function { name: function.name, module: module.path },
+                Some(at) => SharedKey::Code { name: function.name, at },
+                None => SharedKey::Function { name: function.name, module: module.path },
             },
-            (_, None, _) if module.kind == ModuleKind::Jit => Key::UnnamedCode { module: module.path },
-            (_, None, _) => Key::Address { module: module.path, address: row.lookup_address() },
+            (_, None, _) if module.kind == ModuleKind::Jit => SharedKey::UnnamedCode { module: module.path },
+            (_, None, _) => SharedKey::Address { module: module.path, address: row.lookup_address() },
         };
         self.intern(key, || {
             let text = |id| profile.tables.string(id).to_owned();
             let path = module_text(profile, module.path, module.kind);
             let (name, raw_name) = match (&key, function) {
-                (Key::Module { .. }, _) | (_, None) => {
+                (SharedKey::Module { .. }, _) | (_, None) => {
                     let name = match key {
-                        Key::Address { address, .. } => address_text(&path, address),
-                        Key::UnnamedCode { .. } => UNNAMED_CODE.to_owned(),
+                        SharedKey::Address { address, .. } => address_text(&path, address),
+                        SharedKey::UnnamedCode { .. } => UNNAMED_CODE.to_owned(),
                         _ => name::module_file(&path).to_owned(),
                     };
                     (name.clone(), name)
@@ -184,13 +184,13 @@ impl Labels {
                 }
             };
             let line = match key {
-                Key::Line { file, line, .. } if file != StringId(0) => {
+                SharedKey::Line { file, line, .. } if file != StringId(0) => {
                     Some(SourceLine { file: text(file), line })
                 }
                 _ => None,
             };
             let address = match key {
-                Key::Address { address, .. } => Some(address),
+                SharedKey::Address { address, .. } => Some(address),
                 _ => None,
             };
             let kind = code_kind(module.kind, &path, row.flags.space);
@@ -233,7 +233,7 @@ impl Labels {
             let has_address = !matches!(module.kind, ModuleKind::Jit | ModuleKind::Unknown);
             (module, has_address.then(|| row.lookup_address()))
         });
-        let key = Key::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
+        let key = SharedKey::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
         let label = self.intern(key, || {
             let name = match place {
                 Some((module, address)) => {
@@ -250,7 +250,7 @@ impl Labels {
     /// The step in place of a whole stack when rows are threads or processes.
     pub(crate) fn task_step(&mut self, profile: &Profile, task: &Task) -> Step {
         let is_thread = self.grouping == Grouping::Thread;
-        let key = Key::Task {
+        let key = SharedKey::Task {
             pid: task.pid,
             tid: if is_thread { task.tid } else { 0 },
             generation: if is_thread { task.generation } else { 0 },
@@ -272,7 +272,7 @@ impl Labels {
 
     /// The step in place of a stack without any frame to show.
     pub(crate) fn nothing_step(&mut self, is_hidden: bool) -> Step {
-        let label = self.intern(Key::Nothing { is_hidden }, || {
+        let label = self.intern(SharedKey::Nothing { is_hidden }, || {
             let name = if is_hidden { "[hidden]" } else { "[no stack]" };
             bare_label(name.to_owned(), LabelKind::Nothing)
         });
@@ -281,7 +281,7 @@ impl Labels {
 
     /// The step that stands after the frames of a wait: `[lock]`.
     pub(crate) fn wait_step(&mut self, reason: Reason) -> Step {
-        let label = self.intern(Key::Wait { reason }, || {
+        let label = self.intern(SharedKey::Wait { reason }, || {
             bare_label(format!("[{}]", reason.label()), LabelKind::Wait(reason))
         });
         self.plain_step(label)
@@ -289,7 +289,8 @@ impl Labels {
 
     /// The step in place of the stacks of waits that were too short to have some; `name` says so.
     pub(crate) fn short_waits_step(&mut self, name: &str) -> Step {
-        let label = self.intern(Key::ShortWaits, || bare_label(format!("[{name}]"), LabelKind::Nothing));
+        let label =
+            self.intern(SharedKey::ShortWaits, || bare_label(format!("[{name}]"), LabelKind::Nothing));
         self.plain_step(label)
     }
 
@@ -301,10 +302,13 @@ impl Labels {
         title: impl FnOnce() -> String,
     ) -> Step {
         let key = match class.id {
-            Some(_) => {
-                Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm }
-            }
-            None => Key::ThreadClass { class },
+            Some(_) => SharedKey::Thread {
+                pid: task.pid,
+                tid: task.tid,
+                generation: task.generation,
+                name: task.comm,
+            },
+            None => SharedKey::ThreadClass { class },
         };
         let label = self.intern(key, || bare_label(title(), LabelKind::Task));
         self.plain_step(label)
@@ -312,8 +316,9 @@ impl Labels {
 
     /// The step of many threads in front of their stacks.
     pub(crate) fn lighter_threads_step(&mut self) -> Step {
-        let label =
-            self.intern(Key::LighterThreads, || bare_label("[lighter threads]".to_owned(), LabelKind::Task));
+        let label = self.intern(SharedKey::LighterThreads, || {
+            bare_label("[lighter threads]".to_owned(), LabelKind::Task)
+        });
         self.plain_step(label)
     }
 
@@ -325,7 +330,7 @@ impl Labels {
             ..bare_label(name::module_file(module).to_owned(), like.kind)
         };
         let is_kernel = label.kind == LabelKind::Kernel;
-        let label = self.intern(Key::Merged { filter }, || label);
+        let label = self.intern(SharedKey::Merged { filter }, || label);
         Some(Step { is_kernel, ..self.plain_step(label) })
     }
 
@@ -373,7 +378,7 @@ impl Labels {
         Step { label, is_inlined: false, is_kernel: false, place, frame: None }
     }
 
-    fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {
+    fn intern(&mut self, key: SharedKey, label: impl FnOnce() -> Label) -> LabelId {
         *self.by_key.entry(key).or_insert_with(|| {
             let mut label = label();
             self.text_bytes += label.text_bytes();

@@ -4,7 +4,7 @@ use super::timeline_state::TimelineState;
 use crate::base::failure::Failure;
 use crate::profile::{Reason, Sample};
 use crate::report::analysis::Analysis;
-use crate::report::model::group::Key;
+use crate::report::model::group::GroupKey;
 use crate::report::model::metric::Shown;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
 use crate::report::query::filter::SampleFilter;
@@ -30,7 +30,7 @@ pub(super) struct Passing<'r> {
     /// Samples that ended before this time are left out, ns.
     pub(super) start_ns: u64,
     /// Keys of the samples whose functions pass; `None` if no filter is on functions.
-    keys: Option<FxHashSet<Key>>,
+    keys: Option<FxHashSet<GroupKey>>,
 }
 
 impl<'r> Passing<'r> {

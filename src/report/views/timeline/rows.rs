@@ -67,7 +67,7 @@ pub(crate) struct TimelineRow {
 
 /// Identity of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum RowKey {
+enum TimelineRowKey {
     /// A class of threads and the name of their process.
     Class(ThreadClassKey, StringId),
     /// A thread by tid and generation, whatever its names.
@@ -130,7 +130,7 @@ impl RowSums {
 pub(super) struct TimelineRows {
     /// Row of each task.
     of_task: Vec<usize>,
-    keys: Vec<Option<RowKey>>,
+    keys: Vec<Option<TimelineRowKey>>,
     sums: Vec<RowSums>,
     seen: Vec<bool>,
     /// First and last time that each task was seen, ns.
@@ -150,9 +150,9 @@ impl TimelineRows {
         let key = |index: usize| {
             let task = &tasks[index];
             if classes.is_by_thread() {
-                RowKey::Thread(task.tid, task.generation)
+                TimelineRowKey::Thread(task.tid, task.generation)
             } else {
-                RowKey::Class(classes.key_of(task), task.process)
+                TimelineRowKey::Class(classes.key_of(task), task.process)
             }
         };
         let mut seen = vec![false; tasks.len()];
@@ -161,13 +161,13 @@ impl TimelineRows {
         for time in profile.thread_times.iter().filter(is_seen) {
             seen[time.task.index()] = true;
         }
-        let mut numbers: FxHashMap<RowKey, usize> = FxHashMap::default();
+        let mut numbers: FxHashMap<TimelineRowKey, usize> = FxHashMap::default();
         for index in 0..tasks.len() {
             let next = numbers.len();
             numbers.entry(key(index)).or_insert(next);
         }
         let mut of_task: Vec<usize> = (0..tasks.len()).map(|index| numbers[&key(index)]).collect();
-        let mut keys: Vec<Option<RowKey>> = vec![None; numbers.len()];
+        let mut keys: Vec<Option<TimelineRowKey>> = vec![None; numbers.len()];
         numbers.iter().for_each(|(key, at)| keys[*at] = Some(*key));
         if keys.len() > MOST_ROWS {
             // Only the threads with the most time have rows of their own.
@@ -297,15 +297,15 @@ impl TimelineRows {
             let mut sum = Busy::default();
             buckets.iter().for_each(|bucket| sum.add(*bucket));
             let thread = match key {
-                Some(RowKey::Thread(..)) => tables.string(task.comm),
-                Some(RowKey::Class(class, _)) => classes.name(class),
+                Some(TimelineRowKey::Thread(..)) => tables.string(task.comm),
+                Some(TimelineRowKey::Class(class, _)) => classes.name(class),
                 None => "",
             };
             let process = if key.is_some() { tables.string(task.process) } else { "" };
             rows.push(TimelineRow {
                 thread: thread.to_owned(),
                 process: process.to_owned(),
-                tid: matches!(key, Some(RowKey::Thread(..))).then_some(task.tid),
+                tid: matches!(key, Some(TimelineRowKey::Thread(..))).then_some(task.tid),
                 pid: (key.is_some() && classes.is_by_process()).then_some(task.pid),
                 threads: threads.len() as u64,
                 buckets,

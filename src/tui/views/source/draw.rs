@@ -108,7 +108,7 @@ fn cell(
     row: SheetRow,
     id: SourceColumn,
     width: usize,
-) -> table::Cell {
+) -> table::TableCell {
     let (own, total) = sheet.cost(row);
     let shown = |amount: Amount, text: String| if amount.is_empty() { String::new() } else { text };
     let of_self = percent(own.weight, sheet.whole().weight);
@@ -157,7 +157,7 @@ fn change_of(picture: &Picture, row: SheetRow) -> Option<(&Change, BoxChange<'_>
 }
 
 /// A cell of a comparison: what ends in a line on a side, or how much that has changed.
-fn change_cell(picture: &Picture, theme: &Theme, row: SheetRow, id: SourceColumn) -> table::Cell {
+fn change_cell(picture: &Picture, theme: &Theme, row: SheetRow, id: SourceColumn) -> table::TableCell {
     let Some((change, of_line)) = change_of(picture, row) else { return (String::new(), Style::new()) };
     let BoxChange { costs: [base, new], tested } = of_line;
     let style = ValueStyle::of(&change.functions);

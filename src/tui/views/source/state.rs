@@ -8,7 +8,7 @@ use crate::tui::widgets::list::ListState;
 use std::collections::BTreeSet;
 
 /// A row that is found again in another picture: its line, and the address of an instruction of it.
-type RowKey = (LinePlace, Option<u64>);
+type SheetRowKey = (LinePlace, Option<u64>);
 
 /// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct SourceState {
     pub(super) list: ListState,
     /// The function of which that is the selected row.
     selected_in: Option<LabelKey>,
-    selected: Option<RowKey>,
+    selected: Option<SheetRowKey>,
 }
 
 impl SourceState {
@@ -90,7 +90,7 @@ fn function_of(labels: &Labels, selected: &[LabelId]) -> Option<LabelKey> {
     label.kind.is_code().then(|| label.key())
 }
 
-fn row_key(picture: &Picture, sheet: &SourceSheet, row: SheetRow) -> Option<RowKey> {
+fn row_key(picture: &Picture, sheet: &SourceSheet, row: SheetRow) -> Option<SheetRowKey> {
     let path = |file| picture.recording.profile.tables.string(file).to_owned();
     Some(match row {
         SheetRow::Line { file, number, .. } => ((path(file), number), None),

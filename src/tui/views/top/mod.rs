@@ -341,7 +341,7 @@ fn cell(
     row: &FunctionRow,
     id: TopColumn,
     width: usize,
-) -> table::Cell {
+) -> table::TableCell {
     let label = picture.labels.get(row.label);
     let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
     let plain = |text: String| (text, Style::new());

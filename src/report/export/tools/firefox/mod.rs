@@ -30,14 +30,14 @@ struct FirefoxJson<'r> {
     selection: Selection<'r>,
     names: NameStyle,
     /// Samples and waits of each thread, in the order of time.
-    threads: BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)>,
+    threads: BTreeMap<FirefoxThreadId, (TaskId, Vec<TimedSample>)>,
     /// Whether waits are samples, too: when only waits, or wall-clock time, are exported.
     has_wait_samples: bool,
     notes: Vec<String>,
 }
 
 /// Identity of a thread: pid, tid, and generation of the tid.
-type ThreadId = (u32, u32, u32);
+type FirefoxThreadId = (u32, u32, u32);
 
 impl FirefoxJson<'_> {
     fn facts(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -103,8 +103,8 @@ impl FirefoxJson<'_> {
 fn by_thread(
     selection: &Selection<'_>,
     moments: Vec<TimedSample>,
-) -> BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)> {
-    let mut threads: BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)> = BTreeMap::new();
+) -> BTreeMap<FirefoxThreadId, (TaskId, Vec<TimedSample>)> {
+    let mut threads: BTreeMap<FirefoxThreadId, (TaskId, Vec<TimedSample>)> = BTreeMap::new();
     for moment in moments {
         let id = moment.task(selection);
         let task = selection.profile.tables.task(id);
