@@ -35,7 +35,7 @@ pub mod profile {
         AddressSettings, End, Event, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId,
         FrameSpace, Function, FunctionId, Integrity, Location, Merged, Meta, Module, ModuleId, ModuleKind,
         OUTSIDE, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Tables, Task,
-        TaskId, ThreadTime, Wait, Waker, WakerKind, WriteError, Writer, counter, read, read_path,
+        TaskId, ThreadTime, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
     };
 }
 

@@ -52,33 +52,33 @@ pub const OUTSIDE: &str = "[outside this PID namespace]";
 pub(crate) const UNNAMED_CODE: &str = "[jit] (no names)";
 
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
-pub mod counter {
+pub(crate) mod counter {
     /// Samples of running threads that did not fit into a ring buffer.
     pub(crate) const LOST_RING_FULL: &str = "lost_ring_full";
     /// Samples of counters that did not fit into theirs.
     pub(crate) const LOST_COUNTS: &str = "lost_counts";
     /// Waits that did not fit into their ring buffer.
-    pub const LOST_WAITS: &str = "lost_waits";
+    pub(crate) const LOST_WAITS: &str = "lost_waits";
     /// Weight of the waits in `lost_waits`, ns.
-    pub const LOST_WAIT_NS: &str = "lost_wait_ns";
+    pub(crate) const LOST_WAIT_NS: &str = "lost_wait_ns";
     /// Waits dropped by sampling, to stay within the overhead budget; the kept ones are weighted up.
-    pub const WAITS_THINNED: &str = "waits_thinned";
+    pub(crate) const WAITS_THINNED: &str = "waits_thinned";
     /// Stacks of waits and wakers of which the rest never came.
-    pub const WAITS_UNMATCHED: &str = "waits_unmatched";
+    pub(crate) const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Threads of whose time nothing is known.
-    pub const LOST_THREAD_TIMES: &str = "lost_thread_times";
+    pub(crate) const LOST_THREAD_TIMES: &str = "lost_thread_times";
     /// Threads that were there when the recording began, and of whose time nothing is known.
-    pub const THREADS_UNACCOUNTED: &str = "threads_unaccounted";
+    pub(crate) const THREADS_UNACCOUNTED: &str = "threads_unaccounted";
     /// CPU time that the target used by the kernel's own books while it was recorded, and of which there is no sample, ns.
     pub(crate) const UNRECORDED_NS: &str = "unrecorded_ns";
     /// Ring-buffer records that could not be decoded.
-    pub const LOST_BAD_RECORD: &str = "lost_bad_record";
+    pub(crate) const LOST_BAD_RECORD: &str = "lost_bad_record";
     /// Side-band records that the kernel dropped (mappings may have been missed).
     pub(crate) const LOST_SIDEBAND: &str = "lost_sideband";
     /// Samples whose stack was finished in user space from a copy of the stack.
     pub(crate) const RESCUED: &str = "rescued";
     /// Samples that wanted a stack copy and got none (rate cap or ring full).
-    pub const RESCUE_REFUSED: &str = "rescue_refused";
+    pub(crate) const RESCUE_REFUSED: &str = "rescue_refused";
     /// Stacks cut where the kernel's walk took an address for code that was mapped there before.
     pub(crate) const STALE_MAPPING: &str = "stale_mapping";
     /// Frames of generated code without a name, because other code was at their address meanwhile.

@@ -18,7 +18,8 @@ mod table;
 mod wait;
 
 pub(crate) use crate::base::units::Unit;
-pub use contents::{End, Meta, OUTSIDE, Profile, counter};
+pub(crate) use contents::counter;
+pub use contents::{End, Meta, OUTSIDE, Profile};
 pub(crate) use contents::{FRAMES_LEFT_OUT, UNNAMED_CODE};
 pub use event::{Event, EventId, EventInfo, Sample};
 pub use file::error::{Integrity, ReadError, WriteError};

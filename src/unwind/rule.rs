@@ -186,11 +186,11 @@ impl Rule {
     /// A step that only full DWARF evaluation can take.
     pub const USER: Self = Self::of_kind(RuleKind::User);
     /// Code without unwind entries: follow the frame pointer, with validation.
-    pub const FRAME_POINTER: Self = Self::of_kind(RuleKind::FramePointer);
+    pub(crate) const FRAME_POINTER: Self = Self::of_kind(RuleKind::FramePointer);
     /// Around the system call that starts a thread.
-    pub const NEW_THREAD: Self = Self::of_kind(RuleKind::NewThread);
+    pub(crate) const NEW_THREAD: Self = Self::of_kind(RuleKind::NewThread);
     /// Go code that switches stacks, or Go code without `.debug_frame`.
-    pub const FRAME_POINTER_ROOT: Self = Self::of_kind(RuleKind::FramePointerRoot);
+    pub(crate) const FRAME_POINTER_ROOT: Self = Self::of_kind(RuleKind::FramePointerRoot);
 
     const fn of_kind(kind: RuleKind) -> Self {
         Self {
@@ -237,7 +237,7 @@ impl Rule {
 
     /// Returns the rule of [`Self::goroutine`] for a function that has its return address at the saved stack pointer, and
     /// has changed no rbp.
-    pub const fn goroutine_return(at: GoroutineOffsets) -> Self {
+    pub(crate) const fn goroutine_return(at: GoroutineOffsets) -> Self {
         Self { ra_kind: RaKind::AtCfa, ..Self::goroutine(at) }
     }
 
@@ -282,25 +282,25 @@ impl Rule {
 
     /// The same rule, where the caller's rbp has been overwritten.
     #[must_use]
-    pub const fn with_rbp_lost(self) -> Self {
+    pub(crate) const fn with_rbp_lost(self) -> Self {
         Self { rbp_kind: RbpKind::Lost, rbp_off: 0, ..self }
     }
 
     /// The same rule, where no function called writes the base register.
     #[must_use]
-    pub const fn with_base_kept(self) -> Self {
+    pub(crate) const fn with_base_kept(self) -> Self {
         Self { is_base_kept: true, ..self }
     }
 
     /// The same rule, where the word below the CFA is where a jump goes.
     #[must_use]
-    pub const fn with_jump(self) -> Self {
+    pub(crate) const fn with_jump(self) -> Self {
         Self { ra_kind: RaKind::Jump, ..self }
     }
 
     /// The same rule, where the caller is the last frame.
     #[must_use]
-    pub const fn with_last_caller(self) -> Self {
+    pub(crate) const fn with_last_caller(self) -> Self {
         Self { ra_kind: RaKind::Last, ..self }
     }
 

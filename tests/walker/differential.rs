@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 use prof::internals::bpf::{FRAME_ADDRESS, MAX_USER_FRAMES};
-use prof::internals::unwind::rule::GoroutineOffsets;
+use prof::internals::unwind::rule::{GoroutineOffsets, RaKind, RbpKind, RuleKind};
 use prof::internals::unwind::{Architecture, End, FoundBy, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{AARCH64_REGISTERS, Case, Image, ImageState, Mapping, Piece, REGISTERS};
@@ -147,12 +147,12 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
         1 => Just(Rule::STOP),
         1 => Just(Rule::USER),
         1 => Just(Rule::NONE),
-        2 => Just(Rule::FRAME_POINTER),
-        1 => Just(Rule::FRAME_POINTER_ROOT),
+        2 => Just(Rule { kind: RuleKind::FramePointer, ..Rule::NONE }),
+        1 => Just(Rule { kind: RuleKind::FramePointerRoot, ..Rule::NONE }),
         1 => offset().prop_map(Rule::landing),
         1 => any::<bool>().prop_map(|is_call| match is_call {
             true => Rule::goroutine(GOROUTINE),
-            false => Rule::goroutine_return(GOROUTINE),
+            false => Rule { ra_kind: RaKind::AtCfa, ..Rule::goroutine(GOROUTINE) },
         }),
         1 => ((-2..8i16).prop_map(|n| n * 8), (-2..8i32).prop_map(|n| n * 8), offset())
             .prop_map(|(g, depth, end)| Rule::go_call(g, depth, end)),
@@ -162,7 +162,7 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
                 Rule::goroutine(GoroutineOffsets { g, is_g_looked_up, m_word, current, buffer, rbp_word })
             }
         ),
-        1 => Just(Rule::NEW_THREAD),
+        1 => Just(Rule { kind: RuleKind::NewThread, ..Rule::NONE }),
     ];
     let ra_register = other_register(architecture);
     (cfa, 0..10u8, offset(), 0..40u8, small, ra_register).prop_map(
@@ -178,14 +178,14 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
             let rule = match rbp {
                 0..2 => rule.with_rbp_at_cfa(rbp_offset.wrapping_neg()),
                 2 => rule.with_rbp_at_rbp(rbp_offset),
-                3 => rule.with_rbp_lost(),
-                4 => rule.with_base_kept(),
+                3 => Rule { rbp_kind: RbpKind::Lost, rbp_off: 0, ..rule },
+                4 => Rule { is_base_kept: true, ..rule },
                 _ => rule,
             };
             match ra {
                 0..34 => rule,
-                35 => rule.with_jump(),
-                34 => rule.with_last_caller(),
+                35 => Rule { ra_kind: RaKind::Jump, ..rule },
+                34 => Rule { ra_kind: RaKind::Last, ..rule },
                 36 => rule.with_ra_in_register(ra_register).unwrap_or(rule),
                 _ => rule.with_ra_at(i64::from(ra_offset) & !7).unwrap_or(rule),
             }

@@ -1,7 +1,7 @@
 //! What the kernel's walker does on stacks whose every word is stated.
 
 use prof::internals::bpf::MAX_USER_FRAMES;
-use prof::internals::unwind::rule::{GoroutineOffsets, RBP, RSP};
+use prof::internals::unwind::rule::{GoroutineOffsets, RBP, RSP, RaKind, RuleKind};
 use prof::internals::unwind::{End, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS, Uprobes};
@@ -190,8 +190,8 @@ pub(crate) fn some_cases() -> Vec<Case> {
         Rule::plt(8, 11),
         Rule::SIGNAL,
         Rule::USER,
-        Rule::FRAME_POINTER,
-        Rule::FRAME_POINTER_ROOT,
+        Rule { kind: RuleKind::FramePointer, ..Rule::NONE },
+        Rule { kind: RuleKind::FramePointerRoot, ..Rule::NONE },
     ];
     let words: Vec<_> = (0..PAGE / 8).map(|n| (n * 8, [pc(1), STACK + 0x100][(n % 2) as usize])).collect();
     kinds.iter().map(|&rule| case(&[rule, Rule::STOP], &words)).collect()
@@ -228,7 +228,8 @@ fn from_the_threads_own_stack_the_goroutine_is_found_where_it_stopped() {
     let (stack, end) = walk_both(&calling);
     assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1), pc(2), pc(3)], End::Complete));
     // Where the function that was called has no frame, its caller's rbp is still in the register.
-    let mut returning = goroutine_case(Rule::goroutine_return(OFFSETS), [stopped[0], 0, 0]);
+    let mut returning =
+        goroutine_case(Rule { ra_kind: RaKind::AtCfa, ..Rule::goroutine(OFFSETS) }, [stopped[0], 0, 0]);
     returning.registers[usize::from(RBP)] = stopped[2];
     let (stack, end) = walk_both(&returning);
     assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(2), pc(3)], End::Complete));
@@ -256,7 +257,7 @@ fn from_the_threads_own_stack_the_goroutine_is_found_where_it_stopped() {
 
 #[test]
 fn a_last_caller_is_the_root_whatever_its_own_rule_says() {
-    let rules = [Rule::reg(RSP, 8).with_last_caller(), Rule::reg(RSP, 8)];
+    let rules = [Rule { ra_kind: RaKind::Last, ..Rule::reg(RSP, 8) }, Rule::reg(RSP, 8)];
     let (stack, end) = walk_both(&case(&rules, &[(0, pc(1)), (8, pc(1))]));
     assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], End::Complete));
     let (stack, end) = walk_both(&case(&rules, &[(0, 0)]));

@@ -1,5 +1,6 @@
 //! What the tests record and how: programs that run, a database, the real binary, a real terminal, and what this machine has.
 
+pub(crate) mod counter;
 pub(crate) mod fixture;
 pub(crate) mod machine;
 pub(crate) mod pane;

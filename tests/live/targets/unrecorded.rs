@@ -1,10 +1,11 @@
 //! Targets that run and of which the kernel side shows nothing: that is said, and no success.
 
+use crate::harness::counter;
 use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{Recording, messages, prof, text};
 use crate::harness::running::{Running, UNTIL_ENDED};
-use prof::internals::profile::{counter, read_path};
+use prof::internals::profile::read_path;
 use std::path::Path;
 use std::process::Command;
 

@@ -1,10 +1,11 @@
 //! Waits: how long, why, where, and who ended them, against what programs know of themselves.
 
+use crate::harness::counter;
 use crate::harness::machine::{StolenTime, turn};
 use crate::harness::profiler::Recording;
 use crate::harness::running::{Running, UNTIL_ENDED, children};
 use crate::waits::recorded::{Book, Waits};
-use prof::internals::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
+use prof::internals::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;

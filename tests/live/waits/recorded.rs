@@ -1,7 +1,8 @@
 //! Reads the waits of a recording, and the book that the fixture `waits` keeps of its own.
 
+use crate::harness::counter;
 use prof::internals::profile::{
-    Event, EventKind, Profile, Reason, Sample, StackId, TaskId, ThreadTime, WakerKind, counter, read_path,
+    Event, EventKind, Profile, Reason, Sample, StackId, TaskId, ThreadTime, WakerKind, read_path,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;

@@ -1,11 +1,12 @@
 //! Waits at the highest rates there are, and of programs of the distribution.
 
+use crate::harness::counter;
 use crate::harness::machine::{Crowd, now_ns, skip, tool_or_skip, turn, turn_alone};
 use crate::harness::postgres::Postgres;
 use crate::harness::profiler::{Recording, RunningFor, binary};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use crate::waits::recorded::{Sum, Waits};
-use prof::internals::profile::{Outcome, counter};
+use prof::internals::profile::Outcome;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
