@@ -5,6 +5,7 @@ pub(crate) mod areas;
 pub(crate) mod change_line;
 pub(crate) mod chips;
 mod choice_list;
+pub(crate) mod details;
 pub(crate) mod header;
 pub(crate) mod help;
 pub(crate) mod last_lines;

@@ -10,10 +10,8 @@ use crate::tui::app::context::Context;
 use crate::tui::compute::boxes::BoxChange;
 use crate::tui::compute::change::Change;
 use crate::tui::compute::picture::{Picture, Pivot, Side};
-use crate::tui::views::flame::details::rest_heading;
-use crate::tui::views::flame::text::rest_text;
-use crate::tui::views::top;
 use crate::tui::widgets::change_line;
+use crate::tui::widgets::details::{function_details, rest_heading, rest_text};
 use crate::tui::widgets::line::{Below, fitting, kind_word};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -173,7 +171,7 @@ pub(crate) fn details(
             let label = tree.node(*id).label;
             let is_waiting = is_waiting(pivot, view.side, *id);
             let kind = kind_word(picture, below.theme, picture.labels.get(label).kind, is_waiting);
-            top::function_details(context, picture, label, Some(kind), below)
+            function_details(context, picture, label, Some(kind), below)
         }
         BoxOf::Rest(ids) => vec![rest_heading(ids.len(), below)],
         BoxOf::All => return Vec::new(),

@@ -8,6 +8,7 @@ use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
+use crate::tui::widgets::details::{REST_WORDS, rest_name};
 use crate::tui::widgets::line::{Below, kind_word, place_text, push_kind, self_and_total};
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::{Line, Span};
@@ -82,24 +83,6 @@ fn change_of(picture: &Picture, what: &BoxOf, theme: &Theme, columns: usize) -> 
         }
         BoxOf::All | BoxOf::Rest(_) => change_line::of_all(change, theme, columns),
     })
-}
-
-/// Text of the details about a shared box.
-const REST_WORDS: &str = "each narrower than a column: Enter shows them";
-
-fn rest_name(theme: &Theme, calls: usize) -> String {
-    format!("{} {}", theme.glyphs.ellipsis, counted(calls as u64, "call"))
-}
-
-/// The first line about a shared box.
-pub(crate) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
-    let name = rest_name(below.theme, calls);
-    let room = below.columns.saturating_sub(4 + safe_text::width(&name));
-    let words = below.theme.fit(REST_WORDS, room);
-    Line::from(vec![
-        Span::styled(format!(" {name}"), below.theme.heading()),
-        Span::raw(format!("   {words}")),
-    ])
 }
 
 /// The node's own weight. In the bottom-up tree only roots have one that means something, and it is their total.

@@ -1,11 +1,11 @@
 //! The Flame view: boxes of the call tree, root on top. The blank space below a box is its own weight. The tree is the picture's.
 
-pub(crate) mod details;
+mod details;
 mod export;
 mod side;
 #[cfg(test)]
 pub(crate) mod tests;
-pub(in crate::tui::views) mod text;
+mod text;
 mod trunk;
 mod view;
 

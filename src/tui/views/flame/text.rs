@@ -7,6 +7,7 @@ use crate::report::{BoxOf, Metric, NodeId};
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
+use crate::tui::widgets::details::rest_text;
 use crate::tui::widgets::line::first_that_fits;
 use crate::tui::widgets::theme::Theme;
 
@@ -49,13 +50,6 @@ pub(super) fn trunk_text(
         format!("{ellipsis} to {name}"),
     ];
     format!("{edge}{}", theme.fit(&first_that_fits(texts, room), room))
-}
-
-/// Text in a box that several calls share.
-pub(in crate::tui::views) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
-    let ellipsis = theme.glyphs.ellipsis;
-    let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
-    if safe_text::width(&text) <= room { text } else { ellipsis.to_owned() }
 }
 
 fn all_text(picture: &Picture, theme: &Theme) -> String {
