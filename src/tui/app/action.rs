@@ -3,59 +3,12 @@
 use crate::report::ExportShape;
 use crate::tui::compute::export::ScreenExport;
 use crate::tui::compute::seen::Seen;
+pub(crate) use crate::tui::views::tabs::Tab;
 use ratatui::layout::Position;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tui_input::InputRequest;
-
-/// The views, in the order of their tabs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Tab {
-    /// Boxes of the call tree.
-    #[default]
-    Flame,
-    /// A table of functions.
-    Top,
-    /// Callers and callees of one function.
-    Callers,
-    /// Time on an axis.
-    Time,
-    /// A table of threads.
-    Threads,
-    /// Source and machine code of one function.
-    Source,
-}
-
-impl Tab {
-    /// All tabs.
-    pub(crate) const ALL: &'static [Tab] =
-        &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads, Tab::Source];
-
-    /// Name on the tab.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Tab::Flame => "Flame",
-            Tab::Top => "Top",
-            Tab::Callers => "Callers",
-            Tab::Time => "Time",
-            Tab::Threads => "Threads",
-            Tab::Source => "Source",
-        }
-    }
-
-    /// Digit key that opens the view.
-    pub(crate) fn digit(self) -> char {
-        match self {
-            Tab::Flame => '1',
-            Tab::Top => '2',
-            Tab::Callers => '3',
-            Tab::Time => '4',
-            Tab::Threads => '5',
-            Tab::Source => '6',
-        }
-    }
-}
 
 /// One thing the user can do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::action::{Action, Tab};
 use super::context::{Context, Overlay, Prompt};
 use crate::report::ExportShape;
+use crate::tui::views::tabs::with_views;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// A key with its modifiers.
@@ -68,6 +69,17 @@ const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
 const SOURCE: &[Tab] = &[Tab::Source];
 const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];
+
+/// The keys that open views.
+macro_rules! opening {
+    ($($(#[$doc:meta])+ $tab:ident $digit:literal $field:ident: $state:ty,)+) => {
+        &[
+            (named(KeyCode::Tab), Action::NextTab),
+            (named(KeyCode::BackTab), Action::PreviousTab),
+            $((key($digit), Action::Open(Tab::$tab)),)+
+        ]
+    };
+}
 
 const fn entry(
     group: &'static str,
@@ -147,23 +159,7 @@ pub(crate) const TABLE: &[Entry] = &[
             (named(KeyCode::End), Action::Last),
         ],
     ),
-    entry(
-        "view",
-        "Tab 1-6",
-        "views",
-        "views",
-        ALL,
-        &[
-            (named(KeyCode::Tab), Action::NextTab),
-            (named(KeyCode::BackTab), Action::PreviousTab),
-            (key('1'), Action::Open(Tab::Flame)),
-            (key('2'), Action::Open(Tab::Top)),
-            (key('3'), Action::Open(Tab::Callers)),
-            (key('4'), Action::Open(Tab::Time)),
-            (key('5'), Action::Open(Tab::Threads)),
-            (key('6'), Action::Open(Tab::Source)),
-        ],
-    ),
+    entry("view", "Tab 1-6", "views", "views", ALL, with_views!(opening)),
     entry("view", "a", "source", "source", CODE, &[(key('a'), Action::Annotate)]),
     entry("zoom", "Enter", "in", "zoom", FLAME, &[(named(KeyCode::Enter), Action::Enter)]),
     entry(

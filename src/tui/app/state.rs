@@ -7,12 +7,7 @@ use super::context::{Context, Prompt};
 use super::query::Query;
 use crate::base::failure::Failure;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::callers::CallersState;
-use crate::tui::views::flame::FlameState;
-use crate::tui::views::source::SourceState;
-use crate::tui::views::threads::ThreadsState;
-use crate::tui::views::time::state::TimeState;
-use crate::tui::views::top::TopState;
+use crate::tui::views::all::Views;
 use crate::tui::views::view::View;
 use ratatui::layout::Size;
 use std::sync::Arc;
@@ -22,18 +17,8 @@ use std::sync::Arc;
 pub struct App {
     /// State that the views share.
     pub(crate) context: Context,
-    /// The flame graph.
-    pub(crate) flame: FlameState,
-    /// The table of functions.
-    pub(crate) top: TopState,
-    /// Callers and callees.
-    pub(crate) callers: CallersState,
-    /// State of the view of time.
-    pub(crate) time: TimeState,
-    /// The table of threads.
-    pub(crate) threads: ThreadsState,
-    /// Source and machine code.
-    pub(crate) source: SourceState,
+    /// State of each view.
+    pub(crate) views: Views,
     /// Marked places, in the order of their names in the context.
     pub(crate) places: Vec<MarkedPlace>,
 }
@@ -41,41 +26,17 @@ pub struct App {
 impl App {
     /// Initial state, before the first picture.
     pub fn new(query: Query, size: Size) -> Self {
-        App {
-            context: Context::new(query, size),
-            flame: FlameState::default(),
-            top: TopState::default(),
-            callers: CallersState::default(),
-            time: TimeState::default(),
-            threads: ThreadsState::default(),
-            source: SourceState::default(),
-            places: Vec::new(),
-        }
+        App { context: Context::new(query, size), views: Views::default(), places: Vec::new() }
     }
 
     /// The view of a tab.
     pub(crate) fn view(&self, tab: Tab) -> &dyn View {
-        match tab {
-            Tab::Flame => &self.flame,
-            Tab::Top => &self.top,
-            Tab::Callers => &self.callers,
-            Tab::Time => &self.time,
-            Tab::Threads => &self.threads,
-            Tab::Source => &self.source,
-        }
+        self.views.of(tab)
     }
 
     /// The view of a tab, and the state that all views share.
     pub(crate) fn view_mut(&mut self, tab: Tab) -> (&mut dyn View, &mut Context) {
-        let view: &mut dyn View = match tab {
-            Tab::Flame => &mut self.flame,
-            Tab::Top => &mut self.top,
-            Tab::Callers => &mut self.callers,
-            Tab::Time => &mut self.time,
-            Tab::Threads => &mut self.threads,
-            Tab::Source => &mut self.source,
-        };
-        (view, &mut self.context)
+        (self.views.of_mut(tab), &mut self.context)
     }
 
     /// Shows another picture and keeps the zoom and the selection by name.
@@ -114,7 +75,7 @@ impl App {
     /// Recomputes the share of the search.
     pub(crate) fn measure_search(&mut self) {
         if let (Some(search), Some(picture)) = (&mut self.context.search, &self.context.picture) {
-            let top = picture.find(&self.flame.zoom);
+            let top = picture.find(&self.views.flame.zoom);
             search.measure(picture, &top);
         }
     }

@@ -235,7 +235,7 @@ impl App {
         let (view, context) = self.view_mut(self.context.tab);
         let is_done = view.update(context, action, area, picture);
         if let Some(function) = self.context.callers_of.take() {
-            self.callers.set_pivot(&mut self.context, function);
+            self.views.callers.set_pivot(&mut self.context, function);
             self.context.tab = Tab::Callers;
         }
         is_done

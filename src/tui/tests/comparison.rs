@@ -296,7 +296,7 @@ fn the_zoom_and_the_function_in_the_middle_are_found_on_the_other_side() {
     session.press(&[Action::Down, Action::Down, Action::Down, Action::Enter]);
     let zoomed = |session: &Session| {
         let picture = session.app.context.picture.as_ref().unwrap();
-        match picture.find(&session.app.flame.zoom) {
+        match picture.find(&session.app.views.flame.zoom) {
             BoxOf::Node(id) => picture.labels.get(picture.tree.node(id).label).key(),
             other => panic!("{other:?}"),
         }

@@ -20,7 +20,7 @@ fn an_export_is_of_what_is_on_the_screen() {
     };
     let zoomed = |screen: &TestScreen| {
         let picture = screen.app.context.picture.clone().unwrap();
-        picture.find(&screen.app.flame.zoom).total(&picture.tree)
+        picture.find(&screen.app.views.flame.zoom).total(&picture.tree)
     };
     let mut screen = screen();
     let (all, what) = written(&mut screen, "f");
@@ -87,7 +87,7 @@ fn boxes_that_share_one_are_exported_together() {
     let mut screen = TestScreen::new(build.finish(), 80, 24);
     screen.keys("↓↓↓→\n");
     let picture = screen.app.context.picture.clone().unwrap();
-    assert!(matches!(picture.find(&screen.app.flame.zoom), BoxOf::Rest(ids) if ids.len() == 3));
+    assert!(matches!(picture.find(&screen.app.views.flame.zoom), BoxOf::Rest(ids) if ids.len() == 3));
     screen.keys("xf");
     let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
     let ExportOf::Recording(job, seen) = job.of else { panic!() };

@@ -21,19 +21,14 @@ use std::time::{Duration, Instant};
 fn trace(screen: &TestScreen) -> String {
     let app = &screen.app;
     format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         app.context.query,
         app.context.tab,
         app.context.overlay,
         app.context.prompt,
         app.context.search,
         app.context.names,
-        app.flame,
-        app.top,
-        app.callers,
-        app.time,
-        app.threads,
-        app.source,
+        app.views,
         app.context.has_mouse,
         (app.context.is_done, &app.context.live),
         screen.effects
@@ -318,4 +313,12 @@ fn two_clicks_at_one_place_are_one_double_click() {
     assert_eq!(click(3, 300), Action::Click(at));
     assert_eq!(click(3, 900), Action::Click(at));
     assert_eq!(click(4, 950), Action::Click(Position::new(4, 5)));
+}
+
+#[test]
+fn the_help_names_the_digits_of_all_views() {
+    let digits: Vec<char> = Tab::ALL.iter().map(|tab| tab.digit()).collect();
+    let opening = key::TABLE.iter().find(|entry| entry.keys.starts_with("Tab ")).unwrap();
+    assert_eq!(opening.keys, format!("Tab {}-{}", digits[0], digits[digits.len() - 1]));
+    assert!(digits.is_sorted());
 }

@@ -110,7 +110,7 @@ fn a_stack_of_a_downsampled_past_stays_selected() {
     let mut session = session(130, Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
     session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
-    session.app.time.panel = Panel::Samples;
+    session.app.views.time.panel = Panel::Samples;
     session.picture();
     for _ in 0..7 {
         session.press(&[Action::Down]);
@@ -118,7 +118,8 @@ fn a_stack_of_a_downsampled_past_stays_selected() {
     let selected = |session: &Session| {
         let picture = session.app.context.picture.clone().unwrap();
         let samples_at = picture.samples_at.as_ref().unwrap();
-        let sample = samples_at.samples[session.app.time.samples.cursor(samples_at.samples.len())].clone();
+        let sample =
+            samples_at.samples[session.app.views.time.samples.cursor(samples_at.samples.len())].clone();
         (sample.tid, sample.bucket_ns, samples_at.stacks[sample.stack].clone())
     };
     let before = selected(&session);
@@ -193,7 +194,7 @@ fn time_follows_the_window() {
         assert!(text.contains(&start) && text.contains("130.0s"), "{text}");
     }
     // The selection is moved into the window, and so is the start of a range.
-    session.app.time.at_ns = 5 * SECOND_NS;
+    session.app.views.time.at_ns = 5 * SECOND_NS;
     session.press(&[Action::NextWindow, Action::NextWindow, Action::RangeStart]);
     assert_eq!(session.app.context.query.common.filter.time.from_ns, Some(120 * SECOND_NS));
     session.press(&[Action::Whole, Action::HeatMap]);

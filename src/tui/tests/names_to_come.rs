@@ -84,8 +84,8 @@ fn a_zoom_and_a_selection_stay_where_they_are() {
     name(&mut screen);
     assert_eq!(screen.selected(), ["t", "main", "call", "hidden", "back", "end"]);
     assert_eq!(screen.zoom(), ["t", "main", "call"]);
-    assert_eq!(screen.app.flame.history.len(), 1);
-    assert!(matches!(picture(&screen).find(&screen.app.flame.selected), BoxOf::Node(_)));
+    assert_eq!(screen.app.views.flame.history.len(), 1);
+    assert!(matches!(picture(&screen).find(&screen.app.views.flame.selected), BoxOf::Node(_)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn of_several_functions_without_names_each_gets_its_own() {
     name(&mut screen);
     assert_eq!(screen.zoom(), ["t", "main", "small"]);
     assert_eq!(screen.selected(), ["t", "main", "small", "leaf"]);
-    let BoxOf::Node(zoom) = picture(&screen).find(&screen.app.flame.zoom) else {
+    let BoxOf::Node(zoom) = picture(&screen).find(&screen.app.views.flame.zoom) else {
         panic!("{:?}", screen.zoom())
     };
     assert_eq!(picture(&screen).tree.node(zoom).total.samples, 10);
@@ -112,7 +112,7 @@ fn stacks_that_are_turned_round_are_followed_from_their_leaf() {
     assert_eq!(screen.selected(), path);
     name(&mut screen);
     assert_eq!(screen.selected(), ["end", "back", "hidden", "call", "main"]);
-    assert!(screen.app.flame.selected.path[2].is_inlined);
+    assert!(screen.app.views.flame.selected.path[2].is_inlined);
     // The same when the stacks are inverted in the picture that brings the names.
     let mut screen = self::screen();
     screen.keys("↓↓↓→→↓");
@@ -142,11 +142,13 @@ fn functions_that_share_a_box_share_it_with_their_names() {
     };
     let mut screen = TestScreen::new(many(false), 80, 24);
     screen.keys("↓↓↓→");
-    assert_eq!(screen.app.flame.selected.rest.len(), 40);
+    assert_eq!(screen.app.views.flame.selected.rest.len(), 40);
     show(&mut screen, many(true));
-    let BoxOf::Rest(ids) = picture(&screen).find(&screen.app.flame.selected) else { panic!("no shared box") };
+    let BoxOf::Rest(ids) = picture(&screen).find(&screen.app.views.flame.selected) else {
+        panic!("no shared box")
+    };
     assert_eq!(ids.len(), 20);
-    assert_eq!(screen.app.flame.selected.rest.len(), 20);
+    assert_eq!(screen.app.views.flame.selected.rest.len(), 20);
 }
 
 #[test]
@@ -196,41 +198,41 @@ fn the_function_in_the_middle_stays_there_with_all_that_is_selected_round_it() {
     screen.keys("↓↓↓→→3");
     assert_eq!(pivot(&screen), "l.so+0x99");
     screen.keys("↓");
-    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x99", "l.so+0x20"]);
-    let zoom = screen.app.callers.selected.clone();
-    screen.app.callers.zooms.push((Side::Callees, zoom));
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["l.so+0x99", "l.so+0x20"]);
+    let zoom = screen.app.views.callers.selected.clone();
+    screen.app.views.callers.zooms.push((Side::Callees, zoom));
     name(&mut screen);
     assert_eq!(pivot(&screen), "small");
     assert!(picture(&screen).pivot.is_some());
-    assert_eq!(screen.app.callers.side, Side::Callees);
-    assert_eq!(names(&screen.app.callers.selected.path), ["small", "leaf"]);
-    assert_eq!(names(&screen.app.callers.zooms[0].1.path), ["small", "leaf"]);
+    assert_eq!(screen.app.views.callers.side, Side::Callees);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["small", "leaf"]);
+    assert_eq!(names(&screen.app.views.callers.zooms[0].1.path), ["small", "leaf"]);
 }
 
 #[test]
 fn callers_and_callees_are_followed_through_inlined_functions() {
     let mut screen = screen();
     screen.keys("↓↓↓3↓↓");
-    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "back", "end"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["l.so+0x10", "back", "end"]);
     name(&mut screen);
     assert_eq!(pivot(&screen), "call");
-    assert_eq!(names(&screen.app.callers.selected.path), ["call", "hidden", "back", "end"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["call", "hidden", "back", "end"]);
     // On the callers' side, the pivot is `call`, without what is inlined in it.
     let mut screen = self::screen();
     screen.keys("↓↓↓3↑");
-    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "main"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["l.so+0x10", "main"]);
     name(&mut screen);
-    assert_eq!(names(&screen.app.callers.selected.path), ["call", "main"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["call", "main"]);
     // On the way up, `call` comes after what is inlined in it.
     let mut screen = self::screen();
     let end = key(&screen, "end");
-    screen.app.callers.set_pivot(&mut screen.app.context, end);
+    screen.app.views.callers.set_pivot(&mut screen.app.context, end);
     screen.app.open(Tab::Callers);
     screen.compute();
     screen.keys("↑↑↑");
-    assert_eq!(names(&screen.app.callers.selected.path), ["end", "back", "l.so+0x10", "main"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["end", "back", "l.so+0x10", "main"]);
     name(&mut screen);
-    assert_eq!(names(&screen.app.callers.selected.path), ["end", "back", "hidden", "call", "main"]);
+    assert_eq!(names(&screen.app.views.callers.selected.path), ["end", "back", "hidden", "call", "main"]);
 }
 
 #[test]
@@ -238,7 +240,7 @@ fn esc_in_callers_leads_back_to_a_function_that_has_its_name_since() {
     let mut screen = screen();
     screen.keys("↓↓↓→→3↓\n");
     assert_eq!(pivot(&screen), "l.so+0x20");
-    assert_eq!(screen.app.callers.history.len(), 1);
+    assert_eq!(screen.app.views.callers.history.len(), 1);
     name(&mut screen);
     assert_eq!(pivot(&screen), "leaf");
     screen.keys("\x1b");

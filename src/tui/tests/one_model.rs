@@ -116,8 +116,8 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                     if direction == Direction::TopDown {
                         assert_eq!(row["self"], picture.tree.own(id).weight);
                     }
-                    screen.app.flame.selected = picture.path_of(&BoxOf::Node(id));
-                    screen.app.flame.zoom = screen.app.flame.selected.clone();
+                    screen.app.views.flame.selected = picture.path_of(&BoxOf::Node(id));
+                    screen.app.views.flame.zoom = screen.app.views.flame.selected.clone();
                     let [name, numbers] = details(&screen);
                     assert!(name.starts_with(&format!(" {}", label.name)), "{name}");
                     let name = &label.name;
@@ -147,7 +147,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
             if !matches!(label.kind, LabelKind::Program | LabelKind::Library | LabelKind::Kernel) {
                 continue;
             }
-            screen.app.callers.set_pivot(&mut screen.app.context, label.key());
+            screen.app.views.callers.set_pivot(&mut screen.app.context, label.key());
             screen.compute();
             let picture = Arc::clone(screen.app.context.picture.as_ref().unwrap());
             let pivot = picture.pivot.as_ref().unwrap();
@@ -176,7 +176,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                 let ids = tree.children(tree.roots()[0]);
                 assert_eq!(ids.len(), neighbours.len(), "{side} of {}: {text}", label.name);
                 // From the widest box to the right, in the order of the report.
-                screen.app.callers.selected = TreePath::ALL;
+                screen.app.views.callers.selected = TreePath::ALL;
                 screen.keys(&key.to_string());
                 for (id, neighbour) in ids.iter().zip(neighbours) {
                     let node = tree.node(*id);

@@ -39,12 +39,12 @@ pub(crate) fn screen() -> TestScreen {
 impl TestScreen {
     /// Names of the selected stack, root first.
     pub(crate) fn selected(&self) -> Vec<String> {
-        self.app.flame.selected.path.iter().map(|step| step.label.name().into_owned()).collect()
+        self.app.views.flame.selected.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
     /// Names of the path to the zoom, root first.
     pub(crate) fn zoom(&self) -> Vec<String> {
-        self.app.flame.zoom.path.iter().map(|step| step.label.name().into_owned()).collect()
+        self.app.views.flame.zoom.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
     pub(crate) fn new(recording: Analysis, columns: u16, rows: u16) -> Self {

@@ -113,7 +113,7 @@ fn moving_goes_to_the_widest_below_and_back_up() {
     screen.keys("G");
     assert_eq!(screen.selected(), deepest);
     screen.keys("g");
-    assert!(screen.app.flame.selected.is_all());
+    assert!(screen.app.views.flame.selected.is_all());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn the_pointer_selects_and_zooms() {
     assert!(screen.zoom().is_empty());
     screen.act(&Action::Scroll { at, rows: 3, columns: 0 });
     screen.act(&Action::Scroll { at, rows: -100, columns: 0 });
-    assert_eq!(screen.app.flame.scroll, 0);
+    assert_eq!(screen.app.views.flame.scroll, 0);
     screen.act(&Action::Click(Position::new(500, 500)));
 }
 

@@ -149,7 +149,7 @@ fn rows_of_callers_of_samples_and_of_a_stack_are_counted() {
     assert_eq!(hidden(&mut session, size), "22 rows above");
     let picture = session.app.context.picture.clone().unwrap();
     let middle = picture.labels.iter().find(|label| label.name == "f20").unwrap().key();
-    session.app.callers.set_pivot(&mut session.app.context, middle);
+    session.app.views.callers.set_pivot(&mut session.app.context, middle);
     session.picture();
     assert_eq!(hidden(&mut session, size), "12 rows above, 10 below");
 

@@ -102,26 +102,18 @@ impl App {
             self.places.remove(at);
         }
         self.context.places.push(PlaceName { name, tab: self.context.tab });
-        self.places.push(MarkedPlace {
-            query: self.context.query.clone(),
-            flame: self.flame.clone(),
-            top: self.top.clone(),
-            callers: self.callers.clone(),
-            time: self.time.clone(),
-            threads: self.threads.clone(),
-            source: self.source.clone(),
-        });
+        self.places.push(MarkedPlace { query: self.context.query.clone(), views: self.views.clone() });
     }
 
     /// Goes back to a marked place.
     fn return_to(&mut self, number: usize) {
         let Some(place) = self.places.get(number).cloned() else { return };
         let before = self.context.query.common.filter.clone();
-        let MarkedPlace { query, flame, top, callers, time, threads, source } = place;
-        let is_turned = query.direction != self.context.query.direction;
-        self.flame = if is_turned { flame.for_turn() } else { flame };
-        (self.top, self.callers) = (top, callers);
-        (self.time, self.threads, self.source) = (time, threads, source);
+        let MarkedPlace { query, views } = place;
+        self.views = views;
+        if query.direction != self.context.query.direction {
+            self.views.flame = std::mem::take(&mut self.views.flame).for_turn();
+        }
         self.context.tab = self.context.places[number].tab;
         self.context.ask(|now| *now = query);
         // A live picture of the same function can be newer than the place.

@@ -14,7 +14,7 @@ fn callers_on_all_screens() {
     session.app.update(&Action::Down);
     let picture = session.app.context.picture.clone().unwrap();
     let batch = picture.labels.iter().find(|label| label.name == "handle_batch").unwrap().key();
-    session.app.callers.set_pivot(&mut session.app.context, batch);
+    session.app.views.callers.set_pivot(&mut session.app.context, batch);
     session.app.context.tab = Tab::Callers;
     session.picture();
     session.press(&[Action::Down]);
@@ -59,7 +59,7 @@ fn a_double_click_on_a_callee_puts_it_into_the_middle() {
     let mut session = Session::new(ingest(), None, Tab::Callers);
     let picture = session.app.context.picture.clone().unwrap();
     let batch = picture.labels.iter().find(|label| label.name == "handle_batch").unwrap().key();
-    session.app.callers.set_pivot(&mut session.app.context, batch);
+    session.app.views.callers.set_pivot(&mut session.app.context, batch);
     session.picture();
     let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
     let y = lines.iter().position(|line| line.contains("compress")).unwrap();
@@ -92,7 +92,7 @@ fn narrow() -> Session {
 fn middle(session: &mut Session, name: &str) {
     let picture = session.app.context.picture.clone().unwrap();
     let found = picture.labels.iter().find(|label| label.name == name).unwrap().key();
-    session.app.callers.set_pivot(&mut session.app.context, found);
+    session.app.views.callers.set_pivot(&mut session.app.context, found);
     session.picture();
 }
 
@@ -106,10 +106,10 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     assert!(text.contains("goes this way"), "{text}");
     // The shared box holds further shared boxes, and one of those holds functions.
     session.press(&[Action::Enter]);
-    assert_eq!(session.app.callers.zooms.len(), 1);
+    assert_eq!(session.app.views.callers.zooms.len(), 1);
     session.press(&[Action::Right, Action::Enter]);
     assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), "main");
-    assert_eq!(session.app.callers.zooms.len(), 2);
+    assert_eq!(session.app.views.callers.zooms.len(), 2);
     let text = session.text();
     assert!(text.contains("caller1"), "{text}");
     let name = function(&session.app);
@@ -118,17 +118,17 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     session.press(&[Action::Right]);
     let name = function(&session.app);
     session.press(&[Action::Back]);
-    assert_eq!(session.app.callers.zooms.len(), 1);
+    assert_eq!(session.app.views.callers.zooms.len(), 1);
     session.press(&[Action::Focus]);
     assert_eq!(session.app.context.toast.as_deref(), Some("select a function first"));
     session.press(&[Action::Whole]);
-    assert!(session.app.callers.zooms.is_empty());
+    assert!(session.app.views.callers.zooms.is_empty());
     session.press(&[Action::Whole]);
     assert_eq!(session.app.context.toast.as_deref(), Some("nothing is zoomed"));
     // In an opened box, Enter on a function makes it the pivot, as everywhere.
     session.press(&[Action::Enter, Action::Right, Action::Enter, Action::Right, Action::Enter]);
     assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), name);
-    assert!(session.app.callers.zooms.is_empty());
+    assert!(session.app.views.callers.zooms.is_empty());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_behind_a_narrow_box_of_callers_keeps_the_way_to_the_middle() {
     session.press(&[Action::Up]);
     while session.app.selected().is_empty() {
         session.press(&[Action::Enter]);
-        assert!(session.app.callers.zooms.len() < 5, "{}", session.text());
+        assert!(session.app.views.callers.zooms.len() < 5, "{}", session.text());
     }
     assert!(function(&session.app).starts_with("small"));
     session.press(&[Action::Up]);
@@ -160,9 +160,9 @@ fn a_click_on_a_narrow_box_selects_it_and_a_second_opens_it() {
     let y = lines.iter().position(|line| line.contains("▏read")).unwrap();
     let at = Position::new(79, y as u16);
     session.press(&[Action::Click(at)]);
-    assert_eq!(session.app.callers.selected.rest.len(), 80, "{lines:#?}");
+    assert_eq!(session.app.views.callers.selected.rest.len(), 80, "{lines:#?}");
     session.press(&[Action::DoubleClick(at)]);
-    assert_eq!(session.app.callers.zooms.len(), 1);
+    assert_eq!(session.app.views.callers.zooms.len(), 1);
 }
 
 /// `read` has a wide caller and callee, and one of each that is too narrow and gets a column anyway.
@@ -207,7 +207,7 @@ fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
         assert_eq!(function(&session.app), narrow);
         session.press(&[Action::Enter]);
         assert_eq!(pivot(&session), narrow);
-        assert!(session.app.callers.zooms.is_empty());
+        assert!(session.app.views.callers.zooms.is_empty());
     }
 }
 

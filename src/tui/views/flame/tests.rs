@@ -265,12 +265,12 @@ fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
     screen.keys("↓↓↓");
     assert!(screen.text(&PLAIN).contains("▏… 400 calls"), "{}", screen.text(&PLAIN));
     screen.keys("\n↓");
-    assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
+    assert_eq!(screen.app.views.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
     // Steps through the shared boxes one by one.
     screen.keys("→");
-    assert_eq!(screen.app.flame.selected.rest[0].label.name(), "f050");
+    assert_eq!(screen.app.views.flame.selected.rest[0].label.name(), "f050");
     screen.keys("\n↓\x1b");
-    assert_eq!(screen.app.flame.selected.rest.len(), 50);
+    assert_eq!(screen.app.views.flame.selected.rest.len(), 50);
     screen.keys("\n↓→→");
     assert_eq!(screen.selected(), ["t", "main", "f052"]);
     assert!(screen.text(&PLAIN).contains("in 1 place"), "{}", screen.text(&PLAIN));

@@ -43,9 +43,9 @@ fn the_metric_says_which_states_stand_on_each_other() {
 #[test]
 fn a_chosen_range_on_all_screens() {
     let mut session = Session::new(waiting(), None, Tab::Time);
-    session.app.time.at_ns = 2_000_000_000;
+    session.app.views.time.at_ns = 2_000_000_000;
     session.press(&[Action::RangeStart]);
-    session.app.time.at_ns = 3_000_000_000;
+    session.app.views.time.at_ns = 3_000_000_000;
     session.press(&[Action::RangeEnd, Action::Down]);
     insta::assert_snapshot!(session.snapshot());
 }
@@ -76,7 +76,7 @@ fn lengths_in_the_list_of_samples_have_the_unit_of_the_longest() {
     let mut session = Session::new(build.finish(), Some(Metric::OFF_CPU), Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(10_000 * MS) };
     session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
-    session.app.time.panel = Panel::Samples;
+    session.app.views.time.panel = Panel::Samples;
     session.picture();
     let text = session.text();
     for (function, length) in [("slow", "2.00 s"), ("quick", "0.003 s")] {
@@ -104,9 +104,9 @@ fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let whole = session.app.context.picture.as_ref().unwrap().total;
     let rows = session.app.context.picture.as_ref().unwrap().timeline.clone().unwrap();
-    session.app.time.at_ns = 1_000_000_000;
+    session.app.views.time.at_ns = 1_000_000_000;
     session.press(&[Action::RangeStart]);
-    session.app.time.at_ns = 2_000_000_000;
+    session.app.views.time.at_ns = 2_000_000_000;
     session.press(&[Action::RangeEnd]);
     let range = session.app.context.query.common.filter.time;
     assert!(range.from_ns.unwrap() <= 1_000_000_000 && range.to_ns.unwrap() > 2_000_000_000, "{range:?}");
@@ -161,9 +161,9 @@ fn dragging_chooses_a_range() {
 fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
     let mut session = Session::new(waiting(), Some(Metric::OFF_CPU), Tab::Time);
     session.press(&[Action::Down]);
-    session.app.time.at_ns = 9_110_000_000;
+    session.app.views.time.at_ns = 9_110_000_000;
     session.press(&[Action::Enter]);
-    assert_eq!(session.app.time.panel, Panel::Samples);
+    assert_eq!(session.app.views.time.panel, Panel::Samples);
     let picture = session.app.context.picture.clone().unwrap();
     let samples_at = picture.samples_at.as_ref().unwrap();
     assert!(!samples_at.samples.is_empty());
@@ -179,9 +179,12 @@ fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
         session.text()
     );
     session.press(&[Action::Back]);
-    assert_eq!(session.app.time.panel, Panel::Samples);
+    assert_eq!(session.app.views.time.panel, Panel::Samples);
     session.press(&[Action::Back]);
-    assert_eq!((session.app.time.panel, session.app.context.query.samples_at.clone()), (Panel::Map, None));
+    assert_eq!(
+        (session.app.views.time.panel, session.app.context.query.samples_at.clone()),
+        (Panel::Map, None)
+    );
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn a_sample_can_begin_and_end_a_range() {
     let end_ns = sample.time_ns + sample.duration_ns.unwrap();
     assert_eq!(range, TimeRange { from_ns: Some(sample.time_ns), to_ns: Some(end_ns) });
     session.press(&[Action::HeatMap]);
-    assert!(session.app.time.is_heat_map && session.text().contains("+100 ms"), "{}", session.text());
+    assert!(session.app.views.time.is_heat_map && session.text().contains("+100 ms"), "{}", session.text());
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn a_range_does_not_end_after_the_recording() {
     let recording =
         waiting().changed(|recording| recording.profile.end.as_mut().unwrap().duration_ns = 3_015_000_000);
     let mut session = Session::new(recording, None, Tab::Time);
-    session.app.time.at_ns = 1_000_000_000;
+    session.app.views.time.at_ns = 1_000_000_000;
     // The last cell of the heat map is 100 ms long.
     session.press(&[Action::HeatMap, Action::RangeStart, Action::Last, Action::RangeEnd]);
     let range = session.app.context.query.common.filter.time;
@@ -269,20 +272,23 @@ fn the_list_of_samples_and_a_stack_can_be_searched() {
     session.app.context.search = Some(Search::new("pool_get").unwrap());
     let matches = |session: &Session| {
         let picture = session.app.context.picture.clone().unwrap();
-        let names = samples::selected_names(&session.app.time, &session.app.context, &picture);
+        let names = samples::selected_names(&session.app.views.time, &session.app.context, &picture);
         names.iter().any(|name| name == "pool_get")
     };
     session.press(&[Action::Last, Action::NextMatch]);
     assert!(matches(&session), "{}", session.text());
-    let first = session.app.time.samples;
+    let first = session.app.views.time.samples;
     session.press(&[Action::NextMatch]);
-    assert!(matches(&session) && session.app.time.samples != first, "{}", session.text());
+    assert!(matches(&session) && session.app.views.time.samples != first, "{}", session.text());
     session.press(&[Action::PreviousMatch]);
-    assert_eq!(session.app.time.samples.cursor, first.cursor);
+    assert_eq!(session.app.views.time.samples.cursor, first.cursor);
     session.press(&[Action::Enter, Action::NextMatch]);
-    assert_eq!(session.app.time.panel, Panel::Stack);
+    assert_eq!(session.app.views.time.panel, Panel::Stack);
     let picture = session.app.context.picture.clone().unwrap();
-    assert_eq!(samples::selected_names(&session.app.time, &session.app.context, &picture)[0], "pool_get");
+    assert_eq!(
+        samples::selected_names(&session.app.views.time, &session.app.context, &picture)[0],
+        "pool_get"
+    );
     session.app.context.search = Some(Search::new("no_such_function").unwrap());
     session.press(&[Action::NextMatch]);
     assert_eq!(session.app.context.toast.as_deref(), Some("nothing matches in what is listed"));
@@ -342,22 +348,22 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
     };
     let names = |session: &Session| {
         let picture = session.app.context.picture.clone().unwrap();
-        samples::selected_names(&session.app.time, &session.app.context, &picture)
+        samples::selected_names(&session.app.views.time, &session.app.context, &picture)
     };
     let mut session = Session::new(recording(0), Some(Metric::OFF_CPU), Tab::Time);
     session.app.context.query.samples_at = Some(SamplesQuery { time: TimeRange::default(), row: None });
-    session.app.time.panel = Panel::Samples;
+    session.app.views.time.panel = Panel::Samples;
     session.picture();
     session.press(&[Action::Down, Action::Down]);
     assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
     session.recording = Arc::new(recording(3));
     session.picture();
-    assert_eq!(session.app.time.samples.cursor, 5);
+    assert_eq!(session.app.views.time.samples.cursor, 5);
     assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
     session.press(&[Action::Enter]);
     session.recording = Arc::new(recording(5));
     session.picture();
-    assert_eq!(session.app.time.panel, Panel::Stack);
+    assert_eq!(session.app.views.time.panel, Panel::Stack);
     assert!(session.text().contains("wait_2"), "{}", session.text());
     // The sample is gone: its stack is not replaced by another.
     let mut build = Build::new();
@@ -366,7 +372,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
     build.thread_time(task, 0, 0, 2_000 * MS);
     session.recording = Arc::new(build.finish());
     session.picture();
-    assert_eq!(session.app.time.panel, Panel::Samples);
+    assert_eq!(session.app.views.time.panel, Panel::Samples);
     assert!(session.text().contains("was merged with others, or dropped"), "{}", session.text());
 }
 
@@ -398,7 +404,7 @@ fn the_wheel_goes_through_the_heat_map_and_with_shift_through_time() {
             session.press(&[Action::HeatMap]);
         }
         let mut same = Session::new(waiting(), None, Tab::Time);
-        same.app.time = session.app.time.clone();
+        same.app.views.time = session.app.views.time.clone();
         let mut pairs =
             vec![(scroll(0, 3), Action::Right), (scroll(0, 3), Action::Right), (scroll(0, -3), Action::Left)];
         if is_heat_map {
@@ -409,11 +415,11 @@ fn the_wheel_goes_through_the_heat_map_and_with_shift_through_time() {
             ]);
         }
         for (wheel, key) in pairs {
-            let before = session.app.time.at_ns;
+            let before = session.app.views.time.at_ns;
             session.press(std::slice::from_ref(&wheel));
             same.press(&[key]);
-            assert_eq!(session.app.time.at_ns, same.app.time.at_ns, "{wheel:?}");
-            assert_ne!(session.app.time.at_ns, before, "{wheel:?}");
+            assert_eq!(session.app.views.time.at_ns, same.app.views.time.at_ns, "{wheel:?}");
+            assert_ne!(session.app.views.time.at_ns, before, "{wheel:?}");
         }
     }
 }

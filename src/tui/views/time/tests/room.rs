@@ -24,9 +24,10 @@ fn the_heat_map_takes_the_whole_width_for_the_pointer_too() {
             let last = Position::new(columns - 1, body.y);
             session.press(&[Action::Click(last), Action::Release(last)]);
             let picture = session.app.context.picture.clone().unwrap();
-            let layout = TimeLayout::new(&session.app.time, picture.timeline.as_ref().unwrap(), 1, body);
+            let layout =
+                TimeLayout::new(&session.app.views.time, picture.timeline.as_ref().unwrap(), 1, body);
             let grid = layout.grid.as_ref().unwrap();
-            let selected = grid.cell_at(session.app.time.at_ns);
+            let selected = grid.cell_at(session.app.views.time.at_ns);
             assert_eq!(selected, (grid.columns - 1, 0), "{milliseconds} ms in {columns} columns");
         }
     }
