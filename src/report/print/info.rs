@@ -11,10 +11,9 @@ use crate::base::units::{
     bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
 };
 use crate::base::{safe_text, units};
-use crate::profile::{End, Event, FrameId, Meta, Profile};
+use crate::profile::{End, Event, EventKind, FrameId, Meta, Profile};
 use crate::report::analysis::Analysis;
 use crate::report::model::ending;
-use crate::report::model::metric::waits_of;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ColorWhen, CommonOptions, InfoOptions};
 use crate::report::print::cost::cost_lines;
@@ -319,8 +318,8 @@ fn add_origin(facts: &mut InfoFacts, recording: &Recording) {
     } else {
         String::new()
     };
-    // Waits are not sampled: theirs is the rule that is said with the event.
-    if !meta.is_imported() && Some(profile.events.len()) != waits_of(profile).map(|_| 1) {
+    // Waits are not sampled, and counters have clocks of their own: their rules are said with the events.
+    if !meta.is_imported() && profile.event_of(&EventKind::ON_CPU).is_some() {
         facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
     }
     if meta.user_only {

@@ -243,3 +243,32 @@ fn a_wait_for_a_pipe_is_not_said_to_be_for_another_process() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("for the other end of a pipe or a local socket in read_all"), "{text}");
 }
+
+#[test]
+fn what_is_counted_has_no_words_of_time_and_of_sampling_it() {
+    let build = |has_time: bool| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "p", "p");
+        build.meta().clock = "cpu-clock".into();
+        build.meta().effective_hz = 999;
+        build.counter(
+            EventKind::counted("page-faults", "page faults"),
+            task,
+            [20, 50],
+            &["/x:main", "/x:touch"],
+        );
+        if has_time {
+            build.add(task, 100, &["/x:main"]);
+        }
+        build.finish().changed(|recording| {
+            recording.profile.events.retain(|event| !event.is_empty());
+        })
+    };
+    let common = of(Metric::named("page-faults"));
+    let options = ReportOptions { common, view: ReportView::Threads, ..ReportOptions::default() };
+    let text = render(&build(false), &options, &Page::PLAIN).unwrap();
+    assert!(text.contains("COUNT") && !text.contains("TIME"), "{text}");
+    let info = |has_time| info::render_text(&build(has_time));
+    assert!(!info(false).contains("\nsampling ") && info(false).contains("every 50"), "{}", info(false));
+    assert!(info(true).contains("\nsampling  cpu-clock at 999 Hz"), "{}", info(true));
+}

@@ -73,10 +73,13 @@ fn columns(selection: &Selection<'_>, shown: &[ThreadRow], page: &Page) -> Vec<C
     let share = |row: &ThreadRow| percent_text(percent(row.amount.weight, whole));
     columns.push(Column::number("SHARE", cells(&share)));
     let time = |row: &ThreadRow| weight(selection.shown.unit, row.amount.weight, whole);
-    columns.push(Column::number("TIME", cells(&time)));
+    let heading = selection.shown.unit.heading();
+    columns.push(Column::number(heading, cells(&time)));
     if page.cut_names {
         let room = page.width.saturating_sub(MIN_HOTTEST_COLUMNS);
-        leave_out(&mut columns, if is_by_process { &["N", "TIME"] } else { &["PROCESS", "N", "TIME"] }, room);
+        let by_process = ["N", heading];
+        let by_thread = ["PROCESS", "N", heading];
+        leave_out(&mut columns, if is_by_process { &by_process } else { &by_thread }, room);
     }
     let room = page.width.saturating_sub(width_of(&columns)).max(MIN_HOTTEST_COLUMNS);
     columns.push(Column::text("MOST IN", cells(&|row| hottest(selection, row, room, page))));

@@ -127,7 +127,7 @@ fn placed(picture: &Picture, columns: usize) -> PlacedColumns<Id> {
         all.extend([
             column(Id::Count, "N", 5, true, 4),
             column(Id::Share, "SHARE", 6, true, 0),
-            column(Id::Time, if is_time(picture) { "TIME" } else { "COUNT" }, 9, true, 0),
+            column(Id::Time, picture.event.unit.heading(), 9, true, 0),
             column(Id::MostIn, "MOST IN", 16, false, 6),
         ]);
         Id::MostIn
