@@ -29,6 +29,15 @@ impl Unit {
         }
     }
 
+    /// Returns the heading of a column of weights.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "TIME",
+            Unit::Bytes => "BYTES",
+            Unit::Count | Unit::Other(_) => "COUNT",
+        }
+    }
+
     /// Returns the unit of a stored number.
     pub(crate) fn from_code(code: u8) -> Self {
         match code {

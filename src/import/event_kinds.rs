@@ -9,7 +9,12 @@ const MAX_NAME_CHARS: usize = 200;
 /// Whether the period of perf's event `name` is running time, ns: `cpu-clock`, `task-clock:u`.
 pub(super) fn is_clock(name: &str) -> bool {
     let name = name.split(':').next().unwrap_or_default();
-    matches!(name, "cpu-clock" | "task-clock" | "on-cpu")
+    is_timer(name) || name == EventKind::ON_CPU_NAME
+}
+
+/// Whether perf's event `name` is a timer of the kernel.
+pub(super) fn is_timer(name: &str) -> bool {
+    matches!(name, "cpu-clock" | "task-clock")
 }
 
 /// The kind of perf's event `name`. Without a period, a clock does not measure time: each sample counts as one.

@@ -148,6 +148,8 @@ pub struct Meta {
     pub effective_hz: u32,
     /// Event that drives the sampling, as perf calls it: `cpu-clock`.
     pub clock: String,
+    /// Whether that is a timer, which interrupts at the instruction that is to run next, and no counter of the processor.
+    pub clock_is_timer: bool,
     /// Whether kernel frames were left out.
     pub user_only: bool,
     /// Process id of the recorder.
@@ -160,6 +162,8 @@ pub struct Meta {
     pub is_command: bool,
     /// Decisions made at the start that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
+    /// Why waits were not recorded although they were asked for, as in `notices`; empty otherwise. Quotes foreign names.
+    pub why_no_waits: String,
     /// The format that it was imported from, for people: `perf.data`; empty: `prof` recorded it.
     pub imported_from: String,
     /// The file that it was imported from, as the user named it; empty for standard input.
@@ -177,6 +181,8 @@ pub struct End {
     pub duration_ns: u64,
     /// Why it ended: `interrupted`, `duration reached`, `target ended`, …
     pub reason: String,
+    /// Whether it ended because the file could not be written on.
+    pub writing_failed: bool,
     /// CPU time used by `prof` itself, user + system, ns: before, while and after it recorded.
     pub cpu_ns: u64,
     /// The part of `cpu_ns` that was used while it recorded; `None` in files of versions that did not tell them apart.
@@ -232,11 +238,6 @@ impl End {
     /// Whether the recording goes on, and this is of a picture of it.
     pub(crate) fn is_of_picture(&self) -> bool {
         self.reason == Self::STILL_RECORDING
-    }
-
-    /// Whether the file could not be written on.
-    pub(crate) fn is_of_failed_write(&self) -> bool {
-        self.reason.starts_with(Self::WRITING_FAILED)
     }
 
     /// Whether the command's end was the recording's.

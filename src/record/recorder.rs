@@ -450,6 +450,7 @@ impl FileRecording<'_, '_> {
         if self.has_written_samples {
             let end = End {
                 reason: format!("{}: {}", End::WRITING_FAILED, cause_of(&error)),
+                writing_failed: true,
                 duration_ns: self.session.elapsed().as_nanos() as u64,
                 threads: self.session.collector.totals.threads.len() as u32,
                 ..End::default()

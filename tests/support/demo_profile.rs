@@ -158,6 +158,7 @@ impl Demo {
             recording_cpu_ns: Some(8_000_000),
             command_signal: None,
             notices: Vec::new(),
+            writing_failed: false,
         });
     }
 

@@ -95,22 +95,20 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
     }
     let profile = &session.collector.profile;
     checks.push(clock(profile));
-    checks.push(waits(profile, &session.notices));
+    checks.push(waits(profile));
     checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
     checks
 }
 
 /// Whether waits were recorded, and whether all time of the test's threads was accounted for.
-fn waits(profile: &Profile, notices: &[String]) -> Check {
+fn waits(profile: &Profile) -> Check {
     const NAME: &str = "waits";
     if profile.event_of(&EventKind::OFF_CPU).is_none() {
-        let why = notices.iter().find(|notice| notice.starts_with("off-CPU"));
-        return Check::new(
-            NAME,
-            CheckVerdict::Warn,
-            why.map_or("off-CPU time is not recorded", String::as_str),
-        )
-        .fix("Linux 5.18 or later, with BTF");
+        let why = match profile.meta.why_no_waits.as_str() {
+            "" => "off-CPU time is not recorded",
+            why => why,
+        };
+        return Check::new(NAME, CheckVerdict::Warn, why).fix("Linux 5.18 or later, with BTF");
     }
     if let Some(silent) = silent_threads(profile) {
         return Check::new(

@@ -15,7 +15,7 @@ use super::sorter::{KeptSample, PendingRecord, RecordBatch, RecordSorter};
 use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::import::error::ImportError;
-use crate::import::event_kinds::{is_clock, of_perf};
+use crate::import::event_kinds::{is_clock, is_timer, of_perf};
 use crate::import::intake::{Intake, Observation};
 use crate::profile::{EventId, EventKind, FrameId, Reason, StackId, counter};
 use perf_event_open_sys::bindings;
@@ -327,6 +327,7 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             meta.effective_hz = u32::try_from(rate).unwrap_or(0);
             meta.requested_hz = meta.effective_hz;
             meta.clock = attribute.name.split(':').next().unwrap_or_default().to_owned();
+            meta.clock_is_timer = is_timer(&meta.clock);
         }
         let sampling = attribute.sampling();
         let event = self.intake.event(kind, &sampling, period);

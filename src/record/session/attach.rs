@@ -56,16 +56,16 @@ impl<'obj> Session<'obj> {
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
         let events = AttachedEvents::open(options, found, &cpus, hz)?;
-        let waits = wait_config(options, found, is_watched, &mut notices)?;
+        let mut why_no_waits = None;
+        let waits = wait_config(options, found, is_watched, &mut why_no_waits)?;
         let meta = meta(options, found, command, cpus.len(), hz);
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
         let is_system_wide = collector.processes.is_system_wide;
         let config = kernel_config(options, waits, &collector, cpus, hz);
-        let (kernel, waits) = load(objects, config, options, found, &mut notices)?;
-        if let Some(waits) = &waits {
-            collector.add_waits(waits.describe(), waits.min_duration_ns());
-        }
+        let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
+        notices.extend(why_no_waits.clone());
+        add_waits(&mut collector, waits.as_ref(), why_no_waits);
         let drain = Drain::start(kernel.rings(events.sidebands)?, Arc::clone(&kernel.stopper))
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
@@ -203,6 +203,7 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
         },
         effective_hz: hz,
         clock: SAMPLE_CLOCK.to_owned(),
+        clock_is_timer: true,
         user_only: options.user_only,
         pid_namespace: namespaces::pid_namespace(),
         is_command: matches!(options.target, Target::Launch(_)),
@@ -210,12 +211,12 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
     }
 }
 
-/// Returns the configuration of waits, if they are to be recorded and can be.
+/// Returns the configuration of waits, if they are to be recorded and can be; else `why_not` gets the reason, if they are to be.
 fn wait_config(
     options: &RecordOptions,
     found: &FoundTarget,
     is_watched: bool,
-    notices: &mut Vec<String>,
+    why_not: &mut Option<String>,
 ) -> Result<Option<WaitConfig>, Failure> {
     const OTHERWISE: &str = "record running time:  prof record -e cpu …";
     let has_others = options.events.len() > 1;
@@ -223,7 +224,7 @@ fn wait_config(
         Ok(None) => return Ok(None),
         Ok(Some(config)) => WaitConfig { is_watched, ..config },
         Err(why) if has_others => {
-            notices.push(format!("off-CPU time is not recorded: {why}"));
+            *why_not = Some(format!("off-CPU time is not recorded: {why}"));
             return Ok(None);
         }
         Err(why) => {
@@ -239,7 +240,7 @@ fn wait_config(
         let what = format!("{whose}: waits of its threads are not recorded");
         return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
     }
-    notices.push(format!("{whose}: it is recorded while it runs, not while it waits"));
+    *why_not = Some(format!("{whose}: it is recorded while it runs, not while it waits"));
     Ok(None)
 }
 
@@ -275,6 +276,14 @@ fn collector(
     Ok(collector)
 }
 
+/// Notes how waits are recorded, or why they are not.
+fn add_waits(collector: &mut Collector, waits: Option<&WaitConfig>, why_not: Option<String>) {
+    collector.profile.meta.why_no_waits = why_not.unwrap_or_default();
+    if let Some(waits) = waits {
+        collector.add_waits(waits.describe(), waits.min_duration_ns());
+    }
+}
+
 /// Reads what the target has mapped, and opens what it will map.
 fn read_target(
     collector: &mut Collector,
@@ -297,13 +306,14 @@ fn read_target(
     Ok(())
 }
 
-/// Loads the programs: without those of waits if the kernel refuses them and something else is recorded.
+/// Loads the programs: without those of waits if the kernel refuses them and something else is recorded; `why_no_waits` then
+/// gets the reason.
 fn load<'obj>(
     objects: &'obj mut [MaybeUninit<OpenObject>; 2],
     config: KernelConfig,
     options: &RecordOptions,
     found: &FoundTarget,
-    notices: &mut Vec<String>,
+    why_no_waits: &mut Option<String>,
 ) -> anyhow::Result<(KernelSide<'obj>, Option<WaitConfig>)> {
     let [first, second] = objects;
     let error = match KernelSide::attached(first, &config, &found.tids) {
@@ -315,7 +325,7 @@ fn load<'obj>(
     let kernel = KernelSide::attached(second, &config, &found.tids)?;
     let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
     let hint = hint.unwrap_or("`prof doctor` shows what this kernel lacks".to_owned());
-    notices.push(format!("off-CPU time is not recorded: {error:#}; {hint}"));
+    *why_no_waits = Some(format!("off-CPU time is not recorded: {error:#}; {hint}"));
     Ok((kernel, None))
 }
 

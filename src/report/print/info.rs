@@ -11,7 +11,7 @@ use crate::base::units::{
     bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
 };
 use crate::base::{safe_text, units};
-use crate::profile::{End, Event, EventKind, FrameId, Meta, Profile};
+use crate::profile::{Event, EventKind, FrameId, Meta, Profile};
 use crate::report::analysis::Analysis;
 use crate::report::model::ending;
 use crate::report::model::totals::Totals;
@@ -378,7 +378,7 @@ fn notes(recording: &Analysis) -> Vec<String> {
 fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     let file = file_fields(recording);
     let end = recording.profile.end.as_ref();
-    let has_failed = end.is_some_and(End::is_of_failed_write);
+    let has_failed = end.is_some_and(|end| end.writing_failed);
     let state = match (&file.problem, file.is_complete) {
         (Some(problem), _) => problem.clone(),
         (None, true) if has_failed => "complete up to where writing it failed".to_owned(),

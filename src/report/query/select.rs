@@ -39,15 +39,10 @@ impl Recording {
         })
     }
 
-    /// Why waits were not recorded although they were asked for: what was said at the start.
-    fn why_no_waits(&self) -> Option<&String> {
-        if metric::waits_of(&self.profile).is_some() {
-            return None;
-        }
-        let is_why = |notice: &&String| {
-            notice.contains("not while it waits") || notice.contains("off-CPU time is not")
-        };
-        self.profile.meta.notices.iter().find(is_why)
+    /// Why waits were not recorded although they were asked for.
+    fn why_no_waits(&self) -> Option<&str> {
+        let why = self.profile.meta.why_no_waits.as_str();
+        (!why.is_empty() && metric::waits_of(&self.profile).is_none()).then_some(why)
     }
 
     /// Why nothing is left to show.

@@ -222,10 +222,8 @@ fn a_recording_without_waits_says_why_it_has_none() {
     let mut build = Build::new();
     let task = build.task(2, 2, "kthreadd", "kthreadd");
     build.add(task, 1, &["[kernel]:kthread"]);
-    build
-        .meta()
-        .notices
-        .push("kthreadd (pid 2) is of the kernel: it is recorded while it runs, not while it waits".into());
+    build.meta().why_no_waits =
+        "kthreadd (pid 2) is of the kernel: it is recorded while it runs, not while it waits".into();
     let recording = build.finish();
     let failure = recording.select(&of(Metric::OFF_CPU)).unwrap_err();
     assert!(failure.message.contains("is of the kernel") && failure.hints.is_empty(), "{failure:?}");

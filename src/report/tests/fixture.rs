@@ -258,6 +258,7 @@ impl Build {
             recording_cpu_ns: Some(20_000_000),
             command_signal: None,
             notices: Vec::new(),
+            writing_failed: false,
         });
         self.cut_off(Integrity { is_complete: true, bytes_read: 12_345, ..Integrity::default() })
     }
@@ -294,6 +295,7 @@ pub(crate) fn ingest() -> Analysis {
         requested_hz: 999,
         effective_hz: 999,
         clock: "cpu-clock".into(),
+        clock_is_timer: true,
         ..Meta::default()
     };
     const INGEST: &str = "/usr/bin/ingest";

@@ -11,6 +11,7 @@ pub(crate) fn annotated() -> Analysis {
     let mut build = Build::new();
     build.meta().arch = "x86_64".to_owned();
     build.meta().clock = "cpu-clock".to_owned();
+    build.meta().clock_is_timer = true;
     build.meta().target = "demo (pid 7)".to_owned();
     let task = build.task(7, 7, "demo", "demo");
     build.add(task, 1, &["/usr/bin/demo:main"]);

@@ -49,32 +49,3 @@ pub(super) fn row_count(rows: u32) -> Result<usize, Damage> {
 pub(super) fn decode<M: Message + Default>(payload: &[u8]) -> Result<M, Damage> {
     M::decode(payload).map_err(|error| Damage(error.to_string()))
 }
-
-/// The limit that the rule of an event names, ns: 1,000 for `waits of 1us and more`. Files of versions up to 0.1.0 say
-/// it nowhere else; 0 if it is not there either.
-pub(super) fn limit_in_words(rule: &str) -> u64 {
-    let limit = rule.split_once(" and more").and_then(|(limit, _)| limit.rsplit_once("of "));
-    let limit = limit.and_then(|(_, limit)| humantime::parse_duration(limit).ok());
-    limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_of_old_files_is_in_the_rule() {
-        assert_eq!(limit_in_words("waits of 1us and more"), 1_000);
-        let share = "waits of 2ms 500us and more, as many as 0.5% of each CPU's time allow";
-        assert_eq!(limit_in_words(share), 2_500_000);
-        for rule in [
-            "",
-            "every wait",
-            "waits of and more",
-            "waits of 1parsec and more",
-            "of 99999999999999y and more",
-        ] {
-            assert_eq!(limit_in_words(rule), 0, "{rule}");
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! The decoder: adds the rows of one chunk after another to a profile.
 
 use super::budget::{Budget, row_bytes};
-use super::checks::{Damage, below, check, column, decode, limit_in_words, narrow, row_count};
+use super::checks::{Damage, below, check, column, decode, narrow, row_count};
 use super::sample_columns::{merged, times_ns, waits};
 use super::wire;
 use crate::base::units::Unit;
@@ -13,6 +13,7 @@ use crate::profile::file::chunk::ChunkKind;
 use crate::profile::file::rows::code_rows::{self, RowCounts};
 use crate::profile::file::rows::coding::{AddressCoder, NoveltyCoder, PlaceCoder};
 use crate::profile::file::rows::module_notes;
+use crate::profile::file::rows::old_words::limit_in_words;
 use crate::profile::file::rows::schema;
 use crate::profile::kind::EventKind;
 use crate::profile::outcome::Outcome;

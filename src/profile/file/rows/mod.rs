@@ -6,5 +6,6 @@ pub(super) mod code_rows;
 pub(super) mod coding;
 pub(super) mod columns;
 pub(super) mod module_notes;
+pub(super) mod old_words;
 mod records;
 pub(super) mod schema;

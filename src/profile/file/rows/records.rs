@@ -1,5 +1,6 @@
 //! The records that describe a recording and its threads, between the profile and the messages of the file.
 
+use super::old_words;
 use crate::profile::contents::{End, Meta};
 use crate::profile::file::rows::schema;
 use crate::profile::kernel_addresses::AddressSettings;
@@ -24,12 +25,14 @@ impl From<&Meta> for schema::Meta {
             requested_hz,
             effective_hz,
             clock,
+            clock_is_timer,
             user_only,
             recorder_pid,
             kernel_addresses,
             pid_namespace,
             is_command,
             notices,
+            why_no_waits,
             imported_from,
             source_file,
             source_tool,
@@ -63,6 +66,8 @@ impl From<&Meta> for schema::Meta {
             source_file,
             source_tool,
             losses_known,
+            clock_is_timer: Some(clock_is_timer),
+            why_no_waits: Some(why_no_waits),
         }
     }
 }
@@ -70,6 +75,10 @@ impl From<&Meta> for schema::Meta {
 impl From<schema::Meta> for Meta {
     fn from(meta: schema::Meta) -> Self {
         Meta {
+            clock_is_timer: meta.clock_is_timer.unwrap_or_else(|| old_words::is_timer(&meta.clock)),
+            why_no_waits: meta
+                .why_no_waits
+                .unwrap_or_else(|| old_words::why_no_waits(&meta.notices).unwrap_or_default()),
             prof_version: meta.prof_version,
             command: meta.command,
             hostname: meta.hostname,
@@ -120,6 +129,7 @@ impl From<&End> for schema::End {
             recording_cpu_ns,
             command_signal,
             notices,
+            writing_failed,
         } = end.clone();
         schema::End {
             duration_ns,
@@ -133,6 +143,7 @@ impl From<&End> for schema::End {
             recording_cpu_ns,
             command_signal,
             notices,
+            writing_failed: Some(writing_failed),
         }
     }
 }
@@ -140,6 +151,7 @@ impl From<&End> for schema::End {
 impl From<schema::End> for End {
     fn from(end: schema::End) -> Self {
         End {
+            writing_failed: end.writing_failed.unwrap_or_else(|| old_words::is_failed_write(&end.reason)),
             duration_ns: end.duration_ns,
             reason: end.reason,
             cpu_ns: end.cpu_ns,

@@ -64,6 +64,11 @@ pub(in crate::profile::file) struct Meta {
     pub(in crate::profile::file) source_tool: String,
     #[prost(bool, tag = "27")]
     pub(in crate::profile::file) losses_known: bool,
+    /// Missing in files of versions up to 0.1.0, as the next.
+    #[prost(bool, optional, tag = "28")]
+    pub(in crate::profile::file) clock_is_timer: Option<bool>,
+    #[prost(string, optional, tag = "29")]
+    pub(in crate::profile::file) why_no_waits: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -320,6 +325,9 @@ pub(in crate::profile::file) struct End {
     pub(in crate::profile::file) command_signal: Option<i32>,
     #[prost(string, repeated, tag = "11")]
     pub(in crate::profile::file) notices: Vec<String>,
+    /// Missing in files of versions up to 0.1.0.
+    #[prost(bool, optional, tag = "12")]
+    pub(in crate::profile::file) writing_failed: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -424,7 +432,7 @@ pub(in crate::profile::file) struct SourceRow {
 /// The fields that this version knows of a chunk.
 pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
-        ChunkKind::Meta => (27, None),
+        ChunkKind::Meta => (29, None),
         ChunkKind::Strings => (3, None),
         ChunkKind::Modules => (2, Some((2, 4))),
         ChunkKind::Tasks => (2, Some((2, 5))),
@@ -437,7 +445,7 @@ pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::ThreadTimes => (1, Some((1, 11))),
         ChunkKind::Counters => (1, Some((1, 2))),
         ChunkKind::ModuleNotes => (1, Some((1, 11))),
-        ChunkKind::End => (11, None),
+        ChunkKind::End => (12, None),
         ChunkKind::Code => (1, Some((1, 16))),
         ChunkKind::Sources => (1, Some((1, 3))),
     };

@@ -435,14 +435,15 @@ fn skid_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
     if shown.sampled.is_none() || sheet.annotation.in_code().is_empty() {
         return None;
     }
-    let clock = &sheet.selection.profile.meta.clock;
+    let meta = &sheet.selection.profile.meta;
+    let clock = &meta.clock;
     Some(match shown.metric() {
         metric if !metric.is_time() => {
             "the address of a sample is where the event was noticed: events of a processor's counters skid some \
              instructions past their cause"
                 .to_owned()
         }
-        _ if clock.starts_with("cpu-clock") || clock.starts_with("task-clock") => format!(
+        _ if meta.clock_is_timer => format!(
             "{clock} is a timer: the address of a sample is the instruction that was to run next, so that the time of a \
              slow one may stand at the one after it"
         ),

@@ -54,6 +54,7 @@ fn small() -> Analysis {
         target: "app (pid 7)".into(),
         target_name: "app".into(),
         clock: "cpu-clock".into(),
+        clock_is_timer: true,
         ..Meta::default()
     };
     let main = build.task(7, 7, "app", "app");
