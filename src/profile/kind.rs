@@ -29,6 +29,8 @@ pub struct EventKind {
     pub(crate) unit: Unit,
     /// Whether observations are intervals, each of which has an end, a reason and perhaps a waker ([`super::Wait`]).
     pub(crate) has_duration: bool,
+    /// Whether a counter of the processor takes the samples: their addresses are some instructions past the cause.
+    pub(crate) skids: bool,
 }
 
 impl EventKind {
@@ -44,6 +46,7 @@ impl EventKind {
         noun: Cow::Borrowed("sample"),
         unit: Unit::Nanoseconds,
         has_duration: false,
+        skids: false,
     };
     /// The time that threads do not run, by waits.
     pub const OFF_CPU: Self = Self {
@@ -52,12 +55,20 @@ impl EventKind {
         noun: Cow::Borrowed("wait"),
         unit: Unit::Nanoseconds,
         has_duration: true,
+        skids: false,
     };
 
     /// A kind whose weights are numbers of something that happens, of which `title` is the plural: `page faults`.
     pub fn counted(name: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
         let noun = Cow::Borrowed("sample");
-        Self { name: name.into(), title: title.into(), noun, unit: Unit::Count, has_duration: false }
+        Self {
+            name: name.into(),
+            title: title.into(),
+            noun,
+            unit: Unit::Count,
+            has_duration: false,
+            skids: false,
+        }
     }
 
     /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.

@@ -130,7 +130,10 @@ impl PerfCounter {
         };
         let (user_only, kernel_only) = (!in_kernel, !in_user);
         Ok(Self {
-            kind: EventKind::counted(name, title),
+            kind: EventKind {
+                skids: source != bindings::PERF_TYPE_SOFTWARE,
+                ..EventKind::counted(name, title)
+            },
             source,
             config,
             user_only,
@@ -147,7 +150,7 @@ impl PerfCounter {
 
     /// Whether the processor counts it, rather than the kernel.
     pub(super) fn is_of_processor(&self) -> bool {
-        self.source != bindings::PERF_TYPE_SOFTWARE
+        self.kind.skids
     }
 
     /// Returns the rule by which samples are taken, for people, where those of running threads come at `hz`.

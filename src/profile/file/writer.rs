@@ -417,6 +417,7 @@ impl<W: Write> Writer<W> {
                 noun: Some(info.kind.noun.clone().into_owned()),
                 has_duration: Some(info.kind.has_duration),
                 min_duration_ns: Some(info.min_duration_ns),
+                skids: Some(info.kind.skids),
             });
             let chunk = schema::Events { first_id: self.events.len() as u32, rows: rows.collect() };
             self.out.chunk(ChunkKind::Events, &chunk)?;

@@ -70,16 +70,13 @@ pub(crate) fn render_annotation(
 mod tests {
     use super::*;
     use crate::profile::code::source_text::SourceText;
+    use crate::profile::{Event, EventInfo, EventKind};
+    use crate::report::Metric;
     use crate::report::code::annotate_options::AnnotationView;
     use crate::report::views::annotation::tests::annotated;
 
-    fn rendered(change: impl FnOnce(&mut AnnotateOptions)) -> String {
-        let text = (1..=14).map(|line| format!("\tline {line};")).collect::<Vec<_>>().join("\n");
-        let recording = annotated().changed(|recording| {
-            let file = recording.profile.tables.intern_string("/src/demo.c");
-            recording.profile.sources.push(SourceText { file, first_line: 1, text });
-        });
-        let mut options = AnnotateOptions {
+    fn options() -> AnnotateOptions {
+        AnnotateOptions {
             common: CommonOptions::default(),
             function: "work".to_owned(),
             source_dirs: Vec::new(),
@@ -90,7 +87,16 @@ mod tests {
             format: Format::Text,
             color: crate::report::options::ColorWhen::Never,
             pager: false,
-        };
+        }
+    }
+
+    fn rendered(change: impl FnOnce(&mut AnnotateOptions)) -> String {
+        let text = (1..=14).map(|line| format!("\tline {line};")).collect::<Vec<_>>().join("\n");
+        let recording = annotated().changed(|recording| {
+            let file = recording.profile.tables.intern_string("/src/demo.c");
+            recording.profile.sources.push(SourceText { file, first_line: 1, text });
+        });
+        let mut options = options();
         change(&mut options);
         let page =
             if options.format == Format::Text { Page { width: 80, ..Page::PLAIN } } else { Page::PLAIN };
@@ -111,6 +117,23 @@ mod tests {
         insta::assert_snapshot!("annotate_inlined", rendered(|options| options.function = "step".to_owned()));
         insta::assert_snapshot!("annotate_json", rendered(|options| options.format = Format::Json));
         insta::assert_snapshot!("annotate_tsv", rendered(|options| options.format = Format::Tsv));
+    }
+
+    /// A kernel event such as a page fault has the address of its cause.
+    #[test]
+    fn only_counters_of_the_processor_are_said_to_skid() {
+        let skid_of = |skids: bool| {
+            let kind = EventKind { skids, ..EventKind::counted("events", "events") };
+            let recording = annotated().changed(|recording| {
+                let mut event = Event::new(EventInfo { kind: kind.clone(), ..EventInfo::default() });
+                recording.profile.events[0].samples().for_each(|sample| event.push(sample));
+                recording.profile.events.push(event);
+            });
+            let common = CommonOptions { metric: Some(Metric::of_kind(&kind)), ..CommonOptions::default() };
+            let options = AnnotateOptions { common, ..options() };
+            render_annotation(&recording, &options, &Page::PLAIN).unwrap().contains("skid")
+        };
+        assert!(skid_of(true) && !skid_of(false));
     }
 
     #[test]

@@ -227,7 +227,8 @@ impl Decoder {
             let kind = EventKind::known(&row.name).unwrap_or_else(|| {
                 let kind = EventKind::counted(row.name.clone(), row.title.unwrap_or(row.name));
                 let noun = row.noun.map_or(kind.noun.clone(), Into::into);
-                EventKind { unit, noun, has_duration: row.has_duration.unwrap_or(false), ..kind }
+                let (has_duration, skids) = (row.has_duration.unwrap_or(false), row.skids.unwrap_or(false));
+                EventKind { unit, noun, has_duration, skids, ..kind }
             });
             let min_duration_ns = row.min_duration_ns.unwrap_or_else(|| limit_in_words(&row.sampling));
             let info = EventInfo { kind, sampling: row.sampling, period: row.period, min_duration_ns };

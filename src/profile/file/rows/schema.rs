@@ -177,6 +177,9 @@ pub(in crate::profile::file) struct EventRow {
     /// Missing in files of versions up to 0.1.0.
     #[prost(uint64, optional, tag = "8")]
     pub(in crate::profile::file) min_duration_ns: Option<u64>,
+    /// Missing in files of versions up to 0.1.0.
+    #[prost(bool, optional, tag = "9")]
+    pub(in crate::profile::file) skids: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -438,7 +441,7 @@ pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::Tasks => (2, Some((2, 5))),
         ChunkKind::Frames => (5, None),
         ChunkKind::Stacks => (4, None),
-        ChunkKind::Events => (2, Some((2, 8))),
+        ChunkKind::Events => (2, Some((2, 9))),
         ChunkKind::Functions => (4, None),
         ChunkKind::Symbols => (8, None),
         ChunkKind::Samples => (20, None),

@@ -5,7 +5,7 @@ use super::page::{FAINT, HEADING, NOTE, Page, push_line};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{count, counted, percent, percent_text, weight};
-use crate::profile::{ModuleKind, StringId, counter};
+use crate::profile::{EventKind, ModuleKind, StringId, counter};
 use crate::report::analysis::Analysis;
 use crate::report::code::annotate_options::{AnnotateOptions, AnnotationView};
 use crate::report::code::code_map::is_x86;
@@ -432,21 +432,21 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
 /// How far addresses of samples can be trusted.
 fn skid_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
     let shown = &sheet.selection.shown;
-    if shown.sampled.is_none() || sheet.annotation.in_code().is_empty() {
+    if sheet.annotation.in_code().is_empty() {
         return None;
     }
     let meta = &sheet.selection.profile.meta;
     let clock = &meta.clock;
-    Some(match shown.metric() {
-        metric if !metric.is_time() => {
-            "the address of a sample is where the event was noticed: events of a processor's counters skid some \
-             instructions past their cause"
-                .to_owned()
-        }
-        _ if meta.clock_is_timer => format!(
+    let event = shown.sampled?;
+    Some(match event.kind().is(&EventKind::ON_CPU) {
+        false if !event.kind().skids => return None,
+        false => "the address of a sample is where the event was noticed: events of a processor's counters skid some \
+                  instructions past their cause"
+            .to_owned(),
+        true if meta.clock_is_timer => format!(
             "{clock} is a timer: the address of a sample is the instruction that was to run next, so that the time of a \
              slow one may stand at the one after it"
         ),
-        _ => format!("samples of {clock} skid: the time of an instruction may stand some instructions after it"),
+        true => format!("samples of {clock} skid: the time of an instruction may stand some instructions after it"),
     })
 }
