@@ -150,6 +150,17 @@ impl SamplerArgs {
             return Err(Failure::usage("-c needs a perf event, and -e names none")
                 .hint("for example:  -e page-faults -c 1"));
         }
+        if let (Some(count), Some(_)) = (self.count, &self.frequency)
+            && !self.event.contains(&EventName::Cpu)
+        {
+            let given: Vec<&str> = self.event.iter().map(EventName::word).collect();
+            let given = given.join(",");
+            return Err(Failure::usage(format!(
+                "-F and -c both say how often -e {given} is sampled: -c {count} takes a sample per {count} events, whatever the time"
+            ))
+            .hint(format!("to take samples per second, leave out -c:  -e {given} -F HZ"))
+            .hint(format!("to sample running time at -F, too:  -e cpu,{given}")));
+        }
         let of_kernel = counters().find(|counter| counter.kernel_only && self.user_only);
         of_kernel.map_or(Ok(()), |counter| {
             Err(Failure::usage(format!("--user-only leaves nothing to record of `{}`", counter.kind.name)))

@@ -145,6 +145,10 @@ fn what_cannot_be_recorded_is_refused_with_a_reason() {
         ("prof record -c 0 -e cycles ls", "how many events make a sample"),
         ("prof record -c 9 -p 1", "-e names none"),
         (
+            "prof record -e page-faults -c 5 -F 99 ls",
+            "-F and -c both say how often -e page-faults is sampled",
+        ),
+        (
             "prof record --user-only -e cs:k -p 1",
             "--user-only leaves nothing to record of `context-switches:k`",
         ),
