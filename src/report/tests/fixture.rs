@@ -221,19 +221,27 @@ impl Build {
         [samples, weight]: [u64; 2],
         root_first: &[&str],
     ) {
+        self.counter_at(kind, task, (0..samples, weight), root_first);
+    }
+
+    /// The same with the times of the samples, ns; adds to the counter if there is one of this kind.
+    pub(crate) fn counter_at(
+        &mut self,
+        kind: EventKind,
+        task: TaskId,
+        (times_ns, weight): (impl IntoIterator<Item = u64>, u64),
+        root_first: &[&str],
+    ) {
         let stack = self.stack(root_first);
-        let period = weight;
-        let mut event = Event::new(EventInfo {
-            kind,
-            sampling: format!("every {period}"),
-            period,
-            ..EventInfo::default()
+        let at = self.counters.iter().position(|event| event.kind().is(&kind)).unwrap_or_else(|| {
+            let (sampling, period) = (format!("every {weight}"), weight);
+            self.counters.push(Event::new(EventInfo { kind, sampling, period, ..EventInfo::default() }));
+            self.counters.len() - 1
         });
-        for time_ns in 0..samples {
+        for time_ns in times_ns {
             let (outcome, wait, merged) = (Outcome::Complete, None, None);
-            event.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged });
+            self.counters[at].push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged });
         }
-        self.counters.push(event);
     }
 
     pub(crate) fn meta(&mut self) -> &mut Meta {

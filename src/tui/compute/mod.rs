@@ -2,11 +2,11 @@
 
 pub(crate) mod boxes;
 pub(crate) mod change;
+pub(crate) mod event_title;
 pub(crate) mod export;
 pub(crate) mod line_changes;
 pub(crate) mod modules;
 mod namesakes;
-mod paths;
 pub(crate) mod picture;
 pub(crate) mod seen;
 pub(crate) mod sides;

@@ -1,52 +1,21 @@
 //! Everything that the views draw, computed from one recording and one query. It owns its data, so it outlives both.
 
 use crate::base::failure::Failure;
-use crate::profile::{Meta, Unit};
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
-    LabelId, LabelKey, Labels, LighterThreads, Metric, NamedSince, PathStart, Quality, SamplesAt, Sandwich,
-    Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline, Totals,
-    label_of, thread_rows, thread_rows_with_times,
+    LabelId, LabelKey, LabelKind, Labels, LighterThreads, Metric, NamedSince, NodeId, PathStart, Quality,
+    SamplesAt, Sandwich, Selection, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange,
+    Timeline, Totals, label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::change::{Change, ChangeOf};
+use crate::tui::compute::event_title::EventTitle;
 use crate::tui::compute::modules::FollowedModules;
-use crate::tui::compute::paths::{Paths, waiting_nodes};
 use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
-
-/// Description of the event on the screen, without its recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EventTitle {
-    /// Name of the weights: `on-CPU`, `off-CPU`, `wall clock`, `page faults`. Safe to print.
-    pub(crate) title: String,
-    /// Unit of the weights.
-    pub(crate) unit: Unit,
-    /// Metric of the weights.
-    pub(crate) metric: Metric,
-    /// Noun for one sample of the event. Safe to print.
-    pub(crate) noun: String,
-    /// Sampling rate, with a space in front: ` 999 Hz`.
-    pub(crate) rate: String,
-    /// Whether waits are among the samples.
-    pub(crate) has_waits: bool,
-}
-
-impl EventTitle {
-    fn of(shown: &Shown<'_>, meta: &Meta) -> Self {
-        EventTitle {
-            title: shown.title.to_string(),
-            unit: shown.unit,
-            metric: shown.metric(),
-            noun: shown.noun.to_string(),
-            rate: shown.rate(meta).replacen(" at ", " ", 1),
-            has_waits: shown.waits.is_some(),
-        }
-    }
-}
 
 /// A call tree and everything that the views draw of it.
 #[derive(Debug)]
@@ -465,4 +434,65 @@ fn rows_of(table: &FunctionTable, labels: usize) -> Vec<Option<u32>> {
         rows[row.label.index()] = u32::try_from(number).ok();
     }
     rows
+}
+
+/// The call tree, with what is known of its nodes.
+struct Paths {
+    /// The tree.
+    tree: CallTree,
+    /// Whether each node holds only waits, by node.
+    is_waiting: Vec<bool>,
+    /// Number of nodes of each label, by label.
+    places_of: Vec<u32>,
+}
+
+impl Paths {
+    /// The paths of `selection`, with `threads` in front if there are some.
+    fn of(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> Self {
+        let tree = query.call_tree(selection, threads);
+        let (is_waiting, places_of) = rayon::join(
+            || waiting_nodes(&tree, &selection.labels, query.direction),
+            || places_of(&tree, selection.labels.len()),
+        );
+        Paths { tree, is_waiting, places_of }
+    }
+}
+
+/// Whether each node holds only waits. A wait's stack ends in its reason, so a node that leads only to reasons is
+/// waiting; in the bottom-up tree, a node below a reason is.
+fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<bool> {
+    let is_reason: Vec<bool> = labels.iter().map(|label| matches!(label.kind, LabelKind::Wait(_))).collect();
+    let mut is_waiting = vec![false; tree.nodes().len()];
+    if !is_reason.contains(&true) {
+        return is_waiting;
+    }
+    let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
+    match direction {
+        Direction::BottomUp => {
+            for id in nodes {
+                let node = tree.node(id);
+                let above = node.parent.is_some_and(|parent| is_waiting[parent.index()]);
+                is_waiting[id.index()] = above || is_reason[node.label.index()];
+            }
+        }
+        Direction::TopDown => {
+            // In reverse, since parents come before their children.
+            for id in nodes.into_iter().rev() {
+                let node = tree.node(id);
+                let leads_to_waits = node.has_children()
+                    && tree.children(id).iter().all(|child| is_waiting[child.index()])
+                    && tree.own(id).is_empty();
+                is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
+            }
+        }
+    }
+    is_waiting
+}
+
+fn places_of(tree: &CallTree, labels: usize) -> Vec<u32> {
+    let mut places = vec![0u32; labels];
+    for (_, node) in tree.nodes() {
+        places[node.label.index()] += 1;
+    }
+    places
 }

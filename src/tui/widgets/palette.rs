@@ -82,7 +82,7 @@ impl Hue {
     /// Colour of a state of a thread: that of the boxes of a flame graph for the same state.
     pub(super) fn of_state(state: TimelineState) -> Hue {
         match state {
-            TimelineState::Running => Hue::PROGRAM,
+            TimelineState::Running | TimelineState::Sampled => Hue::PROGRAM,
             TimelineState::NoCpu => Hue::NO_CPU,
             TimelineState::Blocked(reason) => Hue::of(LabelKind::Wait(reason), true),
             TimelineState::Idle => Hue::GREY,

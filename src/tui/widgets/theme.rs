@@ -304,7 +304,7 @@ impl Theme {
     /// The character that fills a cell with threads in one state: colour is never the only sign.
     pub(crate) fn state_glyph(&self, state: TimelineState) -> &'static str {
         match state {
-            TimelineState::Running => self.glyphs.bars[8],
+            TimelineState::Running | TimelineState::Sampled => self.glyphs.bars[8],
             TimelineState::NoCpu => self.glyphs.shades[3],
             TimelineState::Blocked(Reason::Lock) => self.glyphs.shades[2],
             TimelineState::Blocked(reason) if reason.is_io() => self.glyphs.shades[1],

@@ -1,4 +1,5 @@
-//! When threads ran and waited: a row of buckets per thread or class of threads, and a heat map of the whole recording. The
+//! When threads ran and waited, or how the weight of another event came about over time: a row of buckets per thread or class
+//! of threads, and a heat map of the whole recording. The
 //! filters are those of all views, but the time range is selected here. A sample covers the time before it; a wait, with its
 //! weight, and a rolled-up sum ([`crate::report::model::rollup`]) are spread evenly over their time. How any of it is drawn
 //! stays outside.
@@ -9,10 +10,9 @@ mod timeline_state;
 
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
-use crate::profile::{Event, Profile, Sample};
+use crate::profile::Sample;
 use crate::report::analysis::Analysis;
 use crate::report::model::group::parts_of;
-use crate::report::model::metric::Shown;
 use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
 use crate::report::naming::thread_class::ThreadClasses;
@@ -39,6 +39,8 @@ pub struct Timeline {
     pub(crate) bucket_ns: u64,
     /// The rows, busiest first.
     pub(crate) rows: Vec<TimelineRow>,
+    /// Whether the rows show running and waiting time; otherwise they show the weight of the metric's samples.
+    pub(crate) is_time: bool,
     /// The time of all rows in each bucket.
     pub(crate) sums: Vec<Busy>,
     /// Heat map of the metric, over all rows.
@@ -61,30 +63,30 @@ impl Timeline {
         let profile = &recording.profile;
         let duration_ns = profile.duration_ns().max(1);
         let start_ns = start_ns.min(duration_ns - 1);
-        let passing = Passing::new(recording, options, start_ns)?;
+        let shown = recording.shown(options.metric)?;
+        let passing = Passing::new(recording, &shown, options, start_ns)?;
         let buckets = buckets.clamp(1, MOST_BUCKETS);
         let length_ns = duration_ns - start_ns;
         let bucket_ns = length_ns.div_ceil(buckets as u64).max(1);
         let buckets = length_ns.div_ceil(bucket_ns) as usize;
-        let shown = recording.shown(options.metric)?;
         let rollup = recording.rollup_time();
         let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
         let classes = ThreadClasses::of(&profile.tables, options.threads.unwrap_or(ThreadSplit::Class));
         let mut rows = TimelineRows::new(profile, &passing, &classes, no_time);
         let mut heat = HeatMap::spread(start_ns, duration_ns);
-        for (event, is_time, is_hot) in events_of(profile, &shown) {
+        for event in passing.of_rows.events() {
+            // Rows always show all time; the heat map shows the metric.
+            let is_hot = shown.events().any(|shown| std::ptr::eq(shown, event));
             let empty = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
             let parts: Vec<(TimelineRows, Spread)> = (parts_of(event).into_par_iter())
                 .map(|part| {
                     let (mut rows, mut heat) = empty.clone();
                     for sample in part.map(|row| event.sample(row)) {
-                        if is_time && passing.filter.keeps_task(sample.task) {
+                        if passing.is_time && passing.filter.keeps_task(sample.task) {
                             rows.note_alive(&sample);
                         }
                         let Some(state) = passing.state_of(&sample) else { continue };
-                        if is_time {
-                            rows.add(&sample, state, rollup);
-                        }
+                        rows.add(&sample, state, rollup);
                         if is_hot {
                             add_heat(&mut heat, &sample, rollup);
                         }
@@ -104,7 +106,7 @@ impl Timeline {
         for row in &rows {
             sums.iter_mut().zip(&row.buckets).for_each(|(sum, bucket)| sum.add(*bucket));
         }
-        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows, sums, heat })
+        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows, is_time: passing.is_time, sums, heat })
     }
 
     /// The buckets that overlap a part of the recording, each with the length of the overlap, ns.
@@ -121,6 +123,19 @@ impl Timeline {
     /// The part of `ns`, of a bucket, in `overlap_ns` of it.
     fn part(&self, ns: u64, overlap_ns: u64) -> u64 {
         (u128::from(ns) * u128::from(overlap_ns) / u128::from(self.bucket_ns.max(1))) as u64
+    }
+
+    /// The weight of the samples of a row in a part of the recording, if the metric is no time. Numbers are small, so parts are
+    /// rounded such that those of neighbours add up to the whole.
+    pub(crate) fn weight_in(&self, row: &TimelineRow, from_ns: u64, to_ns: u64) -> u64 {
+        let until = |weight, bucket: usize, ns: u64| {
+            let start_ns = self.start_ns.saturating_add((bucket as u64).saturating_mul(self.bucket_ns));
+            self.part(weight, ns.saturating_sub(start_ns).min(self.bucket_ns))
+        };
+        let parts = self.overlaps(from_ns, to_ns).map_while(|(at, _)| Some((at, *row.weights.get(at)?)));
+        parts.fold(0, |sum, (at, weight)| {
+            sum.saturating_add(until(weight, at, to_ns) - until(weight, at, from_ns))
+        })
     }
 
     /// The time in `buckets` of this timeline in a part of the recording; a bucket that overlaps it partly counts in
@@ -140,8 +155,11 @@ impl Timeline {
     }
 
     /// Time that the threads of a row spent in each state in a part of the recording, ns: running, without a CPU, and by
-    /// what they waited for, reasons of one colour side by side.
+    /// what they waited for, reasons of one colour side by side. If the metric is no time, the weight of its samples alone.
     pub(crate) fn states_in(&self, row: &TimelineRow, from_ns: u64, to_ns: u64) -> Vec<(TimelineState, u64)> {
+        if !self.is_time {
+            return vec![(TimelineState::Sampled, self.weight_in(row, from_ns, to_ns))];
+        }
         let busy = self.busy_in(&row.buckets, from_ns, to_ns);
         let mut states =
             vec![(TimelineState::Running, busy.on_cpu_ns), (TimelineState::NoCpu, busy.no_cpu_ns)];
@@ -153,14 +171,6 @@ impl Timeline {
         }));
         states
     }
-}
-
-/// The events of a timeline, with whether each measures time, and whether it is in the heat map. Rows always show time.
-fn events_of<'p>(profile: &'p Profile, shown: &Shown<'p>) -> Vec<(&'p Event, bool, bool)> {
-    let is_of = |of: &Shown<'p>, event| of.events().any(|other| std::ptr::eq(other, event));
-    let time = Shown::time_of(profile);
-    let others = shown.events().filter(|event| !is_of(&time, *event)).map(|event| (event, false, true));
-    time.events().map(|event| (event, true, is_of(shown, event))).chain(others).collect()
 }
 
 fn add_heat(heat: &mut Spread, sample: &Sample, rollup: &RollupTime) {

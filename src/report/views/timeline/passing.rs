@@ -24,6 +24,10 @@ pub(super) fn interval(sample: &Sample) -> (u64, u64) {
 /// Which samples pass the filters, whatever their time.
 pub(super) struct Passing<'r> {
     recording: &'r Analysis,
+    /// The events that the rows show: all running and waiting time, or the event of a metric that is no time.
+    pub(super) of_rows: Shown<'r>,
+    /// Whether the rows show time.
+    pub(super) is_time: bool,
     pub(super) filter: SampleFilter,
     cpus: bool,
     shows_idle: bool,
@@ -36,9 +40,12 @@ pub(super) struct Passing<'r> {
 impl<'r> Passing<'r> {
     pub(super) fn new(
         recording: &'r Analysis,
+        shown: &Shown<'r>,
         options: &CommonOptions,
         start_ns: u64,
     ) -> Result<Self, Failure> {
+        let is_time = shown.metric().is_time();
+        let of_rows = if is_time { Shown::time_of(&recording.profile) } else { shown.clone() };
         let filter =
             FilterOptions { time: TimeRange::default(), hide: None, show: None, ..options.filter.clone() };
         let is_on_names = filter.drops_by_code();
@@ -47,7 +54,7 @@ impl<'r> Passing<'r> {
         let cpus = !filter.cpus.is_empty();
         let keys = if is_on_names {
             let options = CommonOptions { filter: FilterOptions { idle: true, ..filter }, ..options.clone() };
-            let selection = Selection::new(recording, Shown::time_of(&recording.profile), &options)?;
+            let selection = Selection::new(recording, of_rows.clone(), &options)?;
             Some(
                 selection
                     .groups()
@@ -58,7 +65,7 @@ impl<'r> Passing<'r> {
         } else {
             None
         };
-        Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, start_ns, keys })
+        Ok(Passing { recording, of_rows, is_time, filter: sample_filter, cpus, shows_idle, start_ns, keys })
     }
 
     /// State of the thread of a sample; `None` if the sample does not pass.
@@ -79,6 +86,12 @@ impl<'r> Passing<'r> {
         {
             return None;
         }
+        let state = self.state_by_wait(sample)?;
+        Some(if self.is_time { state } else { TimelineState::Sampled })
+    }
+
+    /// State of a thread that is in a wait, or runs; `None` for an idle wait that is not shown.
+    fn state_by_wait(&self, sample: &Sample) -> Option<TimelineState> {
         let Some(wait) = &sample.wait else { return Some(TimelineState::Running) };
         if wait.reason == Reason::NoCpu {
             return Some(TimelineState::NoCpu);

@@ -3,7 +3,6 @@
 use super::passing::{Passing, interval};
 use super::timeline_state::TimelineState;
 use crate::profile::{Profile, Reason, Sample, StringId, TaskId, ThreadTime};
-use crate::report::model::metric::Shown;
 use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
 use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
@@ -59,10 +58,19 @@ pub(crate) struct TimelineRow {
     pub(crate) buckets: Vec<Busy>,
     /// Blocked time by what the threads waited for, ns in each bucket.
     pub(crate) blocked: Vec<(TimelineState, Vec<u64>)>,
+    /// If the metric is no time: the weight of its samples in each bucket, in its unit. Empty otherwise.
+    pub(crate) weights: Vec<u64>,
     /// Their time in all buckets.
     pub(crate) sum: Busy,
     /// Whether it is the row of all threads without a row of their own.
     pub(crate) is_rest: bool,
+}
+
+impl TimelineRow {
+    /// The weight of its samples in all buckets, if the metric is no time.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weights.iter().fold(0, |sum, weight| sum.saturating_add(*weight))
+    }
 }
 
 /// Identity of a row.
@@ -76,7 +84,9 @@ enum TimelineRowKey {
 
 /// Returns the rank of a state among the blocked ones: those of one colour side by side, idle ones last.
 fn rank_of(state: TimelineState) -> (u8, u8) {
-    let TimelineState::Blocked(reason) = state else { return (3, 0) };
+    let TimelineState::Blocked(reason) = state else {
+        return (3 + u8::from(state == TimelineState::Sampled), 0);
+    };
     let colour = match reason {
         Reason::Lock => 0,
         reason if reason.is_io() => 1,
@@ -95,15 +105,15 @@ fn lengthen(life: &mut Option<(u64, u64)>, part: (u64, u64)) {
 struct RowSums {
     on_cpu: Spread,
     no_cpu: Spread,
-    /// Blocked time by what the threads waited for, in the order of [`rank_of`].
-    blocked: Vec<(TimelineState, Spread)>,
+    /// Blocked time by what the threads waited for, in the order of [`rank_of`]; or the weight of samples that are no time.
+    others: Vec<(TimelineState, Spread)>,
     alive: Spread,
 }
 
 impl RowSums {
     fn of(no_time: &Spread) -> Self {
         let none = || no_time.clone();
-        RowSums { on_cpu: none(), no_cpu: none(), blocked: Vec::new(), alive: none() }
+        RowSums { on_cpu: none(), no_cpu: none(), others: Vec::new(), alive: none() }
     }
 
     /// The time in one state, which is none at first.
@@ -111,15 +121,15 @@ impl RowSums {
         match state {
             TimelineState::Running => &mut self.on_cpu,
             TimelineState::NoCpu => &mut self.no_cpu,
-            TimelineState::Blocked(_) | TimelineState::Idle => {
-                let at = match self.blocked.binary_search_by_key(&rank_of(state), |(of, _)| rank_of(*of)) {
+            TimelineState::Blocked(_) | TimelineState::Idle | TimelineState::Sampled => {
+                let at = match self.others.binary_search_by_key(&rank_of(state), |(of, _)| rank_of(*of)) {
                     Ok(at) => at,
                     Err(at) => {
-                        self.blocked.insert(at, (state, no_time.clone()));
+                        self.others.insert(at, (state, no_time.clone()));
                         at
                     }
                 };
-                &mut self.blocked[at].1
+                &mut self.others[at].1
             }
         }
     }
@@ -158,7 +168,7 @@ impl TimelineRows {
         let mut seen = vec![false; tasks.len()];
         let is_seen =
             |time: &&ThreadTime| passing.filter.keeps_task(time.task) && time.to_ns > passing.start_ns;
-        for time in profile.thread_times.iter().filter(is_seen) {
+        for time in profile.thread_times.iter().filter(|_| passing.is_time).filter(is_seen) {
             seen[time.task.index()] = true;
         }
         let mut numbers: FxHashMap<TimelineRowKey, usize> = FxHashMap::default();
@@ -170,9 +180,9 @@ impl TimelineRows {
         let mut keys: Vec<Option<TimelineRowKey>> = vec![None; numbers.len()];
         numbers.iter().for_each(|(key, at)| keys[*at] = Some(*key));
         if keys.len() > MOST_ROWS {
-            // Only the threads with the most time have rows of their own.
+            // Only the threads with the most time, or other weight, have rows of their own.
             let mut weights = vec![0u64; keys.len()];
-            for event in Shown::time_of(profile).events() {
+            for event in passing.of_rows.events() {
                 for sample in event.samples().filter(|sample| passing.state_of(sample).is_some()) {
                     let weight = &mut weights[of_task[sample.task.index()]];
                     *weight = weight.saturating_add(sample.weight);
@@ -212,8 +222,8 @@ impl TimelineRows {
             sums.on_cpu.merge(&other.on_cpu);
             sums.no_cpu.merge(&other.no_cpu);
             sums.alive.merge(&other.alive);
-            for (state, blocked) in &other.blocked {
-                sums.in_state(*state, &self.no_time).merge(blocked);
+            for (state, spread) in &other.others {
+                sums.in_state(*state, &self.no_time).merge(spread);
             }
         }
         self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen |= other);
@@ -224,8 +234,11 @@ impl TimelineRows {
 
     pub(super) fn add(&mut self, sample: &Sample, state: TimelineState, rollup: &RollupTime) {
         let (mut from_ns, to_ns) = interval(sample);
-        // A sample that covers more than a bucket is spread over the time before it, too.
-        if sample.wait.is_none() && sample.merged.is_none() && sample.weight > self.no_time.bucket_ns() {
+        // A sample of running time that covers more than a bucket is spread over the time before it, too.
+        if state == TimelineState::Running
+            && sample.merged.is_none()
+            && sample.weight > self.no_time.bucket_ns()
+        {
             from_ns = from_ns.saturating_sub(sample.weight);
         }
         let Some(seen) = self.seen.get_mut(sample.task.index()) else { return };
@@ -282,8 +295,10 @@ impl TimelineRows {
         for (((key, sums), threads), last) in self.keys.into_iter().zip(self.sums).zip(threads).zip(last) {
             let Some(task) = last.map(|task| tables.task(task)) else { continue };
             let (on_cpu, no_cpu, alive) = (sums.on_cpu.finish(), sums.no_cpu.finish(), sums.alive.finish());
-            let blocked: Vec<(TimelineState, Vec<u64>)> =
-                sums.blocked.into_iter().map(|(state, spread)| (state, spread.finish())).collect();
+            let others = sums.others.into_iter().map(|(state, spread)| (state, spread.finish()));
+            let (weights, blocked): (Vec<_>, Vec<_>) =
+                others.partition(|(state, _)| *state == TimelineState::Sampled);
+            let weights = weights.into_iter().next().map_or_else(Vec::new, |(_, weights)| weights);
             let blocked_ns =
                 |at: usize| blocked.iter().fold(0u64, |sum, (_, buckets)| sum.saturating_add(buckets[at]));
             let buckets: Vec<Busy> = (on_cpu.into_iter().zip(no_cpu).zip(alive).enumerate())
@@ -310,13 +325,15 @@ impl TimelineRows {
                 threads: threads.len() as u64,
                 buckets,
                 blocked,
+                weights,
                 sum,
                 is_rest: key.is_none(),
             });
         }
         rows.sort_by(|a, b| {
-            let key =
-                |row: &TimelineRow| (row.is_rest, Reverse(row.sum.on_cpu_ns), Reverse(row.sum.sum_ns()));
+            let key = |row: &TimelineRow| {
+                (row.is_rest, Reverse(row.sum.on_cpu_ns), Reverse(row.sum.sum_ns()), Reverse(row.weight()))
+            };
             (key(a).cmp(&key(b))).then_with(|| {
                 (&a.thread, &a.process, a.tid, a.pid).cmp(&(&b.thread, &b.process, b.tid, b.pid))
             })

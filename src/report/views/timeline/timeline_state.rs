@@ -13,4 +13,6 @@ pub(crate) enum TimelineState {
     Blocked(Reason),
     /// The thread waits for work.
     Idle,
+    /// Not known: the samples are of an event that measures no time, such as page faults.
+    Sampled,
 }

@@ -1,4 +1,4 @@
-//! Draws the stacked bars and the heat map of the Time view.
+//! Draws the bars and the heat map of the Time view.
 
 use super::column::{Cell, EIGHTHS, cells};
 use super::layout::{TimeLayout, cpus_words, row_text};
@@ -29,6 +29,7 @@ pub(super) fn draw_bars(
     let (count, height) = (timeline.rows.len(), usize::from(layout.rows));
     let cursor = view.list.cursor(count);
     let here = layout.axis.column_of(view.at_ns);
+    let full_of_all = (!timeline.is_time).then(|| shown.most_weight(&layout.axis));
     let buffer = frame.buffer_mut();
     for line in 0..height {
         let Some(number) = view.list.row_at(line, count, height) else { break };
@@ -40,8 +41,8 @@ pub(super) fn draw_bars(
         let style = shown.tone(row).map_or(Style::new(), |tone| theme.changed(tone));
         let style = if number == cursor { theme.selected(style) } else { style };
         buffer.set_stringn(area.x, y, format!("{mark}{name}"), layout.side.into(), style);
-        let full = shown.most_threads(row, &layout.axis);
-        if lines > 1 && row.threads > 1 {
+        let full = full_of_all.unwrap_or_else(|| shown.most_threads(row, &layout.axis));
+        if lines > 1 && row.threads > 1 && timeline.is_time {
             let words = format!(" to {}", counted(full, "thread"));
             buffer.set_stringn(area.x, y + 1, theme.fit(&words, room + 1), room + 1, theme.faint());
         }
@@ -85,8 +86,8 @@ fn draw_cpus(frame: &mut Frame<'_>, area: Rect, theme: &Theme, layout: &TimeLayo
 fn glyph_of(cell: Cell, theme: &Theme) -> (&'static str, Style) {
     match (cell.lower, cell.upper) {
         (None, _) => (theme.glyphs.bars[0], Style::new()),
-        (Some((TimelineState::Running, eighths)), upper) => {
-            (theme.glyphs.bars[eighths], theme.state(TimelineState::Running, upper))
+        (Some((state @ (TimelineState::Running | TimelineState::Sampled), eighths)), upper) => {
+            (theme.glyphs.bars[eighths], theme.state(state, upper))
         }
         (Some((_, eighths)), Some(upper)) if 2 * eighths < EIGHTHS => {
             (theme.state_glyph(upper), theme.state(upper, None))

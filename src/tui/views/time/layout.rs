@@ -77,7 +77,7 @@ impl TimeLayout {
         let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
         let has_pools = timeline.rows.iter().any(|row| row.threads > 1 && !row.is_rest);
         let widest = if has_pools { widest.max(HEIGHT_COLUMNS) } else { widest };
-        let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty());
+        let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty() && timeline.is_time);
         let of_cpus = if top > 0 { cpus_columns(cpus) } else { 0 };
         // At most a third of the screen.
         let most = usize::from(area.width / 3);

@@ -361,13 +361,13 @@ pub(crate) fn details(
     if let (Some(change), Some(row)) = (&picture.change, row) {
         let words = change_line::of_threads(change, row.into(), theme, columns);
         let range = if is_chosen { range } else { Vec::new() };
-        let legend = ShownStates::of(picture, timeline).legend(theme);
+        let legend = ShownStates::of(picture, timeline).legend(theme, &layout.axis);
         let second = beside_change(words, &range, legend, theme, columns);
         return [Line::from(line(&first, columns)), second].into_iter().take(lines).collect();
     }
     let mut second = vec![Span::raw(" ")];
     if layout.grid.is_none() {
-        second.extend(ShownStates::of(picture, timeline).legend(theme));
+        second.extend(ShownStates::of(picture, timeline).legend(theme, &layout.axis));
     }
     let used: usize = second.iter().map(Span::width).sum();
     let range_columns = safe_text::width(&fitting(&range, "   ", usize::MAX)) - 1;
@@ -405,7 +405,8 @@ fn seconds(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e9)
 }
 
-/// Contents of the selected cell: its weight in the heat map, or else what the threads of the row did.
+/// Contents of the selected cell: its weight in the heat map, or else what the threads of the row did, or the weight of their
+/// samples if the metric is no time.
 fn words_at(
     view: &TimeState,
     picture: &Picture,
@@ -417,10 +418,17 @@ fn words_at(
     if let Some(grid) = &layout.grid {
         let (column, row) = grid.cell_at(at_ns);
         let weight = grid.weight(column, row);
-        return vec![(0, duration(weight)), (1, format!("shade = {} there", picture.event.title))];
+        return vec![
+            (0, picture.event.amount(weight)),
+            (1, format!("shade = {} there", picture.event.title)),
+        ];
     }
     let Some(row) = timeline.rows.get(view.list.cursor(timeline.rows.len())) else { return Vec::new() };
     let (from_ns, to_ns) = layout.place(at_ns);
+    let name = (3, row_text(row, theme.glyphs.times));
+    if !timeline.is_time {
+        return vec![name, (0, picture.event.amount(timeline.weight_in(row, from_ns, to_ns)))];
+    }
     let busy = timeline.busy_in(&row.buckets, from_ns, to_ns);
     // The time that threads could have run: as long as they existed.
     let whole = busy.alive_ns.max(busy.on_cpu_ns);
@@ -430,7 +438,7 @@ fn words_at(
     blocked.retain(|(_, ns)| *ns > 0);
     blocked.sort_by_key(|(_, ns)| Reverse(*ns));
     let mut parts = vec![
-        (3, row_text(row, theme.glyphs.times)),
+        name,
         (0, format!("on-CPU {}", share(busy.on_cpu_ns))),
         (2, format!("no CPU {}", share(busy.no_cpu_ns))),
         (1, format!("blocked {}", share(busy.blocked_ns))),

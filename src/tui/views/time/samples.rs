@@ -2,7 +2,8 @@
 
 use super::state::{Panel, SampleKey, TimeState};
 use crate::base::safe_text;
-use crate::base::units::{count, counted, duration, duration_in};
+use crate::base::units::{count, counted, duration, duration_in, weight};
+use crate::profile::Unit;
 use crate::report::{Activity, LabelKind, NameStyle, SampleAt, SamplesAt, StackStep, module_stem};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
@@ -240,7 +241,7 @@ pub(crate) fn draw(
         return;
     };
     let text = if view.panel == Panel::Stack {
-        stack_title(view, samples_at, columns)
+        stack_title(view, picture, samples_at, columns)
     } else {
         title_of(context, picture, samples_at, columns)
     };
@@ -248,7 +249,7 @@ pub(crate) fn draw(
     if view.panel == Panel::Stack {
         draw_stack(frame, below_title(area), view, context, samples_at, theme);
     } else {
-        draw_samples(frame, below_title(area), view, context, samples_at, theme);
+        draw_samples(frame, below_title(area), view, context, picture, samples_at, theme);
     }
 }
 
@@ -262,7 +263,7 @@ fn time_text(sample: &SampleAt) -> String {
 
 fn title_of(context: &Context, picture: &Picture, samples_at: &SamplesAt, columns: usize) -> String {
     let samples = counted(samples_at.total.count(), &picture.event.noun);
-    let mut of = format!("{samples}, {}", duration(samples_at.total.weight));
+    let mut of = format!("{samples}, {}", picture.event.amount(samples_at.total.weight));
     let mut when = String::new();
     if let Some(asked) = &context.query.samples_at {
         if let Some(row) = &asked.row {
@@ -298,15 +299,18 @@ fn what(sample: &SampleAt) -> &'static str {
     }
 }
 
-fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> String {
+fn stack_title(view: &TimeState, picture: &Picture, samples_at: &SamplesAt, columns: usize) -> String {
     let Some(sample) = selected(view, samples_at) else { return String::new() };
+    let (amount, what) = (picture.event.amount(sample.weight), what(sample));
+    let is_time = picture.event.metric.is_time();
     let length = match sample.duration_ns {
         _ if sample.bucket_ns > 0 => {
-            let what = what(sample);
-            format!("{what} {} in {}", duration(sample.weight), counted(sample.samples, "sample"))
+            let amount = if is_time { format!("{what} {amount}") } else { amount };
+            format!("{amount} in {}", counted(sample.samples, "sample"))
         }
-        Some(length_ns) => format!("{} {}", what(sample), duration(length_ns)),
-        None => format!("{} for {}", what(sample), duration(sample.weight)),
+        Some(length_ns) => format!("{what} {}", duration(length_ns)),
+        None if is_time => format!("{what} for {amount}"),
+        None => amount,
     };
     let parts = [
         (0, format!("{} {}", safe_text::terminal(&sample.thread), sample.tid)),
@@ -316,9 +320,10 @@ fn stack_title(view: &TimeState, samples_at: &SamplesAt, columns: usize) -> Stri
     fitting(&parts, "  ", columns)
 }
 
-/// Weight of a sample, ns; the sum, if several were merged.
-fn length_ns(sample: &SampleAt) -> u64 {
-    sample.duration_ns.filter(|_| sample.bucket_ns == 0).unwrap_or(sample.weight)
+/// Weight of a sample, or the full length of a wait if weights are time; the sum, if several were merged.
+fn length(sample: &SampleAt, unit: Unit) -> u64 {
+    let is_length = unit == Unit::Nanoseconds && sample.bucket_ns == 0;
+    sample.duration_ns.filter(|_| is_length).unwrap_or(sample.weight)
 }
 
 fn draw_samples(
@@ -326,20 +331,27 @@ fn draw_samples(
     area: Rect,
     view: &TimeState,
     context: &Context,
+    picture: &Picture,
     samples_at: &SamplesAt,
     theme: &Theme,
 ) {
+    let unit = picture.event.unit;
+    let length_heading = if unit == Unit::Nanoseconds { "LENGTH" } else { unit.heading() };
     let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
-    let columns = vec![
+    let mut columns = vec![
         column(SampleColumn::Time, "TIME", 12, true, 0),
         column(SampleColumn::Thread, "THREAD", 18, false, 3),
         column(SampleColumn::What, "WHAT", 7, false, 1),
-        column(SampleColumn::Length, "LENGTH", 8, true, 2),
+        column(SampleColumn::Length, length_heading, 8, true, 2),
         column(SampleColumn::Stack, "FUNCTION < CALLED BY", 16, false, 0),
     ];
+    // A sample of another event than time says nothing about what the thread did.
+    if !picture.event.metric.is_time() && !picture.event.has_waits {
+        columns.retain(|column| column.id != SampleColumn::What);
+    }
     let placed = PlacedColumns::new(columns, area.width.into(), SampleColumn::Stack, usize::MAX);
     let list = (view.samples, samples_at.samples.len());
-    let longest_ns = samples_at.samples.iter().map(length_ns).max().unwrap_or(0);
+    let longest = samples_at.samples.iter().map(|sample| length(sample, unit)).max().unwrap_or(0);
     let heading = |_: SampleColumn, text: &'static str| text.to_owned();
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let sample = &samples_at.samples[at];
@@ -347,7 +359,8 @@ fn draw_samples(
             SampleColumn::Time => time_text(sample),
             SampleColumn::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
             SampleColumn::What => what(sample).to_owned(),
-            SampleColumn::Length => duration_in(length_ns(sample), longest_ns),
+            SampleColumn::Length if unit == Unit::Nanoseconds => duration_in(length(sample, unit), longest),
+            SampleColumn::Length => weight(unit, length(sample, unit), longest),
             SampleColumn::Stack => {
                 let is_found =
                     context.search.as_ref().is_some_and(|search| is_found(search, samples_at, sample));
@@ -440,6 +453,6 @@ pub(crate) fn details(
         return vec![name, Line::from(fit(format!(" {place}")))].into_iter().take(lines).collect();
     }
     let path = path_text(context, samples_at, sample, columns);
-    let lines_of = [stack_title(view, samples_at, columns), format!(" {path}")];
+    let lines_of = [stack_title(view, picture, samples_at, columns), format!(" {path}")];
     lines_of.into_iter().take(lines).map(|text| Line::from(fit(text))).collect()
 }

@@ -1,4 +1,4 @@
-//! Which states of threads the metric shows, and how high they stand.
+//! Which states of threads the metric shows, and how high they stand; for a metric that is no time, how high its samples.
 
 use super::axis::TimeAxis;
 use super::column::{Cell, EIGHTHS, cells};
@@ -6,6 +6,7 @@ use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{Metric, Timeline, TimelineRow, TimelineState};
 use crate::tui::compute::change::Change;
+use crate::tui::compute::event_title::EventTitle;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
 use crate::tui::widgets::theme::Theme;
@@ -14,7 +15,7 @@ use ratatui::text::Span;
 /// A timeline with the metric that chooses what is shown of it.
 pub(super) struct ShownStates<'p> {
     pub(super) timeline: &'p Timeline,
-    metric: Metric,
+    event: &'p EventTitle,
     /// Number of CPUs, at least one.
     pub(super) cpus: u64,
     change: Option<&'p Change>,
@@ -27,8 +28,8 @@ pub(super) fn cpus_of(picture: &Picture) -> u64 {
 
 impl<'p> ShownStates<'p> {
     pub(super) fn of(picture: &'p Picture, timeline: &'p Timeline) -> Self {
-        let (metric, cpus) = (picture.event.metric, cpus_of(picture));
-        ShownStates { timeline, metric, cpus, change: picture.change.as_ref() }
+        let (event, cpus) = (&picture.event, cpus_of(picture));
+        ShownStates { timeline, event, cpus, change: picture.change.as_ref() }
     }
 
     /// How much the threads of a row have changed, in a comparison.
@@ -38,9 +39,10 @@ impl<'p> ShownStates<'p> {
 
     /// Whether the metric counts a state.
     pub(super) fn is_shown(&self, state: TimelineState) -> bool {
-        match self.metric {
+        match self.event.metric {
             Metric::ON_CPU => state == TimelineState::Running,
             Metric::OFF_CPU => state != TimelineState::Running,
+            // All time; or the samples of a metric that is no time, which has no other states.
             _ => true,
         }
     }
@@ -58,8 +60,18 @@ impl<'p> ShownStates<'p> {
         threads.max().unwrap_or(0).clamp(1, row.threads.max(1))
     }
 
-    /// The lines of a row in a part of the recording, the lowest first; `full` threads fill all `lines`. Where none is in a
-    /// shown state, what most of the others do stands in the lowest line.
+    /// The largest weight of a row in a column, if the metric is no time: the height of a full bar in all rows, which can
+    /// thus be compared.
+    pub(super) fn most_weight(&self, axis: &TimeAxis) -> u64 {
+        let columns = (0..axis.columns).map(|column| axis.time_of(column));
+        let weights = columns.flat_map(|(from_ns, to_ns)| {
+            self.timeline.rows.iter().map(move |row| self.timeline.weight_in(row, from_ns, to_ns))
+        });
+        weights.max().unwrap_or(0).max(1)
+    }
+
+    /// The lines of a row in a part of the recording, the lowest first; `full` threads, or that weight, fill all `lines`.
+    /// Where none is in a shown state, what most of the others do stands in the lowest line.
     pub(super) fn column(
         &self,
         row: &TimelineRow,
@@ -72,17 +84,17 @@ impl<'p> ShownStates<'p> {
             states.iter().filter(|(state, ns)| !self.is_shown(*state) && *ns > 0).max_by_key(|(_, ns)| *ns);
         let other = other.map(|(state, _)| *state);
         states.retain(|(state, ns)| self.is_shown(*state) && *ns > 0);
-        let mut cells = cells(&states, (to_ns - from_ns).saturating_mul(full), lines);
+        let full = if self.timeline.is_time { (to_ns - from_ns).saturating_mul(full) } else { full };
+        let mut cells = cells(&states, full, lines);
         if let (Some(state), Some(lowest)) = (other, cells.first_mut())
             && lowest.lower.is_none()
         {
             *lowest = Cell { lower: Some((state, 0)), upper: None };
         }
-        // Only running has eighths: less than half a line of another state is none, but for what has no other line.
+        // Only running and samples have eighths: less than half a line of another state is none, but for what has no other line.
+        let has_eighths = |state| matches!(state, TimelineState::Running | TimelineState::Sampled);
         for cell in cells.iter_mut().skip(1) {
-            if cell
-                .lower
-                .is_some_and(|(state, eighths)| state != TimelineState::Running && 2 * eighths < EIGHTHS)
+            if cell.lower.is_some_and(|(state, eighths)| !has_eighths(state) && 2 * eighths < EIGHTHS)
                 && cell.upper.is_none()
             {
                 *cell = Cell::default();
@@ -91,8 +103,15 @@ impl<'p> ShownStates<'p> {
         cells
     }
 
-    /// The characters and colours of the states that occur, each with its name.
-    pub(super) fn legend(&self, theme: &Theme) -> Vec<Span<'static>> {
+    /// The characters and colours of the states that occur, each with its name; or what a full bar is, if the metric is no
+    /// time.
+    pub(super) fn legend(&self, theme: &Theme, axis: &TimeAxis) -> Vec<Span<'static>> {
+        if !self.timeline.is_time {
+            let full = crate::base::units::weight(self.event.unit, self.most_weight(axis), 0);
+            let state = TimelineState::Sampled;
+            let mark = Span::styled(theme.state_glyph(state), theme.state(state, None));
+            return vec![mark, Span::raw(format!(" {}, up to {full} a column  ", self.event.title))];
+        }
         let mut known: Vec<&'static str> = Vec::new();
         let mut spans = Vec::new();
         let rows = || self.timeline.rows.iter();
@@ -106,7 +125,7 @@ impl<'p> ShownStates<'p> {
             let occurs = match state {
                 TimelineState::Running => rows().any(|row| row.sum.on_cpu_ns > 0),
                 TimelineState::NoCpu => rows().any(|row| row.sum.no_cpu_ns > 0),
-                TimelineState::Blocked(_) | TimelineState::Idle => true,
+                TimelineState::Blocked(_) | TimelineState::Idle | TimelineState::Sampled => true,
             };
             if !occurs || known.contains(&group) {
                 continue;
@@ -126,7 +145,7 @@ const GROUPS: [&str; 6] = ["running", "no CPU", "lock", "I/O", "other waits", "i
 /// The name of the colour of a state.
 fn group_of(state: TimelineState) -> &'static str {
     let group = match state {
-        TimelineState::Running => 0,
+        TimelineState::Running | TimelineState::Sampled => 0,
         TimelineState::NoCpu => 1,
         TimelineState::Blocked(Reason::Lock) => 2,
         TimelineState::Blocked(reason) if reason.is_io() => 3,
@@ -143,5 +162,6 @@ pub(super) fn name_of(state: TimelineState) -> &'static str {
         TimelineState::NoCpu => "no CPU",
         TimelineState::Blocked(reason) => reason.label(),
         TimelineState::Idle => "idle",
+        TimelineState::Sampled => "sampled",
     }
 }

@@ -1,5 +1,6 @@
 //! The Time view on screens of several sizes, and its keys and pointer actions.
 
+mod counted;
 mod room;
 
 use super::Panel;
