@@ -336,7 +336,7 @@ impl ReportView {
     /// The view itself, or the one that [`ReportView::Overview`] means with these events.
     pub(crate) fn of(&self, shown: &Shown<'_>) -> &ReportView {
         match self {
-            ReportView::Overview if shown.metric() == Metric::OFF_CPU => &ReportView::Waits,
+            ReportView::Overview if shown.is_only_waits() => &ReportView::Waits,
             ReportView::Overview => &ReportView::Flat,
             view => view,
         }

@@ -76,9 +76,9 @@ pub(crate) struct Shown<'p> {
     pub(crate) noun: Cow<'p, str>,
     /// Unit of the weights.
     pub(crate) unit: Unit,
-    /// The event of samples that are no waits.
+    /// The event of samples that have no length.
     pub(crate) sampled: Option<&'p Event>,
-    /// The event of waits.
+    /// The event of waits, or of another kind with a length.
     pub(crate) waits: Option<&'p Event>,
 }
 
@@ -134,6 +134,11 @@ impl<'p> Shown<'p> {
     /// The events, those of samples first.
     pub(crate) fn events(&self) -> impl Iterator<Item = &'p Event> + use<'p> {
         self.sampled.into_iter().chain(self.waits)
+    }
+
+    /// Whether all of it has a length: waits, or another kind of interval.
+    pub(crate) fn is_only_waits(&self) -> bool {
+        self.sampled.is_none() && self.waits.is_some()
     }
 
     /// Whether it is a part of that.

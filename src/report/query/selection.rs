@@ -219,7 +219,7 @@ impl<'p> Selection<'p> {
 
     /// The waits that the same options leave, by function; `None` when none were recorded.
     pub(crate) fn waits(&self) -> Option<&Selection<'p>> {
-        if self.shown.metric() == Metric::OFF_CPU && self.labels.grouping() == Grouping::Function {
+        if self.shown.is_only_waits() && self.labels.grouping() == Grouping::Function {
             return Some(self);
         }
         let waits = self.waits.get_or_init(|| {

@@ -3,7 +3,7 @@
 use super::fixture::Build;
 use super::fixture_waits::{slices, stack, waiting};
 use crate::base::units::CpuShares;
-use crate::profile::{End, EventKind, Reason};
+use crate::profile::{End, Event, EventInfo, EventKind, Reason};
 use crate::report::print::info;
 use crate::report::*;
 
@@ -269,4 +269,28 @@ fn what_is_counted_has_no_words_of_time_and_of_sampling_it() {
     let info = |has_time| info::render_text(&build(has_time));
     assert!(!info(false).contains("\nsampling ") && info(false).contains("every 50"), "{}", info(false));
     assert!(info(true).contains("\nsampling  cpu-clock at 999 Hz"), "{}", info(true));
+}
+
+/// Nothing but its kind says that an event is one of intervals.
+#[test]
+fn a_third_kind_with_a_length_is_shown_as_waits_are() {
+    let kind = EventKind { has_duration: true, ..EventKind::counted("lock-hold", "lock hold") };
+    let mut build = Build::new();
+    let task = build.task(1, 1, "p", "p");
+    build.wait(task, Reason::Lock, 0, 5_000_000, &["/x:main", "/x:hold"]);
+    build.thread_time(task, 10_000_000, 0, 9_990_000_000);
+    let recording = build.finish().changed(|recording| {
+        let waits = recording.profile.event_of(&EventKind::OFF_CPU).unwrap();
+        let mut held = Event::new(EventInfo { kind: kind.clone(), ..EventInfo::default() });
+        waits.samples().for_each(|wait| held.push(wait));
+        recording.profile.events.push(held);
+    });
+    let rendered = |metric| {
+        let options = ReportOptions { common: of(metric), ..ReportOptions::default() };
+        render(&recording, &options, &Page::PLAIN).unwrap()
+    };
+    let heading = "BLOCKED IN";
+    let text = rendered(Metric::of_kind(&kind));
+    assert!(text.contains(heading) && text.contains("hold"), "{text}");
+    assert!(rendered(Metric::OFF_CPU).contains(heading), "{text}");
 }

@@ -5,7 +5,6 @@ use super::paths::heaviest_paths;
 use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text, weight};
-use crate::report::model::metric::Metric;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::{Grouping, ReportOptions, SortKey};
 use crate::report::query::selection::Selection;
@@ -33,7 +32,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let heavy = shown.len();
     let is_cut_by_share = heavy < table.rows.len() && heavy < limits.most;
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
-    let is_waits = selection.shown.metric() == Metric::OFF_CPU && options.common.grouping.has_reasons();
+    let is_waits = selection.shown.is_only_waits() && options.common.grouping.has_reasons();
     if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
         // Functions that only call others say nothing in this order, and stand at its end.
         shown = &shown[..shown.partition_point(|row| !row.own.is_empty())];

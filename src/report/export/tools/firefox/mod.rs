@@ -12,7 +12,6 @@ use super::stacks::{common_notes, is_wall, named, recorder_lines, short_waits_no
 use crate::profile::{Module, TaskId, Unit};
 use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::label::module_text;
-use crate::report::model::metric::Metric;
 use crate::report::naming::name::module_file;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
@@ -154,7 +153,7 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let notes = notes.into_iter().chain(short_waits_note(&selection, "they have no times and are left out"));
     let in_time = InTime::new(&selection, options.common.filter.time);
     let notes = notes.chain(in_time.notes()).collect();
-    let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OFF_CPU;
+    let has_wait_samples = is_wall(options) || selection.shown.is_only_waits();
     Box::new(FirefoxJson {
         names: options.common.names_for_programs(),
         threads: by_thread(&selection, in_time.moments),
