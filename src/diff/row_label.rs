@@ -1,7 +1,6 @@
 //! Identity of a row across builds: function name and module, without what differs from build to build.
 
 use crate::report::{Label, LabelKind, NameStyle, SourceLine, module_file, short};
-use std::borrow::Cow;
 
 /// Identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,8 +31,7 @@ impl RowLabel {
         let module = module_file(&label.module).to_owned();
         let name = match label.kind {
             _ if label.address.is_some() => format!("[no names] {module}"),
-            LabelKind::Task => without_number(&label.name).to_owned(),
-            LabelKind::Cut => without_address(&label.name).into_owned(),
+            LabelKind::Task | LabelKind::Cut => label.common_name().to_owned(),
             _ => without_unit(&label.name).to_owned(),
         };
         let raw_name = if label.raw_name == label.name { name.clone() } else { label.raw_name.clone() };
@@ -76,20 +74,6 @@ impl RowLabel {
     }
 }
 
-/// `worker` for `worker (tid 4313)`.
-fn without_number(name: &str) -> &str {
-    let end = name.rfind(" (tid ").or_else(|| name.rfind(" (pid "));
-    end.filter(|_| name.ends_with(')')).map_or(name, |end| &name[..end])
-}
-
-/// `[truncated: no unwind info in libfoo.so]` for the same with an address.
-fn without_address(name: &str) -> Cow<'_, str> {
-    match name.rfind("+0x") {
-        Some(at) if name.ends_with(']') => Cow::Owned(format!("{}]", &name[..at])),
-        _ => Cow::Borrowed(name),
-    }
-}
-
 /// `parse` for `parse.llvm.1234567`: the number is a hash of the compilation unit.
 fn without_unit(name: &str) -> &str {
     match name.rsplit_once(".llvm.") {
@@ -107,18 +91,39 @@ fn without_unit(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Outcome;
+    use crate::report::tests::fixture::Build;
+    use crate::report::{CommonOptions, Grouping};
+
+    #[test]
+    fn threads_and_cut_stacks_have_the_same_names_in_all_runs() {
+        let names = |tid, grouping| {
+            let mut build = Build::new();
+            let task = build.task(7, tid, "worker (tid 1)", "app");
+            build.add_ended(task, 1, &["/usr/lib/libfoo.so:inner"], Outcome::NoUnwindInfo);
+            let recording = build.finish();
+            let options = CommonOptions { grouping, ..CommonOptions::default() };
+            let selection = recording.select(&options).unwrap();
+            let texts: Vec<String> = selection.labels.iter().map(|label| label.name.clone()).collect();
+            let keys: Vec<String> =
+                selection.labels.iter().map(|label| RowLabel::of(label).key.name).collect();
+            (texts, keys)
+        };
+        let (texts, keys) = names(8, Grouping::Thread);
+        assert_eq!(
+            (texts, keys),
+            (vec!["worker (tid 1) (tid 8)".to_owned()], vec!["worker (tid 1)".to_owned()])
+        );
+        let (texts, keys) = names(8, Grouping::Function);
+        let cut = |names: &[String]| names.iter().find(|name| name.starts_with('[')).cloned().unwrap();
+        assert!(cut(&texts).contains("libfoo.so+0x"), "{texts:?}");
+        assert!(cut(&keys).ends_with("in libfoo.so]"), "{keys:?}");
+    }
 
     #[test]
     fn what_differs_from_build_to_build_is_left_out() {
         assert_eq!(without_unit("parse.llvm.1234567"), "parse");
         assert_eq!(without_unit("parse.llvm.x1"), "parse.llvm.x1");
         assert_eq!(without_unit(".llvm.7"), ".llvm.7");
-        assert_eq!(without_number("worker (tid 4313)"), "worker");
-        assert_eq!(without_number("odd (tid 1) name"), "odd (tid 1) name");
-        assert_eq!(
-            without_address("[truncated: no unwind info in libfoo.so+0x12]"),
-            "[truncated: no unwind info in libfoo.so]"
-        );
-        assert_eq!(without_address("[truncated: cut]"), "[truncated: cut]");
     }
 }

@@ -366,7 +366,8 @@ impl<'p> Selection<'p> {
         let classes = ThreadClasses::of(&self.profile.tables, split);
         let step = |task| {
             let class = classes.key_of(task);
-            self.labels.thread_step(task, class, || title(&classes, class))
+            let names = || (title(&classes, class), classes.name(class).to_owned());
+            self.labels.thread_step(task, class, names)
         };
         self.profile.tables.tasks().iter().map(step).collect()
     }

@@ -26,6 +26,9 @@ pub(crate) struct Label {
     pub(crate) name: String,
     /// Name in the symbol table, where there is one; else as `name`.
     pub(crate) raw_name: String,
+    /// The name without what differs from one recording to the next, if it has such a part: the id of a thread or process, the
+    /// address where a stack is cut.
+    pub(super) common: Option<String>,
     /// Path of the module, or `[kernel]` and the like; empty for threads and cut stacks.
     pub(crate) module: String,
     /// Source line, for labels of lines.
@@ -55,6 +58,11 @@ impl Label {
     fn placed(&self, name: &str) -> String {
         let place = self.at.filter(|_| self.address.is_none());
         place.map_or_else(|| name.to_owned(), |at| format!("{name}{}", at.text()))
+    }
+
+    /// Name that the same thing has in other recordings. Foreign text.
+    pub(crate) fn common_name(&self) -> &str {
+        self.common.as_deref().unwrap_or(&self.name)
     }
 
     /// Whether `key` means this label.
@@ -103,7 +111,8 @@ impl Label {
 
     /// Cuts names that a program would hardly have.
     pub(super) fn shorten(&mut self) {
-        for text in [&mut self.name, &mut self.raw_name, &mut self.module] {
+        let common = self.common.iter_mut();
+        for text in [&mut self.name, &mut self.raw_name, &mut self.module].into_iter().chain(common) {
             let most = text.len().min(SHORT_TEXT_BYTES);
             let end = (0..=most).rev().find(|&end| text.is_char_boundary(end));
             text.truncate(end.unwrap_or(0));
@@ -166,6 +175,7 @@ pub(super) fn bare_label(name: String, kind: LabelKind) -> Label {
     Label {
         raw_name: name.clone(),
         name,
+        common: None,
         module: String::new(),
         line: None,
         address: None,

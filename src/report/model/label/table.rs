@@ -196,7 +196,7 @@ impl Labels {
             let kind = code_kind(module.kind, &path, row.flags.space);
             // The frame in place of others is in no module.
             let module = if name == FRAMES_LEFT_OUT { String::new() } else { path };
-            Label { name, raw_name, module, line, address, at, kind, short: String::new() }
+            Label { name, raw_name, common: None, module, line, address, at, kind, short: String::new() }
         })
     }
 
@@ -235,14 +235,13 @@ impl Labels {
         });
         let key = SharedKey::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
         let label = self.intern(key, || {
-            let name = match place {
-                Some((module, address)) => {
-                    let path = module_text(profile, module.path, module.kind);
-                    format!("[truncated: {} in {}]", outcome.label(), place_text(&path, address))
-                }
-                None => format!("[truncated: {}]", outcome.label()),
+            let Some((module, address)) = place else {
+                return bare_label(format!("[truncated: {}]", outcome.label()), LabelKind::Cut);
             };
-            bare_label(name, LabelKind::Cut)
+            let path = module_text(profile, module.path, module.kind);
+            let name =
+                |address| format!("[truncated: {} in {}]", outcome.label(), place_text(&path, address));
+            Label { common: address.map(|_| name(None)), ..bare_label(name(address), LabelKind::Cut) }
         });
         self.plain_step(label)
     }
@@ -262,10 +261,10 @@ impl Labels {
             } else {
                 (profile.tables.string(task.process), format!("pid {}", task.pid))
             };
-            let name = format!("{name} ({id})");
             let module =
                 if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
-            Label { module, ..bare_label(name, LabelKind::Task) }
+            let common = Some(name.to_owned());
+            Label { common, module, ..bare_label(format!("{name} ({id})"), LabelKind::Task) }
         });
         self.plain_step(label)
     }
@@ -294,12 +293,13 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step of a thread in front of its stacks: one for each of the `classes`.
+    /// The step of a thread in front of its stacks: one for each of the `classes`, with a title and the name that its threads
+    /// have in common.
     pub(crate) fn thread_step(
         &mut self,
         task: &Task,
         class: ThreadClassKey,
-        title: impl FnOnce() -> String,
+        names: impl FnOnce() -> (String, String),
     ) -> Step {
         let key = match class.id {
             Some(_) => SharedKey::Thread {
@@ -310,7 +310,12 @@ impl Labels {
             },
             None => SharedKey::ThreadClass { class },
         };
-        let label = self.intern(key, || bare_label(title(), LabelKind::Task));
+        let label = self.intern(key, || {
+            let (title, common) = names();
+            // How many threads are in a class is part of its name.
+            let common = class.id.map(|_| common);
+            Label { common, ..bare_label(title, LabelKind::Task) }
+        });
         self.plain_step(label)
     }
 
