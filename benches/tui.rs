@@ -52,7 +52,6 @@ fn tui(criterion: &mut Criterion) {
     let first = picture(&recording, &query);
     let mut group = criterion.benchmark_group(format!("tui 1M/{}k nodes", first.tree.nodes().len() / 1000));
     group.sample_size(10);
-
     group.bench_function("recording to first screen", |bencher| {
         bencher.iter_batched(
             // Samples are counted once for a recording: a copy has to count again.

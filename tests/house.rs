@@ -1,5 +1,5 @@
 //! The house in numbers: which files import each other in circles, how many files a folder has, how long files and functions
-//! are.
+//! are, in Rust and in C, which names mean several things.
 //! `cargo test --test house -- --nocapture` prints them.
 
 #![allow(
@@ -29,11 +29,65 @@ const LONGER_FILES: [(&str, &str); 1] = [(
     "the one header that C and Rust share: all numbers and layouts that both must agree on",
 )];
 
-/// Items that tests and benches see. The fewer, the more of the program can be changed without a look at them.
-const MOST_PUBLIC: usize = 247;
+/// A function with more lines than this is two things.
+const MOST_FUNCTION_LINES: usize = 60;
 
-/// Type names that mean different things in different rooms.
+/// Functions that may be longer, by the end of the path of their file, and why.
+const LONGER_FUNCTIONS: &[(&str, &str, &str)] = &[
+    (
+        "bpf/c/walk/unwind.bpf.h",
+        "step_rule",
+        "the verifier checks it once, as a function of its own; parts of it would be more such",
+    ),
+    (
+        "file/rows/records.rs",
+        "from",
+        "a line for each field of a recording, twice, so that none can be forgotten",
+    ),
+    ("file/tests/steps.rs", "apply", "an arm for each kind of step"),
+    ("tests/table/oracle.rs", "every_rule_says_what_gimli_says", "an arm for each kind of rule"),
+    ("report/tests/fixture.rs", "ingest", "a recording, sample by sample"),
+    (
+        "names/complete.rs",
+        "frames_are_named_by_the_very_file_that_was_recorded",
+        "one file after another at one path",
+    ),
+    (
+        "tui/tests/one_model.rs",
+        "callers_and_callees_have_the_numbers_of_peek",
+        "a table beside another, column by column",
+    ),
+    (
+        "tui/tests/one_model.rs",
+        "every_box_has_the_numbers_of_the_tree_of_the_report",
+        "a tree beside another, node by node",
+    ),
+    ("diff/tests/simulation.rs", "simulated", "a program of two builds, number by number"),
+    (
+        "tests/html_page.rs",
+        "the_keyboard_and_the_search_work",
+        "one session: each step begins where the one before ended",
+    ),
+    ("tests/html_page.rs", "an_svg_keeps_its_controls_on_the_screen", "one session, as above"),
+    ("live/terminal/live.rs", "drive", "one session, as above"),
+    ("live/terminal/screens.rs", "turn_back", "one session, as above"),
+    (
+        "live/targets/accounts.rs",
+        "a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment",
+        "one session, as above",
+    ),
+    ("walker/text.rs", "take_line", "an arm for each kind of line"),
+];
+
+/// Items, methods and constants that tests and benches see. The fewer, the more of the program can be changed without a look at
+/// them. `Tab` (`tui/views/tabs.rs`), which a macro makes, is one more.
+const MOST_PUBLIC: usize = 248;
+
+/// Names of types and aliases that mean different things in different rooms.
 const MOST_DOUBLED: usize = 8;
+
+/// Files that hold code, by their endings.
+const SOURCES: [&str; 5] = ["rs", "c", "h", "js", "css"];
 
 /// A path to a module: `crate`, `report`, `views`.
 type ModulePath = Vec<String>;
@@ -69,8 +123,7 @@ fn module_of(file: &str) -> ModulePath {
 struct Mentions {
     paths: Vec<ModulePath>,
     test_modules: Vec<String>,
-    long_functions: Vec<(String, usize)>,
-    /// Structs, enums and traits.
+    /// Structs, enums, traits and aliases.
     types: Vec<String>,
     /// Items and methods that other crates see: the tests and benches.
     public: usize,
@@ -99,11 +152,6 @@ impl Mentions {
             syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_tree(before, tree)),
         }
     }
-
-    fn add_function(&mut self, name: &syn::Ident, body: &impl Spanned) {
-        let lines = body.span().end().line - body.span().start().line + 1;
-        self.long_functions.push((name.to_string(), lines));
-    }
 }
 
 impl<'ast> Visit<'ast> for Mentions {
@@ -120,6 +168,7 @@ impl<'ast> Visit<'ast> for Mentions {
             syn::Item::Struct(item) => Some((&item.vis, &item.attrs, Some(&item.ident))),
             syn::Item::Enum(item) => Some((&item.vis, &item.attrs, Some(&item.ident))),
             syn::Item::Trait(item) => Some((&item.vis, &item.attrs, Some(&item.ident))),
+            syn::Item::Type(item) => Some((&item.vis, &item.attrs, Some(&item.ident))),
             syn::Item::Fn(item) => Some((&item.vis, &item.attrs, None)),
             syn::Item::Const(item) => Some((&item.vis, &item.attrs, None)),
             _ => None,
@@ -151,7 +200,6 @@ impl<'ast> Visit<'ast> for Mentions {
 
     fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
         if !is_for_tests(&function.attrs) {
-            self.add_function(&function.sig.ident, function);
             visit::visit_item_fn(self, function);
         }
     }
@@ -159,10 +207,64 @@ impl<'ast> Visit<'ast> for Mentions {
     fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
         if !is_for_tests(&function.attrs) {
             self.public += usize::from(is_public(&function.vis, &function.attrs));
-            self.add_function(&function.sig.ident, function);
             visit::visit_impl_item_fn(self, function);
         }
     }
+
+    fn visit_impl_item_const(&mut self, constant: &'ast syn::ImplItemConst) {
+        if !is_for_tests(&constant.attrs) {
+            self.public += usize::from(is_public(&constant.vis, &constant.attrs));
+            visit::visit_impl_item_const(self, constant);
+        }
+    }
+}
+
+/// The lines of every function with a body, those of tests included.
+#[derive(Default)]
+struct FunctionLines(Vec<(String, usize)>);
+
+impl FunctionLines {
+    fn add(&mut self, name: &syn::Ident, body: &impl Spanned) {
+        let lines = body.span().end().line - body.span().start().line + 1;
+        self.0.push((name.to_string(), lines));
+    }
+}
+
+impl<'ast> Visit<'ast> for FunctionLines {
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.add(&function.sig.ident, function);
+        visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.add(&function.sig.ident, function);
+        visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        self.add(&function.sig.ident, function);
+        visit::visit_trait_item_fn(self, function);
+    }
+}
+
+/// The lines of every function of C, from its first line to the brace that ends it, as clang-format lays it out.
+fn functions_of_c(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (open, _) in lines.iter().enumerate().filter(|(_, line)| **line == "{") {
+        let ends_before =
+            |line: &&&str| line.is_empty() || line.ends_with(['/', ';', '}']) || line.starts_with('#');
+        let head = lines[..open].iter().rev().take_while(|line| !ends_before(line)).count();
+        let Some(body) = lines[open..].iter().position(|line| *line == "}") else { continue };
+        let head_text = lines[open - head..open].join(" ");
+        // `BPF_PROG(name, …)` and `name(…)`, perhaps behind `SEC("…")`.
+        let head_text = head_text.rsplit_once("\") int ").map_or(head_text.as_str(), |(_, text)| text);
+        let call = head_text.replace("BPF_PROG(", "").replace("BPF_KPROBE(", "");
+        let name = call.split(['(', ',']).next().unwrap_or_default();
+        let name = name.rsplit([' ', '*']).next().unwrap_or_default();
+        found.push((name.to_owned(), head + body + 1));
+    }
+    found
 }
 
 /// The whole path of what `path` means in `module`; `None` for what is not of this crate.
@@ -255,8 +357,8 @@ fn no_rooms_use_each_other_in_a_circle() {
 #[test]
 fn no_folder_has_too_many_files() {
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
-    let known = files();
-    for file in known.values() {
+    let lines = lines_of_files();
+    for file in lines.keys() {
         *folders.entry(file.rsplit_once('/').map_or("", |(folder, _)| folder)).or_default() += 1;
     }
     let most = folders.iter().max_by_key(|(_, files)| **files).unwrap();
@@ -265,7 +367,7 @@ fn no_folder_has_too_many_files() {
     assert!(full.is_empty(), "more than {MOST_FILES} files: {full:?}");
 }
 
-/// Fixtures are programs of one file each; all that is in Rust elsewhere in tests and benches is counted as in `src`.
+/// Fixtures are programs of one file each; all code elsewhere in tests and benches is counted as in `src`.
 #[test]
 fn no_folder_of_tests_has_too_many_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -273,13 +375,17 @@ fn no_folder_of_tests_has_too_many_files() {
     let mut full = Vec::new();
     while let Some(folder) = folders.pop() {
         let entries = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let files = entries().filter(|path| path.extension() == Some(OsStr::new("rs"))).count();
-        if files > MOST_FILES {
+        let files = entries().filter(|path| is_source(path)).count();
+        if files > MOST_FILES && !folder.ends_with("fixtures") {
             full.push((folder.clone(), files));
         }
         folders.extend(entries().filter(|path| path.is_dir()));
     }
     assert!(full.is_empty(), "more than {MOST_FILES} files: {full:?}");
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| SOURCES.map(OsStr::new).contains(&ending))
 }
 
 /// The lines of every file of sources, C and tests included, by its path relative to `src`.
@@ -291,10 +397,7 @@ fn lines_of_files() -> BTreeMap<String, usize> {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 folders.push(path);
-            } else if path
-                .extension()
-                .is_some_and(|ending| ["rs", "c", "h", "js", "css"].map(OsStr::new).contains(&ending))
-            {
+            } else if is_source(&path) {
                 let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
                 found.insert(name, fs::read_to_string(path).unwrap().lines().count());
             }
@@ -376,19 +479,51 @@ fn the_tree_of_the_docs_is_that_of_the_sources() {
 }
 
 #[test]
+fn functions_of_c_are_found() {
+    let text = "static int one(void)\n{\n\treturn 1;\n}\n\n/* Two. */\nSEC(\"a\")\nint BPF_PROG(two, int a,\n\t     int b)\n{\n}\n";
+    let found = functions_of_c(text);
+    assert_eq!(found, [("one".to_owned(), 4), ("two".to_owned(), 5)]);
+}
+
+/// Of tests and benches, too.
+#[test]
 fn no_function_is_long() {
-    let known = files();
-    let mentions = mentions(&known);
-    let all = || {
-        mentions.iter().flat_map(|(file, (_, found))| found.long_functions.iter().map(move |one| (file, one)))
-    };
-    let mut long: Vec<_> = all().filter(|(_, (_, lines))| *lines > 60).collect();
-    long.sort_by_key(|(_, (_, lines))| std::cmp::Reverse(*lines));
-    println!("{} functions, {} of more than 60 lines", all().count(), long.len());
-    for (file, (name, lines)) in &long {
-        println!("  {lines} lines  {name}  {file}");
+    let mut all: Vec<(String, String, usize)> = Vec::new();
+    for path in ["src", "tests", "benches"].into_iter().flat_map(sources_below) {
+        let text = fs::read_to_string(&path).unwrap();
+        let found = match path.extension().and_then(OsStr::to_str) {
+            Some("rs") => {
+                let mut found = FunctionLines::default();
+                found.visit_file(&syn::parse_file(&text).unwrap());
+                found.0
+            }
+            Some("c" | "h") => functions_of_c(&text),
+            _ => Vec::new(),
+        };
+        let file = path.to_str().unwrap().to_owned();
+        all.extend(found.into_iter().map(|(name, lines)| (file.clone(), name, lines)));
     }
-    assert!(long.is_empty(), "functions of more than 60 lines: {long:?}");
+    let mut long: Vec<_> = all.iter().filter(|(.., lines)| *lines > MOST_FUNCTION_LINES).collect();
+    long.sort_by_key(|(.., lines)| std::cmp::Reverse(*lines));
+    println!("{} functions, {} of more than {MOST_FUNCTION_LINES} lines", all.len(), long.len());
+    let is_of = |known: &(&str, &str, &str), (file, name, _): &(String, String, usize)| {
+        file.ends_with(known.0) && name == known.1
+    };
+    for function in &long {
+        let reason = LONGER_FUNCTIONS.iter().find(|known| is_of(known, function));
+        println!(
+            "  {} lines  {}  {}  {}",
+            function.2,
+            function.1,
+            function.0,
+            reason.map_or("", |known| known.2)
+        );
+    }
+    for known in LONGER_FUNCTIONS {
+        assert!(long.iter().any(|function| is_of(known, function)), "{} needs no exception", known.1);
+    }
+    long.retain(|function| !LONGER_FUNCTIONS.iter().any(|known| is_of(known, function)));
+    assert!(long.is_empty(), "functions of more than {MOST_FUNCTION_LINES} lines: {long:?}");
 }
 
 #[test]
@@ -410,15 +545,15 @@ fn few_items_are_public_and_few_names_mean_two_things() {
     assert!(doubled.len() <= MOST_DOUBLED, "{} names of several types", doubled.len());
 }
 
-/// All files with Rust in them below a folder of the project.
-fn rust_below(folder: &str) -> Vec<PathBuf> {
+/// All files with code below a folder of the project, but for fixtures, which are programs of their own.
+fn sources_below(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
+            if path.is_dir() && !path.ends_with("fixtures") {
                 folders.push(path);
-            } else if path.extension() == Some(OsStr::new("rs")) {
+            } else if is_source(&path) {
                 found.push(path);
             }
         }
@@ -431,7 +566,8 @@ fn every_promise_has_tests_that_exist() {
     /// The promises of docs/promises.md.
     const PROMISES: usize = 25;
     let mut tests = BTreeSet::new();
-    for path in ["src", "tests"].into_iter().flat_map(rust_below) {
+    let is_rust = |path: &PathBuf| path.extension() == Some(OsStr::new("rs"));
+    for path in ["src", "tests"].into_iter().flat_map(sources_below).filter(is_rust) {
         let text = fs::read_to_string(path).unwrap();
         let after =
             text.split("#[test]").skip(1).filter_map(|after| after.split_once("fn ")?.1.split_once('('));

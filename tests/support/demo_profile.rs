@@ -281,9 +281,8 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
     let worker = profile.tables.intern_task(Task { pid: 4312, tid: 4313, generation: 0, comm, process });
     let end_ns = profile.end.as_ref().map_or(0, |end| end.duration_ns);
     let gap_ns = end_ns / waits;
-    let kind = EventKind::OFF_CPU;
     let mut event = Event::new(EventInfo {
-        kind,
+        kind: EventKind::OFF_CPU,
         sampling: "every wait of 1us and more".into(),
         min_duration_ns: 1_000,
         ..EventInfo::default()
