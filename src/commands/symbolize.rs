@@ -3,10 +3,11 @@
 use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
 use crate::base::{privilege, safe_text, units};
-use crate::debuginfod::fetch::Fetcher;
+use crate::debuginfod::fetch::{Fetcher, OnProgress};
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, DebugSources, LeftMaps, complete_names};
 use crate::report::{replace_file, unreadable};
+use crate::symbols::check_build;
 use anyhow::Context;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -107,11 +108,12 @@ pub(crate) fn complete(
     }
     let bar = download_bar();
     let shown = bar.clone();
-    let mut fetcher = Fetcher::of_environment(Box::new(move |name, bytes, total| {
+    let progress: OnProgress = Box::new(move |name, bytes, total| {
         shown.set_message(safe_text::terminal(name).into_owned());
         shown.set_length(total.unwrap_or(0));
         shown.set_position(bytes);
-    }))?;
+    });
+    let mut fetcher = Fetcher::of_environment(check_build, progress)?;
     let mut fetch = |build_id: &[u8], name: &str| fetcher.debug_file(build_id, name);
     sources.fetch = Some(&mut fetch);
     let completed = complete_names(profile, &mut sources);

@@ -83,18 +83,16 @@ impl Unnamed {
         Ok(Unnamed { file: File::from(file), place: None })
     }
 
-    /// Gives it its name, now that it is whole. Returns where it is, if it is kept.
+    /// Gives it its name, now that it is whole and of the right build. Returns where it is, if it is kept.
     pub(crate) fn keep(&self) -> Option<PathBuf> {
         use std::os::fd::AsRawFd;
         let path = self.place.as_ref()?;
-        // An empty one said that there is none.
-        if std::fs::symlink_metadata(path).is_ok_and(|facts| facts.len() == 0) {
-            let _ = std::fs::remove_file(path);
-        }
+        // What has the name now is empty, which said that there is none, or of another build: else it would be used.
+        let _ = std::fs::remove_file(path);
         own_file::give_to_user(&self.file);
         let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match rustix::fs::linkat(CWD, link, CWD, path, AtFlags::SYMLINK_FOLLOW) {
-            // Another client was faster, and has the same.
+            // Another client was faster.
             Ok(()) | Err(rustix::io::Errno::EXIST) => Some(path.clone()),
             Err(_) => None,
         }

@@ -9,9 +9,13 @@ use std::path::PathBuf;
 /// Is given what is fetched, how many bytes there are, and how many there will be, if that is known.
 pub(crate) type OnProgress = Box<dyn Fn(&str, u64, Option<u64>)>;
 
+/// Checks that a file is of the build of this build ID; says why it is not.
+pub(crate) type CheckBuild = fn(&File, &[u8]) -> Result<(), String>;
+
 /// Fetches debug information.
 pub(crate) struct Fetcher {
     settings: Settings,
+    check: CheckBuild,
     #[cfg(feature = "debuginfod")]
     client: super::client::Client,
     progress: OnProgress,
@@ -28,28 +32,28 @@ impl std::fmt::Debug for Fetcher {
 }
 
 impl Fetcher {
-    /// Asks the servers that the environment names.
+    /// Asks the servers that the environment names. What `check` refuses is neither used nor kept.
     ///
     /// # Errors
     ///
     /// When it names none, or this program was built without asking any.
-    pub(crate) fn of_environment(progress: OnProgress) -> Result<Self, Failure> {
+    pub(crate) fn of_environment(check: CheckBuild, progress: OnProgress) -> Result<Self, Failure> {
         #[cfg(not(feature = "debuginfod"))]
         {
             use crate::base::failure::status;
-            let _ = progress;
+            let _ = (check, progress);
             Err(Failure::new(status::FAILED, "this prof was built without --debuginfod").hint(
                 "build it with the feature `debuginfod`, or put debug files into a folder: --debug-dir DIR",
             ))
         }
         #[cfg(feature = "debuginfod")]
-        Ok(Self::new(Settings::of_environment()?, progress))
+        Ok(Self::new(Settings::of_environment()?, check, progress))
     }
 
     #[cfg(feature = "debuginfod")]
-    pub(super) fn new(settings: Settings, progress: OnProgress) -> Self {
+    pub(super) fn new(settings: Settings, check: CheckBuild, progress: OnProgress) -> Self {
         let client = super::client::Client::new(&settings);
-        Fetcher { settings, client, progress, silent: Vec::new(), problems: Vec::new() }
+        Fetcher { settings, check, client, progress, silent: Vec::new(), problems: Vec::new() }
     }
 
     /// The debug file of a build, and where it is kept. `name` is what it is called while it is fetched.
@@ -62,24 +66,30 @@ impl Fetcher {
         if build_id.len() < 2 {
             return Err("it has no build ID to ask for".to_owned());
         }
+        let mut refused = None;
         if let Some(folder) = &self.settings.cache {
             match cache::look(folder, &hex) {
-                Cached::File(file, path) => return Ok((file, path)),
+                Cached::File(file, path) => match (self.check)(&file, build_id) {
+                    Ok(()) => return Ok((file, path)),
+                    // The servers may have the right one, which takes its place.
+                    Err(why) => refused = Some(format!("{}: {why}", path.display())),
+                },
                 Cached::Miss => return Err("no debuginfod server has it".to_owned()),
                 Cached::Unknown => {}
             }
         }
-        self.ask_servers(&hex, name)
+        let asked = self.ask_servers(build_id, &hex, name);
+        asked.map_err(|why| refused.map_or(why.clone(), |refused| format!("{refused}; {why}")))
     }
 
     #[cfg(not(feature = "debuginfod"))]
-    fn ask_servers(&mut self, _: &str, _: &str) -> Result<(File, PathBuf), String> {
+    fn ask_servers(&mut self, _: &[u8], _: &str, _: &str) -> Result<(File, PathBuf), String> {
         let _ = (&self.progress, &self.silent, &self.settings.servers);
         Err("this prof asks no servers".to_owned())
     }
 
     #[cfg(feature = "debuginfod")]
-    fn ask_servers(&mut self, hex: &str, name: &str) -> Result<(File, PathBuf), String> {
+    fn ask_servers(&mut self, build_id: &[u8], hex: &str, name: &str) -> Result<(File, PathBuf), String> {
         use super::client::Reply;
         let mut why = None;
         for (number, server) in self.settings.servers.iter().enumerate() {
@@ -92,10 +102,14 @@ impl Fetcher {
             let url = format!("{server}/buildid/{hex}/debuginfo");
             let progress = |bytes, total| (self.progress)(name, bytes, total);
             match self.client.get(&url, &mut unnamed.file, &progress) {
-                Reply::Whole => {
-                    let path = unnamed.keep();
-                    return Ok((unnamed.file, path.unwrap_or_else(|| PathBuf::from(url))));
-                }
+                // Without its name in the cache, a wrong file is gone when it is closed.
+                Reply::Whole => match (self.check)(&unnamed.file, build_id) {
+                    Ok(()) => {
+                        let path = unnamed.keep();
+                        return Ok((unnamed.file, path.unwrap_or_else(|| PathBuf::from(url))));
+                    }
+                    Err(refusal) => why = Some(format!("{url}: {refusal}")),
+                },
                 Reply::NotThere => {}
                 Reply::TooLarge(bytes) => {
                     let (size, limit) = (bytes >> 20, self.settings.largest >> 20);
@@ -186,7 +200,7 @@ mod tests {
             assert_eq!(name, "libx.so");
             noted.lock().expect("no panic").push((bytes, total));
         });
-        let mut fetcher = Fetcher::new(settings(&[&empty, &full], cache.path()), progress);
+        let mut fetcher = Fetcher::new(settings(&[&empty, &full], cache.path()), |_, _| Ok(()), progress);
         assert_eq!(text_of(fetcher.debug_file(&[0xab, 0xcd], "libx.so")), "names");
         let kept = cache.path().join("abcd/debuginfo");
         assert_eq!(std::fs::read_to_string(&kept).expect("kept"), "names");
@@ -202,11 +216,45 @@ mod tests {
         assert_eq!(std::fs::metadata(cache.path().join("0102/debuginfo")).expect("a mark").len(), 0);
     }
 
+    /// Regression: a wrong file got its name in the cache that all clients share, and was refused for ever.
+    #[test]
+    fn a_file_of_another_build_is_not_kept() {
+        let check: CheckBuild = |mut file, _| {
+            let mut text = String::new();
+            file.rewind().map_err(|error| error.to_string())?;
+            file.read_to_string(&mut text).map_err(|error| error.to_string())?;
+            if text == "right" { Ok(()) } else { Err("it is of another build".to_owned()) }
+        };
+        let cache = tempfile::tempdir().expect("a folder");
+        let whole = |text: &'static str| {
+            serve(move |_, stream| {
+                reply(stream, &format!("200 OK\r\nContent-Length: {}", text.len()), text.as_bytes());
+            })
+        };
+        let ((wrong, _), (right, _)) = (whole("wrong"), whole("right"));
+        let kept = cache.path().join("0a0b/debuginfo");
+        let mut fetcher = Fetcher::new(settings(&[&wrong], cache.path()), check, Box::new(|_, _, _| {}));
+        let why = fetcher.debug_file(&[10, 11], "x").expect_err("it is refused");
+        assert_eq!(why, format!("{wrong}/buildid/0a0b/debuginfo: it is of another build"));
+        assert!(!kept.exists(), "neither the file nor that there is none");
+
+        // A wrong file that another client has put there is replaced.
+        std::fs::create_dir_all(cache.path().join("0a0b")).expect("a folder");
+        std::fs::write(&kept, "wrong").expect("written");
+        let why = fetcher.debug_file(&[10, 11], "x").expect_err("both are refused");
+        assert!(why.starts_with(&format!("{}: it is of another build; ", kept.display())), "{why}");
+        let servers = settings(&[&wrong, &right], cache.path());
+        let mut fetcher = Fetcher::new(servers, check, Box::new(|_, _, _| {}));
+        assert_eq!(text_of(fetcher.debug_file(&[10, 11], "x")), "right");
+        assert_eq!(std::fs::read_to_string(&kept).expect("kept"), "right");
+    }
+
     #[test]
     fn a_server_that_fails_is_not_asked_again_and_nothing_half_is_kept() {
         let cache = tempfile::tempdir().expect("a folder");
         let (cut, asked) = serve(|_, stream| reply(stream, "200 OK\r\nContent-Length: 50", b"names"));
-        let mut fetcher = Fetcher::new(settings(&[&cut], cache.path()), Box::new(|_, _, _| {}));
+        let mut fetcher =
+            Fetcher::new(settings(&[&cut], cache.path()), |_, _| Ok(()), Box::new(|_, _, _| {}));
         for build_id in [[1, 2], [3, 4]] {
             let why = fetcher.debug_file(&build_id, "x").expect_err("it is cut");
             assert_eq!(why, format!("{cut} did not answer"));
@@ -224,7 +272,8 @@ mod tests {
             while stream.write_all(&[7; 4096]).is_ok() {}
         });
         for server in [said, endless] {
-            let mut fetcher = Fetcher::new(settings(&[&server], cache.path()), Box::new(|_, _, _| {}));
+            let mut fetcher =
+                Fetcher::new(settings(&[&server], cache.path()), |_, _| Ok(()), Box::new(|_, _, _| {}));
             let why = fetcher.debug_file(&[5, 6], "x").expect_err("it is too large");
             assert!(why.contains("too large") && why.contains("DEBUGINFOD_MAXSIZE"), "{why}");
             assert!(!cache.path().join("0506/debuginfo").exists());
@@ -239,7 +288,7 @@ mod tests {
         let (silent, _) = serve(move |_, _| assert!(held.lock().expect("no panic").recv().is_err()));
         let patience = Duration::from_millis(200);
         let settings = Settings { patience, ..settings(&[&silent], cache.path()) };
-        let mut fetcher = Fetcher::new(settings, Box::new(|_, _, _| {}));
+        let mut fetcher = Fetcher::new(settings, |_, _| Ok(()), Box::new(|_, _, _| {}));
         let why = fetcher.debug_file(&[7, 8], "x").expect_err("no answer");
         assert_eq!(why, format!("{silent} did not answer"));
         drop(release);

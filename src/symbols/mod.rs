@@ -17,7 +17,7 @@ pub(crate) mod tests;
 mod work;
 
 pub(crate) use debug_files::bases::Bases;
-pub(crate) use debug_files::found::{DebugFiles, FoundFile};
+pub(crate) use debug_files::found::{DebugFiles, FoundFile, check_build};
 pub(crate) use debug_files::search::Searched;
 pub use debug_files::search::find_debug_file;
 pub(crate) use demangle::demangle;

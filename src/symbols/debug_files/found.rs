@@ -24,12 +24,27 @@ impl FoundFile {
     /// Fails when it has another build ID; the message has both.
     pub(crate) fn checked(file: File, path: PathBuf, build_id: &[u8]) -> Result<Self, String> {
         let file = Arc::new(file);
-        let image = Source::of_file(&file).and_then(|source| ElfFile::parse(source, &ElfLimits::default()));
-        let image = image.map_err(|error| format!("{}: {error}", path.display()))?;
-        match image.build_id().unwrap_or_default() {
-            found if found == build_id => Ok(FoundFile { file, path }),
-            found => Err(format!("{}: {}", path.display(), other_build(&found, build_id))),
+        match check_shared(&file, build_id) {
+            Ok(()) => Ok(FoundFile { file, path }),
+            Err(why) => Err(format!("{}: {why}", path.display())),
         }
+    }
+}
+
+/// Checks that the build ID of a file is `build_id`.
+///
+/// # Errors
+///
+/// Fails when it has another one; the message has both.
+pub(crate) fn check_build(file: &File, build_id: &[u8]) -> Result<(), String> {
+    check_shared(&Arc::new(file.try_clone().map_err(|error| error.to_string())?), build_id)
+}
+
+fn check_shared(file: &Arc<File>, build_id: &[u8]) -> Result<(), String> {
+    let image = Source::of_file(file).and_then(|source| ElfFile::parse(source, &ElfLimits::default()));
+    match image.map_err(|error| error.to_string())?.build_id().unwrap_or_default() {
+        found if found == build_id => Ok(()),
+        found => Err(other_build(&found, build_id)),
     }
 }
 
