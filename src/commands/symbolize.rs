@@ -185,7 +185,7 @@ fn encoded(profile: &mut Profile) -> anyhow::Result<Vec<u8>> {
 }
 
 fn summary(shown: &str, completed: &Completed) -> String {
-    let Completed { named, improved, unnamed, frames: all, missing, added, code, .. } = completed;
+    let Completed { named, improved, unnamed, frames: all, missing, added, code, incomplete, .. } = completed;
     let frames = |count| units::counted(count, "frame");
     let mut text = match (named, unnamed) {
         (0, 0) if *improved > 0 => String::new(),
@@ -198,6 +198,12 @@ fn summary(shown: &str, completed: &Completed) -> String {
     if *improved > 0 {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{} of `{shown}` have inlined functions and lines now", frames(*improved));
+    }
+    if !incomplete.is_empty() {
+        let modules = units::counted(incomplete.len() as u64, "module");
+        // Writing to a string cannot fail.
+        let _ =
+            writeln!(text, "{modules} of `{shown}` still without all inlined functions: prof info --modules");
     }
     if *code > 0 {
         // Writing to a string cannot fail.

@@ -222,7 +222,7 @@ pub struct Stack {
 }
 
 /// The best table of functions that a module had. Numbers are stored: append only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum SymbolsFrom {
     /// Not known.
     #[default]
@@ -267,6 +267,8 @@ pub(crate) struct ModuleNotes {
     pub(crate) debug_file: String,
     /// The file that it shares with other modules (dwz); empty: there was none.
     pub(crate) shared_file: String,
+    /// Name of the shared file if there is one that was not found; empty: none is missing.
+    pub(crate) shared_missing: String,
     /// The `.dwp` file; empty: there was none.
     pub(crate) package_file: String,
     /// Units of split DWARF that were read, and those that were not to be had.
@@ -278,6 +280,13 @@ pub(crate) struct ModuleNotes {
     pub(crate) package: String,
     /// The distribution, and those that it is like, as `os-release` calls them, with blanks between.
     pub(crate) distribution: String,
+}
+
+impl ModuleNotes {
+    /// Whether the debug information refers to files that were not to be had.
+    pub(crate) fn lacks_files(&self) -> bool {
+        self.split_missing > 0 || !self.shared_missing.is_empty()
+    }
 }
 
 #[cfg(test)]

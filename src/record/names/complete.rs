@@ -12,6 +12,7 @@ use crate::record::environment::memory_limit;
 use crate::record::modules::ModuleFile;
 use crate::symbols::{Bases, DebugFiles, FoundFile, NamingLimits, ResolvedLocation, Searched};
 use crate::unwind::Limits;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -35,7 +36,7 @@ const CODE_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Completed {
     /// Frames that had no name and got one.
     pub(crate) named: u64,
-    /// Frames that only had the name of their symbol and got inlined functions or lines.
+    /// Frames that had a name and got inlined functions, lines or better names.
     pub(crate) improved: u64,
     /// Frames of user code that still have no name.
     pub(crate) unnamed: u64,
@@ -45,6 +46,8 @@ pub(crate) struct Completed {
     pub(crate) added: Vec<(String, String, u64)>,
     /// Modules with frames left without a name, the reason, and the number of those frames; most frames first.
     pub(crate) missing: Vec<(String, String, u64)>,
+    /// Modules whose debug information refers to files that are still not to be had.
+    pub(crate) incomplete: Vec<String>,
     /// Whether the notes on modules changed.
     pub(crate) has_new_notes: bool,
     /// Number of functions whose code was added.
@@ -75,8 +78,8 @@ struct FramesToName {
     unnamed: u64,
 }
 
-/// Names the frames of `profile` that have no name, or only that of their symbol, as far as the files of their modules
-/// are available.
+/// Names the frames of `profile` that have no name, or only that of their symbol, or whose module lacked files with
+/// debug information, as far as files are available now.
 pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'_>) -> Completed {
     let mut completed = Completed::default();
     let mut wanted: BTreeMap<ModuleId, FramesToName> = BTreeMap::new();
@@ -87,7 +90,7 @@ pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'
         }
         completed.frames += 1;
         let is_named = profile.symbols.is_named(id);
-        if !is_named || has_symbol_only(profile, id) {
+        if !is_named || lacks_files(profile, frame.module) || has_symbol_only(profile, id) {
             let of_module = wanted.entry(frame.module).or_default();
             of_module.frames.push((frame.lookup_address(), id));
             of_module.unnamed += u64::from(!is_named);
@@ -119,6 +122,12 @@ pub(crate) fn add_code(profile: &mut Profile, sources: &mut DebugSources<'_>, pa
     save_code::add_missing(profile, &mut open_own, &deadline)
 }
 
+/// Whether the debug information of a module refers to files that were not to be had. Which frames have less for that
+/// cannot be seen in them: a skeleton unit of split DWARF has lines, but no inlined functions.
+fn lacks_files(profile: &Profile, module: ModuleId) -> bool {
+    profile.module_notes.get(&module).is_some_and(ModuleNotes::lacks_files)
+}
+
 /// Whether a frame has a name and nothing else: debug information may add to it.
 fn has_symbol_only(profile: &Profile, frame: FrameId) -> bool {
     let locations = profile.symbols.locations(frame);
@@ -143,19 +152,22 @@ fn complete_module(
             Ok((named, Some(names.notes()), why))
         }),
     };
-    let (mut named, problem) = match looked_up {
-        Ok((named, notes, why)) => {
-            completed.has_new_notes |= notes.is_some_and(|notes| note(profile, module, notes));
-            (named, why)
-        }
-        Err(why) => (Named::new(), Some(why)),
-    };
+    let (mut named, notes, problem) = looked_up.unwrap_or_else(|why| (Named::new(), None, Some(why)));
     named.retain(|(frame, locations)| is_better(profile, *frame, locations));
+    if let Some(notes) = notes {
+        completed.has_new_notes |= note(profile, module, notes, !named.is_empty());
+    }
     let new = named.iter().filter(|(frame, _)| !profile.symbols.is_named(*frame)).count() as u64;
     completed.named += new;
     completed.improved += named.len() as u64 - new;
     completed.unnamed += wanted.unnamed - new;
-    let path = profile.tables.string(profile.tables.module(module).path).to_owned();
+    let path = match profile.tables.string(profile.tables.module(module).path) {
+        "" => "[unknown]".to_owned(),
+        path => path.to_owned(),
+    };
+    if lacks_files(profile, module) {
+        completed.incomplete.push(path.clone());
+    }
     match problem.filter(|_| wanted.unnamed > new) {
         Some(problem) => completed.missing.push((path, problem, wanted.unnamed - new)),
         None if named.is_empty() => {}
@@ -170,20 +182,48 @@ fn complete_module(
 
 /// Whether `locations` are better than what `frame` has so far.
 fn is_better(profile: &Profile, frame: FrameId, locations: &[ResolvedLocation]) -> bool {
-    match profile.symbols.is_named(frame) {
+    if !profile.symbols.is_named(frame) {
         // A place (`module+0xstart`) is no better than what the frame has already.
-        false => locations.iter().any(|location| !location.raw_name.is_empty()),
-        true => locations.len() > 1 || locations.iter().any(|location| location.line > 0),
+        return locations.iter().any(|location| !location.raw_name.is_empty());
+    }
+    let known = symbolize::locations_of(profile, frame);
+    let worth = |locations: &[ResolvedLocation]| {
+        let lines = locations.iter().filter(|location| location.line > 0).count();
+        (locations.len(), lines)
+    };
+    match worth(locations).cmp(&worth(&known)) {
+        Ordering::Greater => true,
+        Ordering::Less => false,
+        // A symbol may have a suffix (`.isra.0`) that the function's name in DWARF has not. Functions of one unit get
+        // their names from one source, or one function would be two rows.
+        Ordering::Equal => {
+            lacks_files(profile, profile.tables.frame(frame).module)
+                && !locations.iter().zip(&known).all(|(new, known)| symbolize::is_stored_as(new, known))
+        }
     }
 }
 
-/// Replaces the notes on a module, except for facts known only on the machine that recorded. Returns whether the notes
+/// Replaces the notes on a module, except for facts known only on the machine that recorded. The former ones stay if
+/// the files of this machine tell less than they did, unless these gave names (`is_used`). Returns whether the notes
 /// changed.
-fn note(profile: &mut Profile, module: ModuleId, notes: ModuleNotes) -> bool {
+fn note(profile: &mut Profile, module: ModuleId, mut notes: ModuleNotes, is_used: bool) -> bool {
     let known = profile.module_notes.get(&module).cloned().unwrap_or_default();
-    let mut notes = notes;
     if notes.package.is_empty() {
         (notes.package, notes.distribution) = (known.package.clone(), known.distribution.clone());
+    }
+    let lacks_more = notes.split_missing > known.split_missing
+        || (known.shared_missing.is_empty() && !notes.shared_missing.is_empty());
+    let tells_less = match (known.has_debug_info, notes.has_debug_info) {
+        (true, false) => true,
+        (true, true) => lacks_more && !is_used,
+        (false, _) => false,
+    };
+    if tells_less {
+        let problems = if notes.problems.is_empty() { known.problems.clone() } else { notes.problems };
+        notes = ModuleNotes { symbols: known.symbols.max(notes.symbols), problems, ..known.clone() };
+    } else if !known.lacks_files() {
+        // Only a part of the frames was looked up this time.
+        notes.split_found = notes.split_found.max(known.split_found);
     }
     let is_new = notes != known;
     profile.module_notes.insert(module, notes);
@@ -204,6 +244,7 @@ fn open(
         }
         ModuleKind::Elf => {}
         ModuleKind::Jit => return Err("the code was generated at run time and is gone".to_owned()),
+        _ if path.is_empty() => return Err("the recording does not say which module it is in".to_owned()),
         _ => return Err("it is not a file".to_owned()),
     }
     let recorded = open_recorded(path, &module.build_id);
@@ -258,7 +299,12 @@ fn find_files(module: &Searched<'_>, sources: &mut DebugSources<'_>) -> (DebugFi
     if let Some((build_id, name)) = files.missing_shared.take() {
         match fetched(sources, &build_id, &name) {
             Some(Ok(found)) => files.shared = Some(found),
-            _ => files.missing_shared = Some((build_id, name)),
+            answer => {
+                if let Some(Err(error)) = answer {
+                    files.refused.add(Path::new(&name), &error);
+                }
+                files.missing_shared = Some((build_id, name));
+            }
         }
     }
     (files, why)
@@ -295,168 +341,4 @@ fn open_recorded(path: &str, build_id: &[u8]) -> Result<ModuleFile, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::code::function_code::FunctionCode;
-    use crate::profile::counter;
-    use crate::profile::{EventInfo, EventKind, Frame, FrameFlags, Meta, Module, Outcome, Sample, TaskId};
-    use crate::symbols::tests::program::{C_SOURCE, Workshop, nm};
-
-    #[test]
-    fn frames_are_named_by_the_very_file_that_was_recorded() {
-        let path = std::env::current_exe().expect("this program has a file");
-        let file = Arc::new(File::open(&path).expect("it can be opened"));
-        let path = path.to_str().expect("its path is text");
-        let own = ModuleFile::read(std::process::id(), path, file, &Limits::default());
-        assert!(!own.build_id.is_empty(), "programs of the tests have build IDs");
-        let mapped = crate::record::process::proc_fs::code_mappings(std::process::id()).expect("own maps");
-        let here =
-            complete_names as fn(&mut Profile, &mut DebugSources<'static>) -> Completed as usize as u64;
-        let mapping =
-            mapped.iter().find(|mapping| (mapping.start..mapping.end).contains(&here)).expect("it runs");
-        let elf = own.elf.as_ref().expect("it is ELF");
-        let bias =
-            elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset).expect("it is mapped");
-
-        let mut profile = Profile::new(Meta::default());
-        let mut frame = |path: &str, build_id: &[u8], kind| {
-            let path = profile.tables.intern_string(path);
-            let module = Module { path, build_id: build_id.to_vec(), kind, instance: 0 };
-            let module = profile.tables.intern_module(module);
-            let address = here.wrapping_sub(bias);
-            profile.tables.intern_frame(Frame { module, address, flags: FrameFlags::default() })
-        };
-        let known = frame(path, &own.build_id, ModuleKind::Elf);
-        frame(path, &[1, 2, 3], ModuleKind::Elf);
-        frame(path, &[], ModuleKind::Elf);
-        frame("/no/such/file", &own.build_id, ModuleKind::Elf);
-        frame("[jit]", &[], ModuleKind::Jit);
-        let stack = profile.tables.intern_stack(None, known);
-        let sampling = "cpu-clock at 999 Hz".to_owned();
-        let event = profile.add_event(EventInfo {
-            kind: EventKind::ON_CPU,
-            sampling,
-            period: 1,
-            ..EventInfo::default()
-        });
-        profile.events[event.index()].push(Sample {
-            time_ns: 0,
-            task: TaskId(0),
-            stack: Some(stack),
-            weight: 1,
-            cpu: 0,
-            outcome: Outcome::Complete,
-            wait: None,
-            merged: None,
-        });
-        let completed = complete_names(&mut profile, &mut DebugSources::default());
-        assert_eq!((completed.named, completed.unnamed, completed.missing.len()), (1, 4, 4));
-        // The code of the sampled function, as it is in memory.
-        assert_eq!((completed.code, profile.code.len()), (1, 1));
-        let code = &profile.code[0];
-        let in_memory = (code.address.wrapping_add(bias)) as *const u8;
-        // SAFETY: the bytes are of this program's own code, which is mapped and does not change.
-        let in_memory = unsafe { std::slice::from_raw_parts(in_memory, code.bytes.len().min(64)) };
-        assert!(code.contains(here.wrapping_sub(bias)) && code.bytes.starts_with(in_memory));
-        assert!(completed.missing.iter().any(|(_, why, _)| why.contains("010203 was recorded")));
-        let location = profile.symbols.locations(known).last().expect("it is named");
-        let name = profile.tables.string(profile.symbols.function(location.function).name);
-        assert!(name.contains("complete_names"), "{name}");
-        let again = complete_names(&mut profile, &mut DebugSources::default());
-        assert_eq!((again.named, again.code), (0, 0), "nothing is left to do");
-
-        // Where there was no space for all functions of a module, the others are added.
-        let module = profile.code[0].module;
-        profile.code = vec![FunctionCode { module, start: 1, ..FunctionCode::default() }];
-        profile.count(counter::CODE_LEFT_OUT, 5);
-        let more = complete_names(&mut profile, &mut DebugSources::default());
-        let left_out = profile.counter(counter::CODE_LEFT_OUT);
-        assert_eq!((more.code, profile.code.len(), left_out), (1, 2, 4));
-    }
-
-    /// A profile with frames at all functions of a module that is not on this machine.
-    fn profile_of(build_id: &[u8], addresses: &[u64]) -> Profile {
-        let mut profile = Profile::new(Meta::default());
-        let path = profile.tables.intern_string("/gone/prog");
-        let module = Module { path, build_id: build_id.to_vec(), kind: ModuleKind::Elf, instance: 0 };
-        let module = profile.tables.intern_module(module);
-        for &address in addresses {
-            profile.tables.intern_frame(Frame { module, address, flags: FrameFlags::default() });
-        }
-        profile
-    }
-
-    /// A debug file of a program, its build ID, and the addresses of its functions.
-    fn debug_file(shop: &Workshop) -> Option<(PathBuf, Vec<u8>, Vec<u64>)> {
-        shop.write("prog.c", C_SOURCE);
-        let program = shop.build("gcc", "prog.c", "prog", "-O2 -g -Wl,--build-id=sha1")?;
-        let functions = nm(shop, &program, &[])?;
-        let work = functions.iter().find(|function| function.3 == "work").expect("it has one");
-        let addresses = (work.0..work.0 + work.1).collect();
-        shop.run("objcopy", ["--only-keep-debug", "prog", "prog.debug"])?;
-        let file = Arc::new(File::open(&program).expect("it was built"));
-        let own = ModuleFile::read(std::process::id(), "prog", file, &Limits::default());
-        Some((shop.path().join("prog.debug"), own.build_id, addresses))
-    }
-
-    #[test]
-    fn a_debug_file_names_a_module_that_is_not_here() {
-        let shop = Workshop::new();
-        let Some((_, build_id, addresses)) = debug_file(&shop) else { return };
-        let mut profile = profile_of(&build_id, &addresses);
-        let folders = [shop.path().to_owned()];
-        let mut sources = DebugSources { folders: &folders, ..DebugSources::default() };
-        let completed = complete_names(&mut profile, &mut sources);
-        assert_eq!((completed.named, completed.unnamed), (addresses.len() as u64, 0), "{completed:?}");
-        assert!(completed.added[0].1.ends_with("/prog.debug"), "{completed:?}");
-        let chains: Vec<usize> = (0..addresses.len() as u32)
-            .map(|frame| profile.symbols.locations(FrameId(frame)).len())
-            .collect();
-        assert_eq!(chains.iter().max(), Some(&3), "inlined functions are among them");
-        let notes = &profile.module_notes[&ModuleId(0)];
-        assert!(notes.has_debug_info && notes.debug_file.ends_with("prog.debug"), "{notes:?}");
-        let again = complete_names(&mut profile, &mut sources);
-        assert_eq!((again.named, again.improved, again.has_new_notes), (0, 0, false));
-    }
-
-    #[test]
-    fn names_of_symbols_get_inlined_functions_and_lines() {
-        let shop = Workshop::new();
-        let Some((debug, build_id, addresses)) = debug_file(&shop) else { return };
-        let mut profile = profile_of(&build_id, &addresses);
-        let symbol = |name: &str| {
-            let name = name.to_owned();
-            ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
-        };
-        let named = (0..addresses.len() as u32).map(|frame| (FrameId(frame), vec![symbol("work")])).collect();
-        symbolize::store(&mut profile, named);
-        assert_eq!(complete_names(&mut profile, &mut DebugSources::default()).improved, 0);
-
-        // A file from another build is refused, with both IDs in the message.
-        let asked = std::cell::RefCell::new(Vec::new());
-        let mut other = |id: &[u8], name: &str| {
-            asked.borrow_mut().push((id.to_vec(), name.to_owned()));
-            let own = std::env::current_exe().expect("this program has a file");
-            Ok((File::open(&own).expect("it can be opened"), own))
-        };
-        let mut unnamed = profile_of(&build_id, &addresses[..1]);
-        let completed = complete_names(
-            &mut unnamed,
-            &mut DebugSources { fetch: Some(&mut other), ..DebugSources::default() },
-        );
-        assert_eq!(*asked.borrow(), [(build_id.clone(), "prog".to_owned())]);
-        let why = &completed.missing[0].1;
-        let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(why.contains("it is of build") && why.contains(&hex), "{why}");
-
-        let mut fetch = |_: &[u8], _: &str| {
-            Ok((File::open(&debug).expect("it is there"), PathBuf::from("/cache/debuginfo")))
-        };
-        let sources = &mut DebugSources { fetch: Some(&mut fetch), ..DebugSources::default() };
-        let completed = complete_names(&mut profile, sources);
-        assert_eq!((completed.named, completed.improved), (0, addresses.len() as u64), "{completed:?}");
-        assert_eq!(completed.added[0].1, "/cache/debuginfo");
-        let locations = profile.symbols.locations(FrameId(0));
-        assert!(locations.iter().all(|location| location.line > 0));
-    }
-}
+mod tests;

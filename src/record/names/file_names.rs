@@ -32,6 +32,8 @@ pub(crate) struct FileNames {
     starts: Option<Option<FunctionStarts>>,
     /// Sources of the names, as far as they are known when the files are opened.
     found: ModuleNotes,
+    /// Name of the file that the module's debug information shares with other modules; empty: it shares none.
+    shared: String,
 }
 
 /// Starts and ends of functions, from unwind entries.
@@ -53,7 +55,7 @@ impl FileNames {
                 let memory = MemoryBudget::shared();
                 let names = ModuleNames::of_bytes(bytes, &NamingLimits::default(), deadline, memory);
                 let names = names.map_err(|error| error.to_string())?;
-                Ok(FileNames { names, go: None, starts: None, found: ModuleNotes::default() })
+                Ok(FileNames::of(names, ModuleNotes::default(), String::new()))
             }
             (Some(opened), None) => {
                 let root = root_of(file);
@@ -81,6 +83,8 @@ impl FileNames {
         let path = |found: &Option<FoundFile>| {
             found.as_ref().map_or(String::new(), |found| found.path.to_string_lossy().into_owned())
         };
+        let shared =
+            files.missing_shared.as_ref().map_or_else(|| path(&files.shared), |(_, name)| name.clone());
         let found = ModuleNotes {
             debug_file: path(&files.debug),
             shared_file: path(&files.shared),
@@ -89,7 +93,11 @@ impl FileNames {
         };
         let names = ModuleNames::open_with(opened, files, limits, deadline, MemoryBudget::shared());
         let names = names.map_err(|error| error.to_string())?;
-        Ok(FileNames { names, go: None, starts: None, found })
+        Ok(FileNames::of(names, found, shared))
+    }
+
+    fn of(names: ModuleNames, found: ModuleNotes, shared: String) -> Self {
+        FileNames { names, go: None, starts: None, found, shared }
     }
 
     /// Opens a module that is not on this machine by its debug file alone; `files` has the files that the debug file
@@ -107,7 +115,7 @@ impl FileNames {
 
     /// Notes the package of this machine that the module at `path` is from.
     pub(super) fn note_package(&mut self, path: &str) {
-        if !self.names.has_debug_info() {
+        if !self.names.has_debug_info() || self.names.lacks_shared() {
             self.found.package = packages::owner_of(Path::new(path));
             self.found.distribution = packages::distribution().to_owned();
         }
@@ -124,7 +132,13 @@ impl FileNames {
             });
         }
         problems.extend(self.problems());
+        let (shared_file, shared_missing) = match self.names.lacks_shared() {
+            true => (String::new(), self.shared.clone()),
+            false => (self.found.shared_file.clone(), String::new()),
+        };
         ModuleNotes {
+            shared_file,
+            shared_missing,
             symbols: match self.names.symbol_source() {
                 NameSource::None => SymbolsFrom::None,
                 NameSource::Dynsym => SymbolsFrom::Dynsym,

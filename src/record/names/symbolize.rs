@@ -200,6 +200,15 @@ pub(crate) fn interned(profile: &mut Profile, locations: &[ResolvedLocation]) ->
     locations.collect()
 }
 
+/// Whether `stored`, read back from the profile, is what entering `location` makes.
+pub(super) fn is_stored_as(location: &ResolvedLocation, stored: &ResolvedLocation) -> bool {
+    let file = |location: &ResolvedLocation| capped(location.file.as_deref().unwrap_or("")).into_owned();
+    capped(&location.name) == stored.name
+        && capped(&location.raw_name) == stored.raw_name
+        && file(location) == file(stored)
+        && (location.line, location.is_inlined) == (stored.line, stored.is_inlined)
+}
+
 fn capped(name: &str) -> Cow<'_, str> {
     if name.len() <= MAX_NAME_BYTES {
         return Cow::Borrowed(name);

@@ -4,13 +4,17 @@ use crate::profile::{ModuleNotes, SymbolsFrom};
 
 /// Whether more of a module's names could be had: functions, inlined functions, lines.
 pub(crate) fn lacks_debug_info(notes: &ModuleNotes) -> bool {
-    !notes.has_debug_info || notes.split_missing > 0
+    !notes.has_debug_info || notes.lacks_files()
 }
 
 /// Description of the names and lines that a module lacks; `None`: none.
 pub(crate) fn missing_words(notes: &ModuleNotes) -> Option<&'static str> {
     if notes.has_debug_info {
-        return (notes.split_missing > 0).then_some("inlined functions and lines of some units");
+        return match (notes.split_missing > 0, !notes.shared_missing.is_empty()) {
+            (true, _) => Some("inlined functions and lines of some units"),
+            (false, true) => Some("inlined functions"),
+            (false, false) => None,
+        };
     }
     match notes.symbols {
         SymbolsFrom::Unknown => None,

@@ -1,6 +1,6 @@
 //! `prof info --modules`: for each module what its names are from, what is missing, and what brings it.
 
-use super::module_fields::{ModuleFields, NamesFields, module_fields};
+use super::module_fields::{ModuleFields, NamesFields, UNKNOWN, module_fields};
 use crate::base::safe_text;
 use crate::base::units::{counted, honest_percent_text, percent};
 use crate::report::analysis::Analysis;
@@ -52,14 +52,18 @@ fn add(text: &mut String, module: &ModuleFields) {
 }
 
 fn add_names(line: &mut dyn FnMut(&str, &str), module: &ModuleFields, names: &NamesFields) {
+    if names.symbols == UNKNOWN {
+        // Of a file that could not be read, there is nothing to say but why.
+        names.problems.iter().for_each(|problem| line("not read", problem));
+        return;
+    }
     let debug_file = names.debug_file.as_deref();
     let symbols = match (names.symbols, debug_file) {
         ("symtab", Some(file)) if !names.has_debug_info => format!("all functions, in {file}"),
         ("symtab", _) => "all functions (.symtab)".to_owned(),
         ("gnu_debugdata", _) => "all functions (.gnu_debugdata)".to_owned(),
         ("dynsym", _) => "exported functions only (.dynsym)".to_owned(),
-        ("none", _) => "none".to_owned(),
-        _ => "unknown".to_owned(),
+        _ => "none".to_owned(),
     };
     line("symbols", &symbols);
     match (names.has_debug_info, debug_file) {
@@ -85,16 +89,21 @@ fn add_names(line: &mut dyn FnMut(&str, &str), module: &ModuleFields, names: &Na
     // Of the vDSO there is no debug information anywhere.
     let Some(missing) = names.missing.filter(|_| module.kind == "elf") else { return };
     line("missing", missing);
-    match &names.install {
-        Some(command) => line("get it by", command),
-        None if names.split_units_missing > 0 => {
-            line("get it by", "prof symbolize FILE --debug-dir DIR, where the .dwo files are")
-        }
-        None => {}
+    let mut ways: Vec<String> = names.install.iter().cloned().collect();
+    if names.split_units_missing > 0 {
+        ways.push("prof symbolize FILE --debug-dir DIR, where the .dwo files are".to_owned());
     }
-    if !names.has_debug_info && !module.build_id.is_empty() {
-        let then = if names.install.is_some() { "or" } else { "get it by" };
-        line(then, "prof symbolize FILE --debuginfod");
+    if let Some(shared) = &names.shared_file_missing {
+        let name = shared.rsplit('/').next().unwrap_or(shared);
+        ways.push(format!("prof symbolize FILE --debug-dir DIR, where {name} is"));
+    }
+    // Servers have no .dwo files.
+    let is_at_servers = !names.has_debug_info || names.shared_file_missing.is_some();
+    if is_at_servers && !module.build_id.is_empty() {
+        ways.push("prof symbolize FILE --debuginfod".to_owned());
+    }
+    for (index, way) in ways.iter().enumerate() {
+        line(if index == 0 { "get it by" } else { "or" }, way);
     }
 }
 
@@ -134,7 +143,19 @@ mod tests {
             ..ModuleNotes::default()
         };
         add("/usr/lib/libruby.so", &[0x8a, 0x1b], ModuleKind::Elf, Some(ruby));
+        let shared = ModuleNotes {
+            symbols: SymbolsFrom::Symtab,
+            has_debug_info: true,
+            shared_missing: "../.dwz/common.debug".to_owned(),
+            package: "git".to_owned(),
+            distribution: "debian".to_owned(),
+            ..ModuleNotes::default()
+        };
+        let damaged =
+            ModuleNotes { problems: vec!["too many sections".to_owned()], ..ModuleNotes::default() };
         add("/home/u/own", &[1, 2], ModuleKind::Elf, Some(own));
+        add("/usr/bin/git", &[3, 4], ModuleKind::Elf, Some(shared));
+        add("/usr/bin/damaged", &[], ModuleKind::Elf, Some(damaged));
         add("/home/u/old", &[], ModuleKind::Elf, None);
         add("[jit]", &[], ModuleKind::Jit, None);
         let text = render(&Analysis::new(profile, Integrity::default()));

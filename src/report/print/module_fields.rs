@@ -33,6 +33,8 @@ pub(super) struct NamesFields {
     pub(super) has_debug_info: bool,
     pub(super) debug_file: Option<String>,
     pub(super) shared_file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shared_file_missing: Option<String>,
     pub(super) package_file: Option<String>,
     pub(super) split_units_found: u64,
     pub(super) split_units_missing: u64,
@@ -50,6 +52,7 @@ impl NamesFields {
             has_debug_info: notes.has_debug_info,
             debug_file: text(&notes.debug_file),
             shared_file: text(&notes.shared_file),
+            shared_file_missing: text(&notes.shared_missing),
             package_file: text(&notes.package_file),
             split_units_found: notes.split_found,
             split_units_missing: notes.split_missing,
@@ -115,9 +118,12 @@ pub(super) fn unfiltered<'r>(recording: &'r Analysis, event: &'r Event) -> Optio
     Selection::new(recording, Shown::one(event), &options).ok()
 }
 
+/// The word for symbols of a module that was not read.
+pub(super) const UNKNOWN: &str = "unknown";
+
 fn symbols_word(symbols: SymbolsFrom) -> &'static str {
     match symbols {
-        SymbolsFrom::Unknown => "unknown",
+        SymbolsFrom::Unknown => UNKNOWN,
         SymbolsFrom::None => "none",
         SymbolsFrom::Dynsym => "dynsym",
         SymbolsFrom::DebugData => "gnu_debugdata",

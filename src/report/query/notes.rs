@@ -2,13 +2,15 @@
 
 use super::selection::Selection;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
+use crate::profile::{FoundBy, Integrity, ModuleId, ModuleKind, Outcome, Profile, ThreadTime, counter};
 use crate::report::model::quality::{Quality, WorstModule};
 use crate::report::naming::debug_package;
 use crate::report::naming::name::module_file;
 use crate::report::naming::runtime::Runtime;
 use crate::report::options::CommonOptions;
 use crate::report::recording::Recording;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;
@@ -92,7 +94,36 @@ fn notes_while_naming(
     notes.extend(unrecorded(profile));
     notes.extend(cut_notes(profile, quality));
     notes.extend(unnamed_notes(profile, integrity, quality, to_name));
+    notes.extend(incomplete_note(profile, quality));
     notes
+}
+
+/// Note on modules whose debug information refers to files that were not to be had.
+fn incomplete_note(profile: &Profile, quality: &Quality) -> Option<String> {
+    let lacking = profile.module_notes.iter().filter(|(_, notes)| notes.lacks_files());
+    let lacking: BTreeSet<ModuleId> = lacking.map(|(module, _)| *module).collect();
+    if lacking.is_empty() {
+        return None;
+    }
+    let mut counts: BTreeMap<ModuleId, u64> = BTreeMap::new();
+    for (frame, samples) in profile.tables.frames().iter().zip(&quality.samples_of_frame) {
+        if lacking.contains(&frame.module) {
+            *counts.entry(frame.module).or_default() += samples;
+        }
+    }
+    let share = percent(counts.values().sum(), quality.frames);
+    let (worst, _) = counts.into_iter().max_by_key(|(module, count)| (*count, Reverse(*module)))?;
+    (share >= NOTABLE_PERCENT).then(|| {
+        let module = module_file(profile.tables.string(profile.tables.module(worst).path));
+        let modules = match lacking.len() {
+            1 => module.to_owned(),
+            many => format!("{module} and {}", counted(many as u64 - 1, "more module")),
+        };
+        format!(
+            "inlined functions are missing in {modules}, {} of frames; which files bring them: prof info --modules",
+            honest_percent_text(share)
+        )
+    })
 }
 
 /// Notes on lost samples, waits and accounts.

@@ -3,7 +3,7 @@
 use super::fixture::{Build, ingest};
 use super::fixture_waits::waiting;
 use crate::base::safe_text::{in_ascii, width};
-use crate::profile::{Reason, Waker};
+use crate::profile::{ModuleId, ModuleNotes, Reason, Waker};
 use crate::report::*;
 use insta::assert_snapshot;
 
@@ -327,4 +327,18 @@ fn what_to_look_at_next_has_a_size_and_a_command() {
     build.add(task, 500, &["/x:main", "/x:work"]);
     let text = render(&build.finish(), &ReportOptions::default(), &terminal(120)).unwrap();
     assert!(!text.contains("NOTE"), "{text}");
+}
+
+#[test]
+fn missing_files_of_debug_information_are_noted() {
+    let recording = ingest().changed(|recording| {
+        let profile = &mut recording.profile;
+        let path = |module: &crate::profile::Module| profile.tables.string(module.path);
+        let at = profile.tables.modules().iter().position(|module| path(module).ends_with("/ingest")).unwrap();
+        let notes = ModuleNotes { has_debug_info: true, split_missing: 2, ..ModuleNotes::default() };
+        profile.module_notes.insert(ModuleId(at as u32), notes);
+    });
+    let text = render(&recording, &ReportOptions::default(), &terminal(160)).unwrap();
+    assert!(text.contains("NOTE  inlined functions are missing in ingest, "), "{text}");
+    assert!(text.contains("% of frames; which files bring them: prof info --modules\n"), "{text}");
 }

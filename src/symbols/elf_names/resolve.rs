@@ -245,6 +245,11 @@ impl ModuleNames {
         })
     }
 
+    /// Whether the module's DWARF refers to a file shared with other modules that was not found or cannot be read.
+    pub(crate) fn lacks_shared(&self) -> bool {
+        self.lacks_shared
+    }
+
     /// The best symbol table that the module has.
     pub(crate) fn symbol_source(&self) -> NameSource {
         self.symbol_source

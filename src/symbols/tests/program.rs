@@ -190,7 +190,7 @@ int main(int argc, char **argv)
 "#;
 
 /// A C++ program with namespaces, templates, members, lambdas and constructors.
-pub(super) const CPP_SOURCE: &str = r#"
+pub(crate) const CPP_SOURCE: &str = r#"
 #include <algorithm>
 #include <map>
 #include <string>

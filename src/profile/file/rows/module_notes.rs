@@ -31,6 +31,7 @@ pub(in crate::profile::file) fn row(module: ModuleId, notes: &ModuleNotes) -> sc
         problems: notes.problems.iter().take(MAX_PROBLEMS).map(|it| cut(it, MAX_PROBLEM_BYTES)).collect(),
         package: cut(&notes.package, MAX_TEXT_BYTES),
         distribution: cut(&notes.distribution, MAX_TEXT_BYTES),
+        shared_missing: cut(&notes.shared_missing, MAX_TEXT_BYTES),
     }
 }
 
@@ -43,6 +44,7 @@ pub(in crate::profile::file) fn notes(row: schema::ModuleNotesRow) -> ModuleNote
         has_debug_info: row.has_debug_info,
         debug_file: row.debug_file,
         shared_file: row.shared_file,
+        shared_missing: row.shared_missing,
         package_file: row.package_file,
         split_found: row.split_found,
         split_missing: row.split_missing,
@@ -54,8 +56,9 @@ pub(in crate::profile::file) fn notes(row: schema::ModuleNotesRow) -> ModuleNote
 
 /// Memory that a row takes, bytes.
 pub(in crate::profile::file) fn row_bytes(row: &schema::ModuleNotesRow) -> usize {
-    let texts = [&row.debug_file, &row.shared_file, &row.package_file, &row.package, &row.distribution];
-    let texts = texts.into_iter().chain(&row.problems).map(|text| text.len() + size_of::<String>());
+    let files = [&row.debug_file, &row.shared_file, &row.shared_missing, &row.package_file];
+    let texts = files.into_iter().chain([&row.package, &row.distribution]);
+    let texts = texts.chain(&row.problems).map(|text| text.len() + size_of::<String>());
     texts.sum::<usize>() + size_of::<ModuleNotes>()
 }
 
@@ -81,6 +84,7 @@ mod tests {
             has_debug_info: true,
             debug_file: "/d/x.debug".to_owned(),
             shared_file: "/d/shared".to_owned(),
+            shared_missing: "/d/other".to_owned(),
             package_file: "/d/x.dwp".to_owned(),
             split_found: 3,
             split_missing: 4,

@@ -363,6 +363,8 @@ pub(in crate::profile::file) struct ModuleNotesRow {
     pub(in crate::profile::file) package: String,
     #[prost(string, tag = "11")]
     pub(in crate::profile::file) distribution: String,
+    #[prost(string, tag = "12")]
+    pub(in crate::profile::file) shared_missing: String,
 }
 
 /// The highest field number of a chunk's message that this version knows, and the same for the rows
@@ -447,7 +449,7 @@ pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::Samples => (20, None),
         ChunkKind::ThreadTimes => (1, Some((1, 11))),
         ChunkKind::Counters => (1, Some((1, 2))),
-        ChunkKind::ModuleNotes => (1, Some((1, 11))),
+        ChunkKind::ModuleNotes => (1, Some((1, 12))),
         ChunkKind::End => (12, None),
         ChunkKind::Code => (1, Some((1, 16))),
         ChunkKind::Sources => (1, Some((1, 3))),
