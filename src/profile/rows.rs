@@ -287,6 +287,15 @@ impl ModuleNotes {
     pub(crate) fn lacks_files(&self) -> bool {
         self.split_missing > 0 || !self.shared_missing.is_empty()
     }
+
+    /// Adds problems, each once.
+    pub(crate) fn add_problems(&mut self, problems: Vec<String>) {
+        for problem in problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::file_names::FileNames;
 use super::symbolize::{Addresses, Named, read_perf_map};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::profile::{FrameId, ModuleNotes};
+use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
 use crate::record::modules::{FileId, ModuleFile};
 use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -344,7 +344,12 @@ impl Names {
             self.unread.insert(answer.origin);
         }
         if let (Origin::File(file), Some(notes)) = (answer.origin, answer.notes) {
-            self.notes.insert(file, *notes);
+            let known = self.notes.entry(file).or_default();
+            match notes.symbols {
+                // Nothing was read this time.
+                SymbolsFrom::Unknown => known.add_problems(notes.problems),
+                _ => *known = *notes,
+            }
         }
         if let Some(refused) = answer.refused.filter(|refused| !self.refused.contains(refused)) {
             self.refused.push(refused);
@@ -452,7 +457,11 @@ fn look_up(
                     let notes = Some(Box::new(names.notes()));
                     Looked { named, kept: Some(names), problems, refused: None, notes }
                 }
-                Err(problem) => Looked { problems: vec![said(problem)], ..Looked::default() },
+                Err(problem) => {
+                    let notes = ModuleNotes { problems: vec![problem.clone()], ..ModuleNotes::default() };
+                    let notes = Some(Box::new(notes));
+                    Looked { problems: vec![said(problem)], notes, ..Looked::default() }
+                }
             }
         }
         LookupSource::Map(map) => match read_perf_map(map, &frames, &deadline) {

@@ -96,7 +96,7 @@ fn names_lines(summary: &Summary<'_>, file: &str) -> Vec<String> {
     let missing = missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}"));
     let unread = (summary.unread_modules > 0).then(|| {
         let modules = units::counted(summary.unread_modules, "module");
-        format!("  names    {modules} not read in full: -v says why")
+        format!("  names    {modules} not read in full: prof info --modules{file} says why, as does -v")
     });
     missing.into_iter().chain(unread).collect()
 }

@@ -71,3 +71,29 @@ fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
     let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
     assert!(names.take(late).is_empty(), "nothing has two answers");
 }
+
+/// Regression: a report said that `prof info --modules` has the reason, which was only in the messages of `record -v`.
+#[test]
+fn why_a_file_was_not_read_is_noted() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("damaged");
+    std::fs::write(&path, b"\x7fELF and no more").expect("a file can be written");
+    let opened = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+    let text = path.to_str().expect("its path is text");
+    let limits = crate::unwind::Limits::default();
+    let file = ModuleFile::read(std::process::id(), text, opened, &limits);
+    let (sender, answers) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let deliver = move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
+    let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
+    for _ in 0..2 {
+        names.add_file(FileId(0), file.clone(), vec![(0x10, FrameId(0))]);
+        names.look_up(Urgency::Last);
+        let answer = answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up");
+        assert!(names.take(answer).is_empty());
+    }
+    let notes = names.notes(FileId(0)).expect("there are notes");
+    let [problem] = &notes.problems[..] else { panic!("{notes:?}") };
+    assert!(names.problems()[0].ends_with(problem.as_str()) && !problem.contains(text), "{problem}");
+    assert_eq!(notes.symbols, SymbolsFrom::Unknown);
+}
