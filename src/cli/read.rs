@@ -86,13 +86,13 @@ impl EventArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which samples and frames")]
 pub(super) struct CommonArgs {
-    /// Only samples with a matching function on the stack
+    /// Only samples with a function on the stack that matches by its name, source file or module
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     focus: Vec<String>,
-    /// Drop samples with a matching function on the stack
+    /// Drop samples with a function on the stack that matches so
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     ignore: Vec<String>,
-    /// Remove matching functions from the stacks; their time is kept
+    /// Remove functions that match so from the stacks; their time is kept
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     hide: Vec<String>,
     /// Remove all other functions from the stacks; their time is kept

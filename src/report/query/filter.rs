@@ -1,14 +1,15 @@
 //! Which samples count, and which labels of their stacks: filter options made ready to use.
 
 use crate::base::failure::Failure;
-use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
+use crate::profile::{Sample, ShortWaits, StringId, Tables, Task, TaskId, ThreadTime};
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{Label, Labels};
+use crate::report::model::label::{Label, LabelId, Labels};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
 use crate::report::naming::thread_class::{ThreadClasses, thread_class};
 use crate::report::options::{FilterOptions, NamePattern, Space, ThreadFilter, TimeRange};
 use regex::{Regex, RegexBuilder};
+use rustc_hash::FxHashMap;
 
 /// Most memory that one compiled pattern may take, bytes.
 const PATTERN_BYTES: usize = 4 << 20;
@@ -172,7 +173,7 @@ pub(crate) struct LabelFilter {
 }
 
 impl LabelFilter {
-    pub(crate) fn new(options: &FilterOptions, labels: &Labels) -> Result<Self, Failure> {
+    pub(crate) fn new(options: &FilterOptions, labels: &Labels, tables: &Tables) -> Result<Self, Failure> {
         let compile =
             |option, text: &Option<String>| text.as_deref().map(|text| pattern(option, text)).transpose();
         let focus = compile("--focus", &options.focus)?;
@@ -180,25 +181,54 @@ impl LabelFilter {
         let hide = compile("--hide", &options.hide)?;
         let show = compile("--show", &options.show)?;
         let module = compile("--module", &options.module)?;
-        let says = |re: &Option<Regex>, label: &Label| re.as_ref().is_some_and(|re| label.matches(re));
-        // Why a thread waited is no function that could have a name.
-        let is_shown =
-            |re: &Option<Regex>, label: &Label| matches!(label.kind, LabelKind::Wait(_)) || says(re, label);
-        let verdicts = (labels.iter())
-            .map(|label| Verdict {
-                is_focus: says(&focus, label),
-                is_ignored: says(&ignore, label),
-                is_hidden: says(&hide, label) || (show.is_some() && !is_shown(&show, label)),
-                is_of_module: module.as_ref().is_some_and(|module| is_of_module(module, label)),
+        let meant_by =
+            |re: &Option<Regex>| re.as_ref().map_or_else(Vec::new, |re| meant_labels(re, labels, tables));
+        let (focus, ignore, hide) = (meant_by(&focus), meant_by(&ignore), meant_by(&hide));
+        let show = show.map(|re| meant_labels(&re, labels, tables));
+        let is_in = |meant: &[bool], id: LabelId| meant.get(id.index()).copied().unwrap_or(false);
+        let verdicts = (labels.ids().zip(labels.iter()))
+            .map(|(id, label)| {
+                // Why a thread waited is no function that could be shown.
+                let is_left_out = show
+                    .as_ref()
+                    .is_some_and(|show| !is_in(show, id) && !matches!(label.kind, LabelKind::Wait(_)));
+                Verdict {
+                    is_focus: is_in(&focus, id),
+                    is_ignored: is_in(&ignore, id),
+                    is_hidden: is_in(&hide, id) || is_left_out,
+                    is_of_module: module.as_ref().is_some_and(|module| is_of_module(module, label)),
+                }
             })
             .collect();
-        let (has_focus, has_module) = (focus.is_some(), module.is_some());
+        let (has_focus, has_module) = (options.focus.is_some(), module.is_some());
         Ok(LabelFilter { verdicts, has_focus, has_module, space: options.space })
     }
 
-    pub(crate) fn verdict(&self, label: crate::report::model::label::LabelId) -> Verdict {
+    pub(crate) fn verdict(&self, label: LabelId) -> Verdict {
         self.verdicts.get(label.index()).copied().unwrap_or_default()
     }
+}
+
+/// Which labels a pattern means, by id: those whose name, source file or path of the module matches, as in pprof. Each
+/// file and each module is looked at once.
+pub(super) fn meant_labels(pattern: &Regex, labels: &Labels, tables: &Tables) -> Vec<bool> {
+    let mut modules: FxHashMap<&str, bool> = FxHashMap::default();
+    let mut is_meant: Vec<bool> = (labels.iter())
+        .map(|label| {
+            let path = label.module.as_str();
+            // Threads have their process there.
+            let has_module = label.kind.is_code() && !path.is_empty();
+            label.matches(pattern)
+                || (has_module && *modules.entry(path).or_insert_with(|| pattern.is_match(path)))
+        })
+        .collect();
+    let mut files: FxHashMap<StringId, bool> = FxHashMap::default();
+    for place in labels.places().iter().filter(|place| place.file != StringId(0)) {
+        let is_meant = &mut is_meant[place.label.index()];
+        *is_meant = *is_meant
+            || *files.entry(place.file).or_insert_with(|| pattern.is_match(tables.string(place.file)));
+    }
+    is_meant
 }
 
 /// Whether the path of the module of `label` matches, or its name as reports write it.

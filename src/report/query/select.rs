@@ -1,5 +1,6 @@
 //! From a recording and what is asked of it to the samples that are shown, or to why there are none.
 
+use super::filter::meant_labels;
 use super::selection::Selection;
 use super::{advice, filter_words, notes};
 use crate::base::failure::{Failure, status};
@@ -179,7 +180,10 @@ impl Analysis {
 fn nearest_names(selection: &Selection<'_>, filter: &FilterOptions) -> Option<String> {
     let matches_none = |text: &&String| {
         let pattern = regex::Regex::new(text);
-        pattern.is_ok_and(|pattern| !selection.labels.iter().any(|label| label.matches(&pattern)))
+        pattern.is_ok_and(|pattern| {
+            let meant = meant_labels(&pattern, &selection.labels, &selection.profile.tables);
+            !meant.contains(&true)
+        })
     };
     let wanted = [&filter.focus, &filter.show].into_iter().flatten().find(matches_none)?;
     Some(nearest_hint(selection.labels.names_of_code(), wanted))

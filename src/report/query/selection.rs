@@ -115,7 +115,7 @@ impl<'p> Selection<'p> {
             StackFilters::new(&options.filter.stacks, &mut labels, profile, &quality.samples_of_frame)?;
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
-        let filter = LabelFilter::new(&options.filter, &labels)?;
+        let filter = LabelFilter::new(&options.filter, &labels, &profile.tables)?;
         let mut selection = Selection {
             profile,
             shown,
@@ -171,7 +171,8 @@ impl<'p> Selection<'p> {
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
         let space = if has_frames { options.filter.space } else { Space::All };
-        let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
+        let filter =
+            LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels, &profile.tables)?;
         let mut selection = Selection {
             options: options.clone(),
             labels,

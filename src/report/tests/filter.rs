@@ -224,3 +224,46 @@ fn info_has_the_notes_of_all_events_and_no_rate_for_waits_alone() {
     let text = info::render_text(&build.finish());
     assert!(!text.contains("sampling  "), "{text}");
 }
+
+/// Regression: only names matched, while pprof goes by source files and modules as well.
+#[test]
+fn functions_match_by_source_file_and_module_as_in_pprof() {
+    let recording = ingest();
+    let tables = &recording.profile.tables;
+    let functions = |filter: FilterOptions, grouping| {
+        let selection = recording.select(&options(grouping, filter)).unwrap();
+        let mut found: BTreeSet<(String, String)> = BTreeSet::new();
+        selection.for_each_path(|path, _| {
+            let labels = path.iter().map(|step| selection.labels.get(step.label));
+            found.extend(labels.map(|label| (label.name.clone(), label.module.clone())));
+        });
+        (selection.total.weight, found)
+    };
+    let all = functions(FilterOptions::default(), Grouping::Function);
+    let (_, module) = all.1.iter().find(|(name, _)| name.starts_with("ZSTD")).unwrap().clone();
+    let pattern = |text: &str| Some(format!("^{}$", regex::escape(text)));
+    let of_module = FilterOptions { module: pattern(&module), ..FilterOptions::default() };
+    let focused = FilterOptions { focus: pattern(&module), ..FilterOptions::default() };
+    let ignored = FilterOptions { ignore: pattern(&module), ..FilterOptions::default() };
+    let hidden = FilterOptions { hide: pattern(&module), ..FilterOptions::default() };
+    let shown = FilterOptions { show: pattern(&module), ..FilterOptions::default() };
+    let kept = functions(of_module, Grouping::Function).0;
+    assert!(kept > 0 && kept < all.0);
+    for grouping in GROUPINGS {
+        assert_eq!(functions(focused.clone(), grouping).0, kept, "{grouping:?}");
+        assert_eq!(functions(ignored.clone(), grouping).0, all.0 - kept, "{grouping:?}");
+    }
+    assert!(functions(hidden.clone(), Grouping::Function).1.iter().all(|(_, other)| *other != module));
+    assert_eq!(functions(hidden, Grouping::Function).0, all.0, "time is kept");
+    let left = functions(shown, Grouping::Function).1;
+    assert!(left.iter().all(|(name, other)| *other == module || name == "[hidden]"), "{left:?}");
+
+    // By source file: the functions of that file, whatever their names are.
+    let selection = recording.select(&CommonOptions::default()).unwrap();
+    let place = selection.labels.places().iter().find(|place| !tables.string(place.file).is_empty()).unwrap();
+    let file = tables.string(place.file);
+    let name = selection.labels.get(place.label).name.clone();
+    let by_file = FilterOptions { focus: pattern(file), ..FilterOptions::default() };
+    let found = functions(by_file, Grouping::Function);
+    assert!(found.0 > 0 && found.1.iter().any(|(other, _)| *other == name), "{found:?}");
+}
