@@ -48,10 +48,17 @@ impl Importer for FoldedStacks {
     ) -> Result<(), ImportError> {
         let mut lines = TextLines::new(source.unpacked()?);
         let mut reader = FoldedReader::new(intake, *options);
+        let mut is_ended = true;
         while let Some(line) = lines.next_line() {
-            reader.line(line)?;
+            is_ended = line.is_ended || is_passed_over(line.text);
+            reader.line(line.text)?;
         }
         let bad = reader.bad_lines;
+        if !is_ended {
+            // Some tools write none after the last line, so the line counts. `main 12` that is cut to `main 1` looks no
+            // different.
+            intake.note("the last line has no newline: if the text is cut there, its weight is too low");
+        }
         intake.note("folded stacks have no times, no threads of their own and no modules");
         if options.unit != FoldedUnit::Samples {
             intake.note("the number of samples is not known: each distinct stack counts as one");

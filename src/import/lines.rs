@@ -16,15 +16,24 @@ pub(super) struct TextLines<R> {
     pub(super) problem: Option<io::Error>,
 }
 
+/// A line of a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextLine<'l> {
+    /// The line without its newline.
+    pub(super) text: &'l [u8],
+    /// Whether a newline follows it. Only the last line of a text can lack one: the text may be cut in it.
+    pub(super) is_ended: bool,
+}
+
 impl<R: BufRead> TextLines<R> {
     pub(super) fn new(reader: R) -> Self {
         TextLines { reader, line: Vec::new(), cut: 0, problem: None }
     }
 
-    /// The next line without its terminator; `None` after the last one. A read error ends the text.
-    pub(super) fn next_line(&mut self) -> Option<&[u8]> {
+    /// The next line; `None` after the last one. A read error ends the text.
+    pub(super) fn next_line(&mut self) -> Option<TextLine<'_>> {
         self.line.clear();
-        let (mut is_any, mut is_cut) = (false, false);
+        let (mut is_any, mut is_cut, mut is_ended) = (false, false, false);
         loop {
             let buffer = match self.reader.fill_buf() {
                 Ok(buffer) => buffer,
@@ -46,10 +55,11 @@ impl<R: BufRead> TextLines<R> {
             let used = end.map_or(buffer.len(), |end| end + 1);
             self.reader.consume(used);
             if end.is_some() {
+                is_ended = true;
                 break;
             }
         }
         self.cut += u64::from(is_cut);
-        is_any.then(|| self.line.strip_suffix(b"\r").unwrap_or(&self.line))
+        is_any.then(|| TextLine { text: self.line.strip_suffix(b"\r").unwrap_or(&self.line), is_ended })
     }
 }

@@ -55,14 +55,30 @@ impl Importer for PerfScriptInput {
     ) -> Result<(), ImportError> {
         let mut lines = TextLines::new(source.unpacked()?);
         let mut reader = ScriptReader::new(intake);
+        let mut is_ended = true;
         while let Some(line) = lines.next_line() {
-            reader.line(line)?;
+            is_ended = line.is_ended;
+            // A frame or a weight that is cut is another one, and perf ends all of its lines.
+            if is_ended {
+                reader.line(line.text)?;
+            }
         }
+        let is_cut_in_event = reader.is_in_event();
         reader.end_event()?;
         let (bad_lines, without_period) = (reader.bad_lines, reader.without_period);
         if bad_lines > 0 {
             let lines = counted(bad_lines, "line");
             intake.note(format!("{lines} not as perf script writes them: left out"));
+        }
+        match (is_ended, is_cut_in_event) {
+            (false, true) => intake.note(
+                "the text is cut inside its last line, which is left out: the last stack may lack frames",
+            ),
+            (false, false) => intake.note("the text is cut inside its last line, which is left out"),
+            (true, true) => intake.note(
+                "no empty line follows the last event: if the text is cut there, the stack lacks frames",
+            ),
+            (true, false) => {}
         }
         if without_period > 0 {
             intake.note("the text has no periods: each sample weighs 1 (perf script -F +period)");
@@ -105,6 +121,8 @@ struct ScriptReader<'i, 'w> {
     /// Name of each process: that of its first thread.
     processes: FxHashMap<u32, String>,
     tasks: FxHashMap<(Vec<u8>, u32, u32), TaskId>,
+    /// Whether an empty line ended an event.
+    has_empty_lines: bool,
     bad_lines: u64,
     without_period: u64,
 }
@@ -119,6 +137,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
             events: FxHashMap::default(),
             processes: FxHashMap::default(),
             tasks: FxHashMap::default(),
+            has_empty_lines: false,
             bad_lines: 0,
             without_period: 0,
         }
@@ -126,6 +145,7 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
 
     fn line(&mut self, line: &[u8]) -> Result<(), ImportError> {
         if line.trim_ascii().is_empty() {
+            self.has_empty_lines |= self.open.is_some();
             return self.end_event();
         }
         if self.open.is_some() && line.first().is_some_and(u8::is_ascii_whitespace) {
@@ -141,6 +161,11 @@ impl<'i, 'w> ScriptReader<'i, 'w> {
             None => self.bad_lines += 1,
         }
         Ok(())
+    }
+
+    /// Whether the event being read has lines for frames and was not ended by an empty line, as others are.
+    fn is_in_event(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.lines > 0 || self.has_empty_lines)
     }
 
     fn begin_event(&mut self, head: &HeadLine<'_>) {

@@ -204,6 +204,8 @@ impl<'i, 'w, 'a> PprofReader<'i, 'w, 'a> {
                     let known = Reason::ALL.into_iter().find(|known| known.label().as_bytes() == word);
                     reason = known.unwrap_or(reason);
                 }
+                // Its name is missing in a file that is cut.
+                b"" => {}
                 key if self.dropped_keys.len() < MAX_KEYS => {
                     self.dropped_keys.insert(safe_text::from_bytes(key));
                 }
@@ -229,6 +231,9 @@ impl<'i, 'w, 'a> PprofReader<'i, 'w, 'a> {
 
     fn notes(self) {
         let intake = self.intake;
+        if self.tables.lacks_strings() {
+            intake.note("names are missing: the file is cut or damaged");
+        }
         intake.note("pprof has no times and no CPUs of samples");
         if self.bad_samples > 0 {
             let samples = counted(self.bad_samples, "sample");

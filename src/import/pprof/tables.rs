@@ -5,6 +5,7 @@ use crate::base::safe_text;
 use crate::report::pprof_messages::{PprofFunction, PprofLocation, PprofMapping, ValueType};
 use prost::Message;
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 
 /// The tables of a file.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct PprofTables<'a> {
     pub(super) comments: Vec<i64>,
     /// Number of readable bytes, if the file is truncated or damaged.
     pub(super) cut_at: Option<usize>,
+    /// Whether a string was asked for that is not in the file.
+    lacks_strings: Cell<bool>,
 }
 
 impl<'a> PprofTables<'a> {
@@ -74,7 +77,15 @@ impl<'a> PprofTables<'a> {
 
     /// The bytes of a string; empty if the index is invalid.
     pub(super) fn bytes(&self, number: i64) -> &'a [u8] {
-        usize::try_from(number).ok().and_then(|number| self.strings.get(number).copied()).unwrap_or_default()
+        let string = usize::try_from(number).ok().and_then(|number| self.strings.get(number).copied());
+        // Of a file without strings, index 0 is the empty one all the same.
+        self.lacks_strings.set(self.lacks_strings.get() || (string.is_none() && number != 0));
+        string.unwrap_or_default()
+    }
+
+    /// Whether some string that was asked for is not in the file: they come last as a rule, so it is cut.
+    pub(super) fn lacks_strings(&self) -> bool {
+        self.lacks_strings.get()
     }
 
     /// A string as text; empty if the index is invalid.

@@ -3,7 +3,7 @@
 use super::perf_file::{file, import_file, piped, records, with_copies};
 use super::*;
 use crate::report::pprof_messages::{
-    PprofFunction, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
+    PprofFunction, PprofLabel, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
 };
 use prost::encoding;
 
@@ -60,14 +60,80 @@ fn is_told(result: &Result<(Profile, Imported), ImportError>) -> bool {
     matches!(result, Ok(_) | Err(ImportError::Foreign(_) | ImportError::NoSamples(_) | ImportError::Read(_)))
 }
 
+/// Whether the first bytes of a file are a whole file in themselves, which no reader could tell from one that was cut.
+fn is_whole(name: &str, bytes: &[u8], whole: &[u8]) -> bool {
+    match name {
+        "folded" => bytes.ends_with(b"\n"),
+        // The second newline ends an event. The first line alone is an event of a text without stacks.
+        "perf script" => {
+            let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
+            bytes.ends_with(b"\n\n") || (bytes.ends_with(b"\n") && lines == 1)
+        }
+        // The length of the recording comes last.
+        "pprof" => bytes.len() == whole.len() - 5,
+        _ => false,
+    }
+}
+
 #[test]
 fn every_cut_is_told() {
     for (name, bytes, import) in files() {
+        let (_, whole) = import(&bytes).expect("imports");
+        let mut silent = Vec::new();
         for cut in 0..bytes.len() {
             let result = import(&bytes[..cut]);
             assert!(is_told(&result), "{name} cut at {cut}: {result:?}");
+            let is_noted =
+                |imported: &Imported| imported.notes.iter().any(|note| !whole.notes.contains(note));
+            let is_silent = result.as_ref().is_ok_and(|(_, imported)| !is_noted(imported));
+            if is_silent && !is_whole(name, &bytes[..cut], &bytes) {
+                silent.push(cut);
+            }
         }
+        assert_eq!(silent, [0; 0], "{name} of {} bytes was cut there, and nothing says so", bytes.len());
     }
+}
+
+/// Regression: `labels that are not kept: ` listed a label whose name was cut off.
+#[test]
+fn a_label_whose_name_is_missing_is_not_listed() {
+    let mut bytes = Vec::new();
+    encoding::message::encode(1, &ValueType { kind: 1, unit: 2 }, &mut bytes);
+    let label = PprofLabel { key: 9, text: 9, ..PprofLabel::default() };
+    let sample = PprofSample { locations: Vec::new(), values: vec![2], labels: vec![label] };
+    encoding::message::encode(2, &sample, &mut bytes);
+    for text in ["", "samples", "count"] {
+        encoding::string::encode(6, &text.to_owned(), &mut bytes);
+    }
+    let (_, imported) = import_bytes(&bytes, &ImportOptions::default()).expect("imports");
+    assert!(!imported.notes.iter().any(|note| note.contains("labels")), "{:?}", imported.notes);
+    assert!(imported.notes.iter().any(|note| note.contains("names are missing")), "{:?}", imported.notes);
+}
+
+#[test]
+fn a_text_that_is_cut_inside_a_line_is_imported_without_what_is_wrong() {
+    let import = |text: &str| import_bytes(text.as_bytes(), &ImportOptions::default()).expect("imports");
+    let has = |imported: &Imported, words: &str| imported.notes.iter().any(|note| note.contains(words));
+    // A weight may be cut; a tool may also write no newline at the end.
+    let (profile, imported) = import("main;work 3\nmain 1");
+    assert_eq!(event(&profile, "samples").0, 4);
+    assert!(has(&imported, "no newline"), "{:?}", imported.notes);
+    let (profile, imported) = import("main;work 3\nmai");
+    assert_eq!(event(&profile, "samples").0, 3);
+    assert!(has(&imported, "no newline") && has(&imported, "left out"), "{:?}", imported.notes);
+
+    // `55d0 ma` would be a function that the program does not have.
+    let first = "app 1/1 1.5:  1000 cycles: \n\t 55d0 main (/bin/a)\n\n";
+    let (profile, imported) =
+        import(&format!("{first}app 1/1 1.6:  1000 cycles: \n\t 55d0 work (/bin/a)\n\t 55d8 ma"));
+    assert_eq!(event(&profile, "cycles").2, ["main", "work"]);
+    assert!(has(&imported, "cut inside its last line"), "{:?}", imported.notes);
+    let (profile, imported) = import(&format!("{first}app 1/1 1.6:  10"));
+    assert_eq!(event(&profile, "cycles").0, 1000);
+    assert!(has(&imported, "cut inside its last line"), "{:?}", imported.notes);
+    // Lines without frames need no empty line after them.
+    let (_, imported) = import("app 1/1 1.5:  1000 cycles:  55d0 main (/bin/a)\n");
+    assert!(!has(&imported, "cut"), "{:?}", imported.notes);
 }
 
 #[test]
