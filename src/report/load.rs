@@ -75,6 +75,18 @@ pub(crate) fn unreadable(path: &Path, error: &profile::ReadError) -> Failure {
         return missing(path);
     }
     let failure = Failure::new(status::FAILED, format!("cannot read `{}`: {error}", path.display()));
+    if error.is_importable() {
+        let shown = path.to_string_lossy();
+        let import = safe_text::shell_line(["prof", "import", &shown, "-o", "NAME"]);
+        let failure = failure.hint(format!("to read it as a recording:  {import}"));
+        return match error.is_of_perf() {
+            true => {
+                let report = safe_text::shell_line(["perf", "report", "-i", &shown]);
+                failure.hint(format!("as it is:  {report}"))
+            }
+            false => failure,
+        };
+    }
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
@@ -119,5 +131,27 @@ fn missing(path: &Path) -> Failure {
         failure.hint("record one first:  prof record -d 10s -p PID, or prof record CMD")
     } else {
         failure.hint("profiles are written by prof record; the default is `prof.data`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_profilers_can_be_imported() {
+        let folder = tempfile::tempdir().unwrap();
+        let hints = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let failure = Analysis::load(&Input::File(path)).unwrap_err().downcast::<Failure>().unwrap();
+            failure.hints.join("\n").replace(folder.path().to_str().unwrap(), "/f")
+        };
+        let import = |name: &str| format!("to read it as a recording:  prof import {name} -o NAME");
+        let of_perf = hints("perf.data", b"PERFILE2 and more");
+        assert_eq!(of_perf, format!("{}\nas it is:  perf report -i /f/perf.data", import("/f/perf.data")));
+        assert_eq!(hints("a b.folded", b"main;work 12\n"), import("'/f/a b.folded'"));
+        assert_eq!(hints("x.pb.gz", b"\x1f\x8b\x08\0"), import("/f/x.pb.gz"));
+        assert!(!hints("x.json", b"{\"a\": 1}").contains("prof import"));
     }
 }

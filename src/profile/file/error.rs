@@ -1,5 +1,8 @@
 //! Why a profile cannot be read or written, and how much of it could be.
 
+/// Words for a file of Linux perf.
+pub(super) const PERF_DATA: &str = "a perf.data file of Linux perf";
+
 /// Part of a file that could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Integrity {
@@ -75,6 +78,17 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Whether the file may be one of another profiler that `prof import` reads.
+    pub(crate) fn is_importable(&self) -> bool {
+        let kinds = [PERF_DATA, "gzip", "pprof", "text"];
+        matches!(self, ReadError::NotAProfile { looks_like } if kinds.iter().any(|kind| looks_like.contains(kind)))
+    }
+
+    /// Whether the file is one of Linux perf, which can open it as well.
+    pub(crate) fn is_of_perf(&self) -> bool {
+        matches!(self, ReadError::NotAProfile { looks_like } if looks_like.contains(PERF_DATA))
+    }
+
     /// Advice on what the user can do about the error, when anything.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
@@ -93,8 +107,8 @@ impl ReadError {
             ReadError::Empty | ReadError::TruncatedHeader { .. } => {
                 Some("record again; the previous recording may still exist with the suffix `.old`")
             }
-            ReadError::NotAProfile { looks_like } if looks_like.contains("Linux perf") => {
-                Some("`perf report -i FILE` opens it")
+            ReadError::NotAProfile { .. } if self.is_importable() => {
+                Some("to read it as a recording:  prof import FILE -o NAME")
             }
             ReadError::NotAProfile { .. } => Some("name a file that `prof record` wrote"),
             ReadError::DamagedHeader => Some("copy it again from where it was recorded, in binary mode"),

@@ -7,7 +7,7 @@
 //! Little-endian. The first 16 bytes keep their places in every version; `length` is the whole
 //! header's, and its last four bytes are the CRC of all before them.
 
-use super::error::ReadError;
+use super::error::{PERF_DATA, ReadError};
 use crate::profile::file::bounds::MAJOR;
 use std::fs::File;
 use std::io::Read;
@@ -101,10 +101,12 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 /// Kind of a file that is not ours, guessed from its first bytes, in words that follow "looks like".
 fn looks_like(bytes: &[u8]) -> &'static str {
-    const KNOWN: [(&[u8], &str); 13] = [
-        (b"PERFILE2", "a perf.data file of Linux perf"),
+    const KNOWN: [(&[u8], &str); 14] = [
+        (b"PERFILE2", PERF_DATA),
         (b"2ELIFREP", "a perf.data file of Linux perf, of other byte order"),
         (b"\x1f\x8b", "a gzip file, perhaps a pprof or Firefox profile"),
+        // The type of the first samples.
+        (b"\x0a\x04\x08", "a pprof profile"),
         (b"\x28\xb5\x2f\xfd", "a zstd file"),
         (b"\xfd7zXZ", "an xz file"),
         (b"PK\x03\x04", "a zip file"),
@@ -191,6 +193,7 @@ mod tests {
             (b"\x1f\x8b\x08\0", "a gzip file, perhaps a pprof or Firefox profile"),
             (b"\x7fELF\x02\x01", "an ELF program or library"),
             (b"main;work 12\n", "text"),
+            (b"\x0a\x04\x08\x01\x10\x02", "a pprof profile"),
             (b"{\"a\": 1}", "a JSON file"),
             (b"\0\0\0\0\0\0\0\0\0", "zero bytes, as after a crash of the machine or the disk"),
             (b"\x01\x02\x03", "unknown data"),

@@ -279,7 +279,10 @@ fn paths_that_are_no_profile_are_refused_by_kind() {
     std::fs::write(&path, b"PERFILE2 and more").unwrap();
     let error = read_path(&path).unwrap_err();
     assert_eq!(error.to_string(), "not a prof file: it looks like a perf.data file of Linux perf");
-    assert_eq!(error.hint(), Some("`perf report -i FILE` opens it"));
+    assert_eq!(error.hint(), Some("to read it as a recording:  prof import FILE -o NAME"));
+    assert!(error.is_of_perf() && error.is_importable());
+    std::fs::write(&path, b"\x7fELF and more, as long as a header has to be").unwrap();
+    assert!(!read_path(&path).unwrap_err().is_importable());
     std::fs::write(&path, small_file()).unwrap();
     assert!(read_path(&path).unwrap().1.is_complete);
 }
