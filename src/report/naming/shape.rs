@@ -219,24 +219,46 @@ pub(super) fn split_arguments(part: &str) -> (&str, &str) {
     (part, "")
 }
 
+/// Where the name of an operator begins in a part of a path: `operator<`, `bool operator()`.
+fn operator_start(part: &str) -> Option<usize> {
+    let is_word = |at: usize| {
+        let after = part[at + "operator".len()..].chars().next();
+        (at == 0 || part[..at].ends_with(' ')) && !after.is_some_and(|c| c == '_' || c.is_alphanumeric())
+    };
+    part.match_indices("operator").map(|(at, _)| at).find(|&at| is_word(at))
+}
+
+/// Whether a text ends in an operator whose symbol a blank keeps apart from the list of types that follows: `operator< <int>`.
+fn ends_in_operator(text: &str) -> bool {
+    text.strip_suffix(' ').is_some_and(|text| {
+        let name = text.trim_end_matches(['<', '=', '>']);
+        name.len() < text.len() && name.ends_with("operator")
+    })
+}
+
 /// Where the name begins after the return type that demangled C++ function templates start with: part and byte. It stands
 /// before the last space outside of all brackets. Where that is not clear, the name stays whole.
 fn return_type_end(parts: &[&str]) -> Option<(usize, usize)> {
     // Only templates have one. Rust names begin with `<` or have no such space; Go's have a `/` or a dot.
     let is_template = parts.iter().any(|part| part.ends_with('>'));
     let first = parts.first()?;
-    let is_odd = |part: &&str| part.contains("operator") || part.contains("{{") || part.contains('\'');
+    let is_odd = |part: &&str| part.contains("{{") || part.contains('\'');
     if !is_template || first.starts_with('<') || parts.iter().any(is_odd) {
         return None;
     }
     let mut found = None;
     for (number, part) in parts.iter().enumerate() {
+        let operator = operator_start(part);
         let mut brackets = Brackets::default();
-        for (at, c) in part.char_indices() {
+        for (at, c) in part[..operator.unwrap_or(part.len())].char_indices() {
             if brackets.depth == 0 && c == ' ' {
                 found = Some((number, at + 1));
             }
             brackets.take(c)?;
+        }
+        // What follows is its symbol or the type that it converts to.
+        if operator.is_some() {
+            break;
         }
     }
     let (number, at) = found?;
@@ -340,7 +362,9 @@ fn split_generics(name: &str) -> Option<(Vec<String>, Vec<String>)> {
         if piece.ends_with("::") {
             piece.truncate(piece.len() - 2);
         }
-        if !piece.ends_with(|c: char| c == '_' || c.is_alphanumeric() || "<=>()]*&!~|^%/+-}".contains(c)) {
+        let is_name =
+            piece.ends_with(|c: char| c == '_' || c.is_alphanumeric() || "<=>()]*&!~|^%/+-}".contains(c));
+        if !is_name && !ends_in_operator(piece) {
             return None;
         }
         generics.push(inside[..close].to_owned());
