@@ -54,6 +54,9 @@ pub(super) struct AnnotateArgs {
     time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
+    /// Accepted for users of perf: the output is text anyway
+    #[arg(long, alias = "stdio2", hide = true)]
+    stdio: bool,
     /// Print `prof.annotate/1` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,

@@ -6,7 +6,7 @@ mod words;
 use crate::base::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
-use words::{Foreign, PERF_COMMANDS, PERF_RECORD, PERF_REPORT, PPROF, SORT_KEYS};
+use words::{Foreign, PERF_ANNOTATE, PERF_COMMANDS, PERF_DIFF, PERF_RECORD, PERF_REPORT, PPROF, SORT_KEYS};
 
 /// Answer to a word of another tool, instead of the parser's own words, if `error` is about one.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
@@ -25,13 +25,15 @@ pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Fai
             Some(found.failure(&format!("prof has no `{typed}`"), ""))
         }
         ErrorKind::UnknownArgument => {
-            let table: &[Foreign] = match verb {
-                "record" | "live" | "top" => &PERF_RECORD,
-                "report" | "export" | "tui" | "annotate" => &PERF_REPORT,
+            let (own, others): (&[Foreign], &[Foreign]) = match verb {
+                "record" | "live" | "top" => (&PERF_RECORD, &[]),
+                "report" | "export" | "tui" => (&PERF_REPORT, &[]),
+                "annotate" => (&PERF_ANNOTATE, &PERF_REPORT),
+                "diff" => (&PERF_DIFF, &PERF_REPORT),
                 _ => return None,
             };
             let typed = context(ContextKind::InvalidArg);
-            let found = table.iter().find(|foreign| foreign.words.contains(&typed))?;
+            let found = own.iter().chain(others).find(|foreign| foreign.words.contains(&typed))?;
             Some(found.failure(&format!("`{typed}` is perf's"), &value_of(arguments, typed)))
         }
         ErrorKind::InvalidValue if context(ContextKind::InvalidArg).starts_with("--sort") => {
@@ -154,6 +156,7 @@ mod tests {
         assert_eq!(reported("prof report --percent-limit 2").min_percent, Some(2.0));
         let plain = recorded("prof record --call-graph dwarf -F 99 -a");
         assert_eq!(recorded("prof record -g --call-graph dwarf,65528 --freq 99 --all-cpus"), plain);
+        assert_eq!(parsed("prof annotate main --stdio").unwrap(), parsed("prof annotate main").unwrap());
         assert_eq!(refused("prof record --call-graph dwarf,much -a").0, 2);
         assert_eq!(refused("prof record --call-graph fp,8 -a").0, 2);
     }
@@ -177,6 +180,24 @@ mod tests {
             ("prof report --hierarchy", "--by process"),
             ("prof report --no-demangle", "--names raw"),
             ("prof annotate -l main", "prof annotate FUNCTION"),
+            ("prof annotate -s main", "prof annotate 'main'"),
+            ("prof annotate --symbol=main", "prof annotate 'main'"),
+            ("prof annotate main -M intel", "--intel"),
+            ("prof annotate main --no-source", "--asm"),
+            ("prof annotate main --prefix=/src", "--source-dir"),
+            ("prof annotate main --objdump=objdump", "disassembles"),
+            ("prof annotate main --percent-type=local-period", "--relative"),
+            ("prof annotate main --data-type", "--asm"),
+            ("prof annotate main --dsos=libc", "--module 'libc'"),
+            ("prof diff -c ratio", "--sort change"),
+            ("prof diff --compute=wdiff a b", "--per share"),
+            ("prof diff --baseline a b", "prof diff BASE NEW"),
+            ("prof diff -b", "prof diff BASE NEW"),
+            ("prof diff --period a b", "--tsv"),
+            ("prof diff --stream a b", "--tree"),
+            ("prof diff -C git a b", "--thread '^git$'"),
+            ("prof diff --symbols=main a b", "--focus 'main'"),
+            ("prof evlist", "prof info"),
             ("prof report -peek=hash", "prof report --peek 'hash'"),
             ("prof report -show=hash", "--show 'hash'"),
             ("prof report -hide=hash", "--hide 'hash'"),

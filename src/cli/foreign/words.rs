@@ -21,7 +21,7 @@ const fn word(
 }
 
 /// Commands of perf.
-pub(super) const PERF_COMMANDS: [Foreign; 10] = [
+pub(super) const PERF_COMMANDS: [Foreign; 11] = [
     word(
         &["script"],
         "prof exports the samples one by one",
@@ -33,6 +33,7 @@ pub(super) const PERF_COMMANDS: [Foreign; 10] = [
         &["prof record -e page-faults -c 1 CMD, then prof report -e page-faults"],
     ),
     word(&["list"], "the help of record lists the events", &["prof help record"]),
+    word(&["evlist"], "prof info lists the events of a recording", &["prof info"]),
     word(
         &["archive", "buildid-cache", "buildid-list", "inject"],
         "a recording contains its names and can be read on any machine",
@@ -168,6 +169,68 @@ pub(super) const PERF_REPORT: [Foreign; 25] = [
         "prof annotate shows both source and machine code, as far as they are there",
         &["prof annotate FUNCTION"],
     ),
+];
+
+/// Options of perf annotate, besides those of [`PERF_REPORT`].
+pub(super) const PERF_ANNOTATE: [Foreign; 8] = [
+    word(&["-s", "--symbol"], "the function is named without an option", &["prof annotate '{}'"]),
+    word(
+        &["-M", "--disassembler-style"],
+        "the syntax of instructions is an option of its own",
+        &["prof annotate FUNCTION --intel", "prof annotate FUNCTION --att"],
+    ),
+    word(
+        &["--no-source", "--asm-raw"],
+        "instructions alone are shown with --asm",
+        &["prof annotate FUNCTION --asm"],
+    ),
+    word(
+        &["--prefix", "--prefix-strip"],
+        "source files are found by the ends of their paths",
+        &["prof annotate FUNCTION --source-dir DIR"],
+    ),
+    word(
+        &["--objdump", "--addr2line", "--skip-missing", "--ignore-vmlinux"],
+        "code and line numbers are in the recording, and prof disassembles them itself",
+        &["leave it out"],
+    ),
+    word(
+        &["--percent-type"],
+        "percentages are of the whole recording; with --relative, of what the filters keep",
+        &["prof annotate FUNCTION --relative"],
+    ),
+    word(
+        &["--data-type", "--type-stat", "--insn-stat", "--code-with-type"],
+        "prof does not sample data addresses",
+        &["cost by instruction:  prof annotate FUNCTION --asm"],
+    ),
+    word(
+        &["--print-line", "-l", "--full-paths", "-P"],
+        "lines are shown with their files",
+        &["prof annotate FUNCTION", "source lines alone:  prof annotate FUNCTION --source"],
+    ),
+];
+
+/// Options of perf diff, besides those of [`PERF_REPORT`].
+pub(super) const PERF_DIFF: [Foreign; 6] = [
+    word(
+        &["-c", "--compute"],
+        "each row has its difference and its relative change; the unit of both sides is chosen by --per, the order by --sort",
+        &["as shares of the total:  --per share", "by relative change:  --sort change"],
+    ),
+    word(
+        &["-b", "--baseline-only", "--baseline"],
+        "the first recording is the base; what only one of both has is marked as new or gone",
+        &["prof diff BASE NEW"],
+    ),
+    word(
+        &["-p", "--period", "-F", "--formula"],
+        "the values of both sides are in the output for programs",
+        &["prof diff BASE NEW --tsv", "prof diff BASE NEW --json"],
+    ),
+    word(&["--order"], "the order is chosen by --sort", &["--sort self|total|change|p"]),
+    word(&["--stream", "--cycles-hist"], "prof does not sample branches", &["call paths:  --tree"]),
+    word(&["-C", "--comms"], "threads are chosen by --thread, a regular expression", &["--thread '^{}$'"]),
 ];
 
 /// Options of perf record.
