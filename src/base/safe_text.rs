@@ -254,6 +254,27 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// A note in lines, as by [`wrapped`]. A command at its end (`…: prof annotate NAME`) is never broken, since it is there to be
+/// copied: it has a line of its own where it does not fit, even if that is too wide.
+pub(crate) fn wrapped_note(note: &str, columns: usize) -> Vec<String> {
+    // `prof was killed` is no command.
+    let is_command = |at: &usize| {
+        let verb = note[at + ": prof ".len()..].split(' ').next();
+        verb.is_some_and(|verb| ["report", "annotate", "info", "record", "symbolize"].contains(&verb))
+    };
+    let Some(at) = note.rfind(": prof ").filter(is_command) else { return wrapped(note, columns) };
+    let (text, command) = (&note[..=at], &note[at + 2..]);
+    let mut lines = wrapped(text, columns);
+    match lines.last_mut().filter(|last| width(last) + 1 + width(command) <= columns) {
+        Some(last) => {
+            last.push(' ');
+            last.push_str(command);
+        }
+        None => lines.push(command.to_owned()),
+    }
+    lines
+}
+
 /// The lines of `text` in at most `columns` columns, as by [`wrapped`]. What does not fit a line goes on below its byte
 /// `indent`; what stands before that is the line's name.
 pub(crate) fn hanging(text: &str, indent: usize, columns: usize) -> String {
@@ -297,6 +318,20 @@ mod tests {
         assert_eq!(hanging(text, 10, 21), expected);
         assert_eq!(hanging(text, 10, 80), text);
     }
+
+    /// Regression: the quoted name in `prof annotate 'a long name'` was broken into two lines, and pasted it named nothing.
+    #[test]
+    fn a_command_is_never_broken() {
+        let note = "most is in functions inlined into it: prof annotate 'f<int, long>(int, long)'";
+        let command = "prof annotate 'f<int, long>(int, long)'";
+        assert_eq!(wrapped_note(note, 40), ["most is in functions inlined into it:", command]);
+        assert_eq!(wrapped_note(note, 20).last().map(String::as_str), Some(command));
+        assert_eq!(wrapped_note(note, 90), [note]);
+        for without in ["a note without one", "it has no end: prof was killed, or the file was cut"] {
+            assert_eq!(wrapped_note(without, 10), wrapped(without, 10));
+        }
+    }
+
     use proptest::prelude::*;
 
     #[test]

@@ -33,8 +33,13 @@ pub(crate) fn find(
         rows.iter().copied().filter(|row| is(labels.get(row.label))).collect()
     };
     let mut found = matching(&|label| label.name == wanted || label.raw_name == wanted);
+    // A name that was copied from lines of a terminal has line breaks where it has blanks.
+    let on_one_line = wanted.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted = on_one_line.as_str();
     if found.is_empty() {
-        found = matching(&|label| label.name_in(NameStyle::Short) == wanted);
+        found = matching(&|label| {
+            label.name == wanted || label.raw_name == wanted || label.name_in(NameStyle::Short) == wanted
+        });
     }
     if found.is_empty()
         && let Some((module, address)) = place(wanted)

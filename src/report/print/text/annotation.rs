@@ -352,7 +352,7 @@ impl SheetPrinter<'_, '_> {
         for note in notes(self.sheet) {
             let note = self.page.message(&note);
             let width = self.page.width.saturating_sub(6).max(20);
-            for (index, line) in safe_text::wrapped(&note, width).iter().enumerate() {
+            for (index, line) in safe_text::wrapped_note(&note, width).iter().enumerate() {
                 let start = if index == 0 { self.page.styled(NOTE, "NOTE") } else { "    ".to_owned() };
                 push_line(out, &format!("{start}  {line}"));
             }
@@ -409,15 +409,15 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
         (_, Some(ModuleKind::Jit)) => "of generated code only that is kept which a jitdump has and which was sampled often; a \
              perf map has names only: start the runtime with its option for a jitdump (docs/generated-code.md)"
             .to_owned(),
-        _ if profile.end.is_none() => "the recording was cut short, and code is kept at its end: prof symbolize FILE adds it \
+        _ if profile.end.is_none() => "the recording was cut short, and code is kept at its end; prof symbolize FILE adds it \
              where the programs are as they were recorded"
             .to_owned(),
         _ => match profile.counter(counter::CODE_LEFT_OUT) {
-            0 => "its file could not be read at the end of the recording: prof symbolize FILE adds it where the programs are as \
+            0 => "its file could not be read at the end of the recording; prof symbolize FILE adds it where the programs are as \
                  they were recorded"
                 .to_owned(),
             left_out => format!(
-                "that of {} was left out, which have few samples, so that the file stays small: prof symbolize FILE adds it \
+                "that of {} was left out, which have few samples, so that the file stays small; prof symbolize FILE adds it \
                  where the programs are as they were recorded",
                 counted(left_out, "function")
             ),

@@ -3,7 +3,7 @@
 use super::page::{FAINT, NOTE, Page, push_line};
 use super::totals::{totals_text, whole_text};
 use crate::base::safe_text;
-use crate::base::safe_text::wrapped;
+use crate::base::safe_text::{wrapped, wrapped_note};
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
 use crate::profile::{Profile, Unit};
 use crate::report::analysis::Analysis;
@@ -189,8 +189,8 @@ pub(in crate::report) fn notes_block(
 
 /// Appends a note, which must be safe, with its first word in `style`.
 fn push_note(out: &mut String, note: &str, style: Style, page: &Page) {
-    for (index, line) in wrapped(&page.written(note), page.width.saturating_sub(6).max(20)).iter().enumerate()
-    {
+    let width = page.width.saturating_sub(6).max(20);
+    for (index, line) in wrapped_note(&page.written(note), width).iter().enumerate() {
         let start = if index == 0 { page.styled(style, "NOTE") } else { "    ".to_owned() };
         push_line(out, &format!("{start}  {line}"));
     }
