@@ -143,8 +143,12 @@ fn chosen(profile: &Profile, tid: u32, name: &str) -> String {
     }
 }
 
-/// Advice on threads that were ready to run for long without a CPU.
+/// Advice on threads that were ready to run for long without a CPU. The threads' accounts say that, which know neither
+/// functions nor CPUs: under filters on these there is no such note.
 fn no_cpu(recording: &Analysis, options: &CommonOptions) -> Option<Advice> {
+    if options.filter.is_on_code() || !options.filter.cpus.is_empty() {
+        return None;
+    }
     let times = Totals::of(recording, options).ok()??.times;
     let share = percent(times.no_cpu_ns, times.no_cpu_ns.saturating_add(times.on_cpu_ns));
     (share >= NO_CPU_PERCENT).then(|| {

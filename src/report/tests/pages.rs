@@ -329,12 +329,35 @@ fn what_to_look_at_next_has_a_size_and_a_command() {
     assert!(!text.contains("NOTE"), "{text}");
 }
 
+/// Regression: under `--kernel` the share was of the samples in the kernel, while the time was of the threads' accounts.
+#[test]
+fn time_without_a_cpu_is_not_compared_with_a_part_of_the_functions() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 500, &["/x:main", "/x:work"]);
+    build.add(task, 500, &["/x:main", "/x:work", "[kernel]:sys_read"]);
+    build.thread_time(task, 1_000_000_000, 1_000_000_000, 0);
+    build.wait(task, Reason::Lock, 0, 1_000_000, &["/x:main", "/x:take"]);
+    let recording = build.finish();
+    let notes = |filter: FilterOptions| {
+        let common = CommonOptions { filter, ..CommonOptions::default() };
+        render(&recording, &ReportOptions { common, ..ReportOptions::default() }, &terminal(120)).unwrap()
+    };
+    let is_noted = |filter| notes(filter).contains("without a CPU");
+    let whole = notes(FilterOptions::default());
+    assert!(whole.contains("ready without a CPU for 1.00 s, 50.0% of the time"), "{whole}");
+    assert!(!is_noted(FilterOptions { space: Space::Kernel, ..FilterOptions::default() }));
+    assert!(!is_noted(FilterOptions { ignore: Some("sys_read".into()), ..FilterOptions::default() }));
+    assert!(!is_noted(FilterOptions { cpus: vec![0], ..FilterOptions::default() }));
+}
+
 #[test]
 fn missing_files_of_debug_information_are_noted() {
     let recording = ingest().changed(|recording| {
         let profile = &mut recording.profile;
         let path = |module: &crate::profile::Module| profile.tables.string(module.path);
-        let at = profile.tables.modules().iter().position(|module| path(module).ends_with("/ingest")).unwrap();
+        let at =
+            profile.tables.modules().iter().position(|module| path(module).ends_with("/ingest")).unwrap();
         let notes = ModuleNotes { has_debug_info: true, split_missing: 2, ..ModuleNotes::default() };
         profile.module_notes.insert(ModuleId(at as u32), notes);
     });
