@@ -43,6 +43,10 @@ impl GateRule {
             Some((subject, limit)) => match percent(limit) {
                 Some(least) => (subject, Some(least?)),
                 None if limit.trim().is_empty() => return Err(form()),
+                // `total>+x%` is no name: a limit that was mistyped.
+                None if limit.trim().ends_with('%') || subject.trim() == "total" => {
+                    return Err(format!("`{}` is no percentage; {}", limit.trim(), form()));
+                }
                 None => (text, None),
             },
             None => (text, None),
@@ -120,6 +124,9 @@ mod tests {
             ("total>-5%", "only growth"),
             ("total>+NaN%", "only growth"),
             ("total>+1e99%", "only growth"),
+            ("total>+x%", "`+x%` is no percentage"),
+            ("total>+5", "`+5` is no percentage"),
+            ("^parse>ten%", "`ten%` is no percentage"),
             ("a(>+5%", "`a(` is not a regular expression"),
         ] {
             let error = GateRule::parse(text).expect_err(text);

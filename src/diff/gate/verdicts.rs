@@ -6,6 +6,7 @@ use crate::base::units::counted;
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::Difference;
 use crate::diff::options::GateOptions;
+use crate::diff::side::RowValue;
 use crate::report::{NameStyle, nearest};
 
 /// Least number of runs per side: with fewer, the variation from run to run is unknown.
@@ -84,8 +85,7 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
     };
     let named = comparison.named(rule)?;
     if matches!(rule.subject, RuleSubject::Functions { .. }) && named.is_empty() {
-        let needed = "is the name right? prof report -n 0 shows all".to_owned();
-        let why = format!("no function of either side has such a name{}", nearest_words(comparison, rule));
+        let (why, needed) = nothing_named(comparison, rule)?;
         return Ok(made(GateOutcome::TooLittle, why, Some(needed), Vec::new()));
     }
     if let Some((why, needed)) = too_few_runs(comparison, options) {
@@ -127,6 +127,21 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
         why.push_str(&format!("; {small} of {} too small to find {}", subjects.len(), part(least)));
     }
     Ok(made(GateOutcome::Pass, why, None, Vec::new()))
+}
+
+/// Why a rule names no row, and what is needed.
+fn nothing_named(comparison: &Comparison, rule: &GateRule) -> Result<(String, String), Failure> {
+    let mut with_callees = rule.clone();
+    if let RuleSubject::Functions { value, .. } = &mut with_callees.subject {
+        *value = RowValue::Total;
+    }
+    if let Some(&row) = comparison.named(&with_callees)?.first() {
+        let name = comparison.label(&comparison.rows[row]).name_in(NameStyle::Short);
+        let why = format!("{name} has no self time on either side: its time is in what it calls");
+        return Ok((why, "leave out `self:` to test it with what it calls".to_owned()));
+    }
+    let why = format!("no function of either side has such a name{}", nearest_words(comparison, rule));
+    Ok((why, "is the name right? prof report -n 0 shows all".to_owned()))
 }
 
 /// Names like that of a rule which no function has; empty if there are none.

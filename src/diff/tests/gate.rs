@@ -42,6 +42,12 @@ fn one_verdict_of_several_is_enough() {
 fn a_function_that_is_on_neither_side_is_no_pass() {
     let (status, why) = judged(5, &["self:no_such_function>+10%"]);
     assert_eq!((status, why.as_str()), (3, "no function of either side has such a name"));
+    // One that only calls others is there.
+    let (status, why) = judged(5, &["self:^main$>+10%"]);
+    assert_eq!(
+        (status, why.as_str()),
+        (3, "main has no self time on either side: its time is in what it calls")
+    );
 }
 
 #[test]
