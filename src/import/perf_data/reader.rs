@@ -400,7 +400,9 @@ impl<'i, 'w> PerfReader<'i, 'w> {
             intake.profile.meta.target_name = name.to_owned();
         }
         intake.profile.meta.start_mono_ns = intake.first_ns().unwrap_or(0);
-        intake.note("the length is the time from the first sample to the last");
+        if intake.first_ns().is_some() {
+            intake.note("the length is the time from the first sample to the last");
+        }
         self.copies.notes().into_iter().for_each(|note| intake.note(note));
         if self.untimed > 0 {
             intake.note("samples have no times");

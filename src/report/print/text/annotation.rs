@@ -409,6 +409,8 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
         (_, Some(ModuleKind::Jit)) => "of generated code only that is kept which a jitdump has and which was sampled often; a \
              perf map has names only: start the runtime with its option for a jitdump (docs/generated-code.md)"
             .to_owned(),
+        // It cannot be told which file it was.
+        _ if profile.meta.is_imported() && has_no_build(sheet) => "the recording has no build ID of its module, so no file is known to have it".to_owned(),
         _ if profile.end.is_none() => "the recording was cut short, and code is kept at its end; prof symbolize FILE adds it \
              where the programs are as they were recorded"
             .to_owned(),
@@ -427,6 +429,12 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
         true => format!("the code of the function is not in the recording: {why}"),
         false => format!("a part of the code of the function is not in the recording: {why}"),
     })
+}
+
+/// Whether the module of the function has no build ID, as in most imported recordings.
+fn has_no_build(sheet: &AnnotationSheet<'_>) -> bool {
+    let first = sheet.annotation.instructions.first();
+    first.is_none_or(|at| sheet.selection.profile.tables.module(at.at.module).build_id.is_empty())
 }
 
 /// How far addresses of samples can be trusted.
