@@ -197,7 +197,8 @@ fn one_recording_of_sixty_seconds_finds_it_within_its_own_noise() {
     assert!(found >= 0.95, "found in {found}");
 }
 
-/// Where samples come in bursts, a gate that assumes independent samples gives false alarms in 99 of 100 runs.
+/// Where samples come in bursts, a gate that assumes independent samples gives false alarms in 99 of 100 runs. The promise of
+/// 6 % is for steady programs; docs/ci.md has 4 to 8 % for these plans, from 300 trials each, and 60 trials are as many points off.
 #[test]
 fn bursts_are_no_alarms() {
     for (runs, seconds) in [(10, 6), (1, 60)] {
