@@ -26,6 +26,9 @@ const MAX_IDS: u64 = 1 << 20;
 /// Longest section that is read, bytes.
 const MAX_SECTION_BYTES: u64 = 16 << 20;
 
+/// Note on sections after the records that are not in the file: names of events, build IDs, facts about the machine.
+const FEATURES_CUT: &str = "the file is cut after its records: build IDs and names of events may be missing";
+
 /// Feature numbers.
 mod feature {
     pub(super) const BUILD_ID: u32 = 2;
@@ -111,12 +114,20 @@ impl PerfHeader {
     fn features(&mut self, file: &File, length: u64, mut at: u64, bits: &[u8]) {
         let wanted = (0..256u32).filter(|number| bits[*number as usize / 8] >> (number % 8) & 1 != 0);
         for number in wanted {
-            let Some(place) = section(file, length, at, 16) else { return };
+            let Some(place) = section(file, length, at, 16) else {
+                self.notes.push(FEATURES_CUT.to_owned());
+                return;
+            };
             at += 16;
             let (start, size) = (u64_at(&place, 0).unwrap_or(0), u64_at(&place, 8).unwrap_or(0));
             let is_wanted = matches!(number, 2..=7 | 11 | 12);
-            if let Some(bytes) = section(file, length, start, size).filter(|_| is_wanted) {
-                self.feature(number, &bytes);
+            match section(file, length, start, size).filter(|_| is_wanted) {
+                Some(bytes) => self.feature(number, &bytes),
+                None if is_wanted && start.saturating_add(size) > length => {
+                    self.notes.push(FEATURES_CUT.to_owned());
+                    return;
+                }
+                None => {}
             }
         }
     }
