@@ -71,8 +71,18 @@ fn is_whole(name: &str, bytes: &[u8], whole: &[u8]) -> bool {
         }
         // The length of the recording comes last.
         "pprof" => bytes.len() == whole.len() - 5,
+        "perf.data through a pipe" | "perf.data with copied stacks" => ends_with_record(bytes, whole),
         _ => false,
     }
+}
+
+/// Whether the first bytes of a perf.data stream end between two records.
+fn ends_with_record(bytes: &[u8], whole: &[u8]) -> bool {
+    let mut at = 16;
+    while at < bytes.len() {
+        at += usize::from(u16::from_le_bytes([whole[at + 6], whole[at + 7]]));
+    }
+    at == bytes.len()
 }
 
 #[test]
