@@ -109,31 +109,22 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// A duration in a column whose sum is `whole_ns`: in seconds where the sum is some, so that the
-/// values of the column can be compared at a glance.
-pub(crate) fn duration_of(ns: u64, whole_ns: u64) -> String {
-    let is_plain = ns == 0 || ns >= NS_PER_S / 200;
-    if whole_ns >= NS_PER_S && is_plain {
-        let seconds = ns as f64 / NS_PER_S as f64;
-        return if seconds < 999.995 { format!("{seconds:.2} s") } else { duration(ns) };
-    }
-    duration(ns)
-}
-
-/// A duration in a column of times that all have the unit of their sum: `0.05 s`, `0.002 s`, `<0.001 s`.
+/// A duration in a column of times that all have the unit of their sum, `whole_ns`, so that they can be compared at a glance:
+/// `1.50 s`, `0.05 s`. Small ones have more digits, so that only nothing is 0: `0.002 s`, `<0.001 s`.
 pub(crate) fn duration_in(ns: u64, whole_ns: u64) -> String {
     let (unit_ns, unit) = match whole_ns {
         0..NS_PER_US => return format!("{ns} ns"),
-        NS_PER_US..NS_PER_MS => (NS_PER_US, "us"),
-        NS_PER_MS..NS_PER_S => (NS_PER_MS, "ms"),
-        _ if ns == 0 || ns >= NS_PER_S / 200 => return duration_of(ns, whole_ns),
+        NS_PER_US..999_500 => (NS_PER_US, "us"),
+        999_500..999_500_000 => (NS_PER_MS, "ms"),
         _ => (NS_PER_S, "s"),
     };
     let value = ns as f64 / unit_ns as f64;
+    // Tenths of a second are too coarse beside hundredths.
+    let two_digits_below = if unit_ns == NS_PER_S { 999.995 } else { 9.995 };
     match value {
         _ if ns > 0 && value < 0.000_5 => format!("<0.001 {unit}"),
         _ if ns > 0 && value < 0.005 => format!("{value:.3} {unit}"),
-        ..9.995 => format!("{value:.2} {unit}"),
+        _ if value < two_digits_below => format!("{value:.2} {unit}"),
         ..99.95 => format!("{value:.1} {unit}"),
         _ => format!("{} {unit}", count(value.round() as u64)),
     }
@@ -181,7 +172,7 @@ pub(crate) fn signal(number: i32) -> String {
 /// A weight of an event in the event's unit, in a column whose sum is `whole`.
 pub(crate) fn weight(unit: Unit, weight: u64, whole: u64) -> String {
     match unit {
-        Unit::Nanoseconds => duration_of(weight, whole),
+        Unit::Nanoseconds => duration_in(weight, whole),
         Unit::Bytes => bytes(weight),
         Unit::Count | Unit::Other(_) => count(weight),
     }
@@ -269,10 +260,14 @@ mod tests {
 
     #[test]
     fn a_column_of_seconds_stays_in_seconds() {
-        assert_eq!(duration_of(890_000_000, 10 * NS_PER_S), "0.89 s");
-        assert_eq!(duration_of(1_000_000, 10 * NS_PER_S), "1.00 ms");
-        assert_eq!(duration_of(0, 10 * NS_PER_S), "0.00 s");
-        assert_eq!(duration_of(890_000_000, 900_000_000), "890 ms");
+        let texts = [2_860_000_000, 890_000_000, 10_000_000, 3_000_000, 300_000, 0]
+            .map(|ns| weight(Unit::Nanoseconds, ns, 10 * NS_PER_S));
+        assert_eq!(texts, ["2.86 s", "0.89 s", "0.01 s", "0.003 s", "<0.001 s", "0.00 s"]);
+        assert_eq!(weight(Unit::Nanoseconds, 890_000_000, 900_000_000), "890 ms");
+        // A sum is written as it is elsewhere.
+        let sums = [999_400, 999_600, 999_600_000, 12_345_000_000, 1_234_000_000_000];
+        let texts = sums.map(|ns| weight(Unit::Nanoseconds, ns, ns));
+        assert_eq!(texts, ["999 us", "1.00 ms", "1.00 s", "12.35 s", "1,234 s"]);
     }
 
     #[test]
@@ -301,6 +296,7 @@ mod tests {
         assert_eq!(honest_percent_text(0.01), "<0.1%");
     }
 
+    /// Detail 5 of the promises: what was lost and what recording cost is on every screen.
     #[test]
     fn both_parts_of_the_cost_are_shares_of_one_cpu() {
         let shares = CpuShares::of(40_000_000, 1_000_000, 10_000_000_000).expect("there was time");
@@ -309,6 +305,7 @@ mod tests {
         assert_eq!(CpuShares::of(1, 1, 0), None);
     }
 
+    /// Detail 6 of the promises: numbers have their error and one unit in a column, and estimates are marked.
     #[test]
     fn the_error_of_a_share_is_that_of_a_binomial() {
         let error = share_error_points(11.1, 9_871);

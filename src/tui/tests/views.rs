@@ -42,6 +42,39 @@ fn hostile_names_reach_no_terminal() {
     }
 }
 
+/// Of a value and its unit in a row, as of `0.003 s`, the unit.
+fn units(row: &str) -> Vec<String> {
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let is_number = |word: &str| word.trim_start_matches('<').parse::<f64>().is_ok();
+    let pairs =
+        words.windows(2).filter(|pair| is_number(pair[0]) && ["s", "ms", "us", "ns"].contains(&pair[1]));
+    pairs.map(|pair| pair[1].to_owned()).collect()
+}
+
+/// Detail 6 of the promises: numbers have their error and one unit in a column, and estimates are marked.
+#[test]
+fn no_column_of_a_screen_mixes_units_and_only_nothing_is_zero() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 2_860, &["/x:main", "/x:busy"]);
+    build.add(task, 10, &["/x:main", "/x:little"]);
+    build.add(task, 3, &["/x:main", "/x:rare"]);
+    let hot = with_text().changed(|recording| {
+        let event = &mut recording.profile.events[0];
+        let sample = event.sample(1);
+        (0..3_000).for_each(|_| event.push(sample));
+    });
+    for (recording, tab, least) in [(build.finish(), Tab::Top, "0.003 s"), (hot, Tab::Source, "0.001 s")] {
+        let mut session = Session::new(recording, None, tab);
+        let lines = session.lines((120, 30), &theme(ColorDepth::None, false));
+        let table = lines.iter().skip(3).take_while(|line| !line.starts_with('─'));
+        let rows: Vec<&String> = table.filter(|line| line.contains('%')).collect();
+        let units: Vec<String> = rows.iter().flat_map(|row| units(row)).collect();
+        assert!(units.len() > 2 && units.iter().all(|unit| unit == "s"), "{tab:?}: {lines:#?}");
+        assert!(rows.iter().any(|row| row.contains(least)), "{tab:?}: {lines:#?}");
+    }
+}
+
 #[test]
 fn every_action_is_harmless_in_every_view() {
     let at = Position::new(3, 3);

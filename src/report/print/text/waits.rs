@@ -4,7 +4,7 @@ use super::column::{Column, leave_out, push_table, width_of};
 use super::page::{CutBy, FAINT, Page, more_line, push_line};
 use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
-use crate::base::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
+use crate::base::units::{count, counted, duration, duration_brief, duration_in, percent, percent_text};
 use crate::profile::Reason;
 use crate::report::model::label::LabelId;
 use crate::report::naming::style::NameStyle;
@@ -89,7 +89,7 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
     let whole = selection.base().weight;
     let cells = |text: &dyn Fn(&WaitRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
     let optional = |ns: Option<u64>| ns.map_or("-".to_owned(), duration_brief);
-    let mut columns = vec![Column::number("WAIT", cells(&|row| duration_of(row.amount.weight, whole)))];
+    let mut columns = vec![Column::number("WAIT", cells(&|row| duration_in(row.amount.weight, whole)))];
     let has_errors = shown.iter().any(is_thinned);
     if has_errors {
         let error = |row: &WaitRow| is_thinned(row).then(|| row.amount.error_ns());
