@@ -34,7 +34,7 @@ pub(crate) struct FlameState {
     pub(crate) selected: TreePath,
     /// The first row of boxes on the screen.
     pub(crate) scroll: u32,
-    /// Trunks, what all samples or all of a thread have in common, are shown frame by frame.
+    /// Trunks, what the samples of all or of a thread have in common, are shown frame by frame.
     pub(crate) has_open_trunk: bool,
     /// The order that was chosen: by weight, else by name.
     pub(crate) by_weight: Option<bool>,

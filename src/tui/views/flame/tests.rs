@@ -61,6 +61,7 @@ fn flame_at_40x10() {
     assert_snapshot!("flame_at_40x10_in_ascii", screen.text(&ASCII));
 }
 
+/// Detail 24 of the promises: colours work on every terminal.
 #[test]
 fn flame_with_fewer_colours() {
     let screen = screen(60, 16);
@@ -69,6 +70,7 @@ fn flame_with_fewer_colours() {
     assert_snapshot!("flame_with_16_colours", with(ColorDepth::Basic));
 }
 
+/// Detail 20 of the promises: callers and callees, inverted stacks, and shares of the zoom.
 #[test]
 fn flame_zoomed_with_its_path() {
     let mut screen = screen(80, 24);
@@ -430,6 +432,47 @@ fn each_thread_has_a_trunk_of_its_own_and_merged_threads_have_one() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[3].starts_with("▏… 3 frames to main  (t opens)"), "{text}");
     assert!(lines[4].contains("▏first") && lines[4].contains("▏second"), "{text}");
+}
+
+/// Start-up code at the right edge, of less than a column, kept eight rows of a database apart, and of a program in C all.
+#[test]
+fn what_nearly_all_samples_have_in_common_is_one_row_that_says_what_is_not_in_it() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "postgres", "postgres");
+    let trunk = ["_start", "__libc_start_main_impl", "main", "ServerLoop", "BackendStartup", "PostgresMain"]
+        .map(|name| format!("/x:{name}"));
+    let from_start = |depth: usize, last: &'static str| -> Vec<&str> {
+        trunk[..depth].iter().map(String::as_str).chain([last]).collect()
+    };
+    build.add(task, 600, &from_start(6, "/x:exec_simple_query"));
+    build.add(task, 390, &from_start(6, "/x:ReadCommand"));
+    // Two slivers, the second, on a wide screen by name, in front of what stays.
+    build.add(task, 2, &["/ld.so:_dl_start", "/ld.so:_dl_relocate"]);
+    build.add(task, 8, &from_start(3, "/x:AaStartup"));
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    for columns in [80, 200, 80] {
+        screen.app.context.size.width = columns;
+        let text = screen.text(&PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        let folded = "▏… 5 frames to PostgresMain  1.0% not in it  (t opens)";
+        assert!(lines[4].trim_start().starts_with(folded), "{text}");
+        assert!(lines[5].contains("▏exec_simple_query") && lines[5].contains("▏ReadCommand"), "{text}");
+        assert!(!text.contains("▏AaStartup") && !text.contains("▏_dl_start"), "{text}");
+        screen.keys("s");
+    }
+    screen.keys("st");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("▏_start") && !text.contains("not in it"), "{text}");
+    // The slivers can be selected then.
+    screen.keys("↓↓→");
+    assert_eq!(screen.selected().last().unwrap(), "_dl_start");
+    // What would fill a column is none.
+    let mut build = Build::new();
+    let task = build.task(1, 1, "postgres", "postgres");
+    build.add(task, 980, &from_start(6, "/x:exec_simple_query"));
+    build.add(task, 20, &["/ld.so:_dl_start", "/ld.so:_dl_relocate"]);
+    let text = TestScreen::new(build.finish(), 80, 24).text(&PLAIN);
+    assert!(text.contains("▏_start") && !text.contains("not in it"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What stands in boxes.
 
+use super::trunk::ShortTrunk;
 use crate::base::safe_text;
-use crate::base::units::{count, counted};
+use crate::base::units::{count, counted, honest_percent_text, percent};
 use crate::profile::Unit;
 use crate::report::{BoxOf, Metric, NodeId};
 use crate::tui::app::context::Context;
@@ -32,20 +33,26 @@ pub(super) fn text_of(
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
 }
 
-/// Text in the box of a shortened trunk: as far as there is room, how many frames are hidden, the last one, and the key.
+/// Text in the box of a shortened trunk: as far as there is room, how many frames are hidden, the last one, how much of what is
+/// above is not in it, and the key.
 pub(super) fn trunk_text(
     context: &Context,
     picture: &Picture,
     theme: &Theme,
-    (id, hidden): (NodeId, usize),
+    (id, folded): (NodeId, ShortTrunk),
     columns: usize,
 ) -> String {
     let (edge, ellipsis) = (theme.glyphs.edge, theme.glyphs.ellipsis);
-    let frames = counted(hidden as u64, "frame");
+    let frames = counted(folded.hidden as u64, "frame");
     let name = name_of(context, picture, theme, id);
     let room = columns.saturating_sub(1);
+    let missing = match folded.missing {
+        0 => String::new(),
+        missing => format!("  {} not in it", honest_percent_text(percent(missing, folded.whole))),
+    };
     let texts = [
-        format!("{ellipsis} {frames} to {name}  (t opens)"),
+        format!("{ellipsis} {frames} to {name}{missing}  (t opens)"),
+        format!("{ellipsis} {frames} to {name}{missing}"),
         format!("{ellipsis} {frames} to {name}"),
         format!("{ellipsis} to {name}"),
     ];

@@ -1,4 +1,4 @@
-//! Trunks: what all samples of a box have in common. Each is one row until they are opened.
+//! Trunks: what all samples of a box have in common, but for too few to see. Each is one row until it is opened.
 
 use crate::report::{BoxOf, FlameBox, LabelKind, NodeId};
 use crate::tui::compute::picture::Picture;
@@ -6,32 +6,48 @@ use rustc_hash::FxHashMap;
 
 /// Fewer frames than this are shown: shortening would save nothing.
 const LEAST_FRAMES: usize = 4;
+/// Most of a box, in percent, that may be missing in its trunk however wide that is on the screen.
+const MOST_MISSING_PERCENT: u128 = 1;
 
-/// Boxes that replace a trunk, each with the number of frames that it hides.
-pub(super) type ShortTrunks = FxHashMap<NodeId, usize>;
+/// The row of a shortened trunk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShortTrunk {
+    /// Frames that it hides.
+    pub(super) hidden: usize,
+    /// Weight of the box above, and how much of that has not all of the frames.
+    pub(super) whole: u64,
+    pub(super) missing: u64,
+}
+
+/// Boxes that replace a trunk.
+pub(super) type ShortTrunks = FxHashMap<NodeId, ShortTrunk>;
 
 /// Shortens the trunks in `boxes`, which are sorted by row, then by column: that of the first box, which is on top, and those of the
-/// threads in front. Of the frames that all samples of such a box have in common only the last stays, in the row of the first.
+/// threads in front. Of the frames that the samples of such a box have in common only the last stays, in the row of the first;
+/// what branches off before it is hidden, too.
 pub(super) fn shorten(picture: &Picture, boxes: &mut Vec<FlameBox>) -> ShortTrunks {
     let mut shortened = ShortTrunks::default();
-    // Of each column the first hidden row, and how many there are. No two trunks share a column, since one ends above threads.
+    // Of each column the first hidden row and the first after it. No two trunks share a column, since one ends above threads.
     let mut hidden_in = vec![(0, 0); boxes.first().map_or(0, |top| top.end as usize)];
     let all: &[FlameBox] = boxes;
     for (_, head) in all.iter().enumerate().filter(|(at, one)| *at == 0 || is_thread(picture, one)) {
         let frames = trunk(picture, all, head);
-        let Some(last) = frames.last().filter(|_| frames.len() >= LEAST_FRAMES) else { continue };
-        let hidden = frames.len() - 1;
-        shortened.insert(*last, hidden);
-        hidden_in[head.start as usize..head.end as usize].fill((head.row + 1, hidden as u32));
+        let Some((id, last)) = frames.last().filter(|_| frames.len() >= LEAST_FRAMES) else { continue };
+        let whole = head.what.total(&picture.tree);
+        let missing = whole.saturating_sub(last.what.total(&picture.tree));
+        shortened.insert(*id, ShortTrunk { hidden: frames.len() - 1, whole, missing });
+        let first = head.row + 1;
+        hidden_in[head.start as usize..head.end as usize].fill((first, u32::MAX));
+        hidden_in[last.start as usize..last.end as usize].fill((first, last.row));
     }
     if shortened.is_empty() {
         return shortened;
     }
     boxes.retain_mut(|one| {
-        let (first, hidden) = hidden_in[one.start as usize];
-        let is_below = one.row >= first + hidden;
+        let (first, end) = hidden_in[one.start as usize];
+        let is_below = one.row >= end;
         if is_below {
-            one.row -= hidden;
+            one.row -= end - first;
         }
         is_below || one.row < first
     });
@@ -39,22 +55,28 @@ pub(super) fn shorten(picture: &Picture, boxes: &mut Vec<FlameBox>) -> ShortTrun
     shortened
 }
 
-/// The frames that all samples of `head`, one of `boxes`, have in common, outermost first.
-fn trunk(picture: &Picture, boxes: &[FlameBox], head: &FlameBox) -> Vec<NodeId> {
-    let (tree, whole) = (&picture.tree, head.what.total(&picture.tree));
+/// The frames that the samples of `head`, one of `boxes`, have in common, outermost first.
+fn trunk<'b>(picture: &Picture, boxes: &'b [FlameBox], head: &'b FlameBox) -> Vec<(NodeId, &'b FlameBox)> {
+    let total = |one: &FlameBox| one.what.total(&picture.tree);
+    let (whole, top) = (total(head), boxes.first().map_or((0, 0), |top| (total(top), top.end)));
+    let is_all_but_a_column = |one: &FlameBox| {
+        let missing = u128::from(whole.saturating_sub(total(one)));
+        missing * u128::from(top.1) < u128::from(top.0)
+            || missing * 100 <= MOST_MISSING_PERCENT * u128::from(whole)
+    };
     let mut frames = Vec::new();
     let mut above = head;
     loop {
-        let place = (above.row + 1, above.start);
-        let below = boxes.binary_search_by_key(&place, |one| (one.row, one.start)).map(|at| &boxes[at]);
-        match below {
-            Ok(one) if one.end == above.end && one.what.total(tree) == whole => above = one,
+        let from = boxes.partition_point(|one| (one.row, one.start) < (above.row + 1, above.start));
+        let below = boxes[from..].iter().take_while(|one| one.row == above.row + 1 && one.end <= above.end);
+        let Some(next) = below.max_by_key(|one| total(one)).filter(|one| is_all_but_a_column(one)) else {
+            return frames;
+        };
+        match next.what {
+            BoxOf::Node(id) if !is_thread(picture, next) => frames.push((id, next)),
             _ => return frames,
         }
-        match above.what {
-            BoxOf::Node(id) if !is_thread(picture, above) => frames.push(id),
-            _ => return frames,
-        }
+        above = next;
     }
 }
 
