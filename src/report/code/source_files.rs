@@ -29,6 +29,33 @@ impl SourceLines {
     pub(crate) fn line(&self, number: u32) -> Option<&str> {
         self.lines.get(&number).map(String::as_str)
     }
+
+    /// Whether there is any text.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// Whether the text was written after the recording.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_known() && self.remark.is_some()
+    }
+
+    /// The first line that is not the same in `other`, of those that both have.
+    ///
+    /// # Errors
+    ///
+    /// If they have no line in common.
+    pub(crate) fn first_difference(&self, other: &SourceLines) -> Result<Option<u32>, ()> {
+        let both =
+            || self.lines.iter().filter_map(|(number, text)| Some((*number, text, other.line(*number)?)));
+        if both().next().is_none() {
+            return Err(());
+        }
+        Ok(both()
+            .filter(|(_, one, other)| one.trim_end() != other.trim_end())
+            .map(|(number, ..)| number)
+            .min())
+    }
 }
 
 /// Texts of the sources of a function, by the path that the compiler recorded.

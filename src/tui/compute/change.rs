@@ -189,6 +189,11 @@ impl Change {
         self.lines.as_deref().filter(|lines| lines.why_not().is_none())
     }
 
+    /// Why they are not compared, if they are not. Foreign text.
+    pub(crate) fn why_no_lines(&self) -> Option<&str> {
+        self.lines.as_ref().and_then(|lines| lines.why_not())
+    }
+
     /// How much a box of `label` has changed: as much as it did, if that is known and more than chance. A box that is too small
     /// to be tested has the test of its function.
     pub(crate) fn tone(&self, of_box: Option<BoxChange<'_>>, label: LabelId, kind: LabelKind) -> Tone {
@@ -202,7 +207,7 @@ impl Change {
     /// Notes on what limits the comparison.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = crate::diff::notes(&self.functions, true);
-        notes.extend(self.lines.as_ref().and_then(|lines| lines.why_not()));
+        notes.extend(self.why_no_lines().map(str::to_owned));
         notes.extend(self.sides.note());
         notes
     }

@@ -8,6 +8,7 @@ use crate::report::{
     module_file,
 };
 use crate::tui::compute::boxes::{BoxChange, BoxSide, in_order};
+use crate::tui::compute::same_source::{SameFiles, SideFiles};
 use crate::tui::compute::sides::SeveralTwins;
 use crate::tui::compute::source_sheet::{LinePlace, SourceSheet, by_address};
 use rustc_hash::FxHashMap;
@@ -36,8 +37,8 @@ struct SideLines<'s, 'p> {
 
 impl LineChanges {
     /// The lines of the function of `sheet`, which is that of the first of two sides: the base if `shown` is 0. `twin` finds the
-    /// function on the other. Lines are not compared where the other side has another build of the module, in which they are
-    /// other lines.
+    /// function on the other. Where the other side has another build of the module, lines are compared if their file has the
+    /// same text: otherwise they are other lines.
     ///
     /// # Errors
     ///
@@ -60,13 +61,8 @@ impl LineChanges {
         let label =
             label_of(selection.profile, &selection.labels, &selection.quality.samples_of_frame, &sheet.key);
         let Some(label) = label.map(|label| selection.labels.get(label)) else { return Ok(changes) };
-        changes.why_not = why_not(selection, other, label);
-        if changes.why_not.is_some() {
-            return Ok(changes);
-        }
         let Ok(twin) = twin(label) else {
-            changes.why_not =
-                Some(format!("{NOT_COMPARED}: the other side has several functions of this name"));
+            changes.why_not = Some(not_compared("the other side has several functions of this name"));
             return Ok(changes);
         };
         let of_here = SideLines::new(here, Some(label))?;
@@ -74,13 +70,22 @@ impl LineChanges {
         let annotation = of_there.annotation();
         let has_places = |annotation: &Annotation| annotation.lines.iter().any(|line| line.line > 0);
         if !annotation.total.is_empty() && has_places(&annotation) != has_places(&sheet.annotation) {
-            changes.why_not = Some(format!("{NOT_COMPARED}: only one side knows any"));
+            changes.why_not = Some(not_compared("only one side knows any"));
             return Ok(changes);
         }
+        let files = match files(sheet, label, selection, other, &annotation) {
+            Ok(files) => files,
+            Err(why) => {
+                changes.why_not = Some(not_compared(&why));
+                return Ok(changes);
+            }
+        };
         // Where hardly a sample ends in its code, as those of waits never do, lines are compared by what they call.
         let by_total = only_calls(&sheet.annotation) && only_calls(&annotation);
-        let numbers =
-            [changes.add(&sheet.annotation, here, by_total, 0), changes.add(&annotation, there, by_total, 1)];
+        let numbers = [
+            changes.add(&sheet.annotation, here, by_total, 0, files.as_ref()),
+            changes.add(&annotation, there, by_total, 1, files.as_ref()),
+        ];
         changes.costs.iter_mut().for_each(|costs| *costs = in_order(shown, *costs));
         let (of_here, of_there) =
             rayon::join(|| of_here.sums(&numbers[0], by_total), || of_there.sums(&numbers[1], by_total));
@@ -88,18 +93,23 @@ impl LineChanges {
         Ok(changes)
     }
 
-    /// Adds the lines of one side; returns their numbers.
+    /// Adds the lines of one side, of all files or of those that can be compared; returns their numbers.
     fn add(
         &mut self,
         annotation: &Annotation,
         side: BoxSide<'_, '_>,
         by_total: bool,
         at: usize,
+        files: Option<&SameFiles>,
     ) -> FxHashMap<(StringId, u32), u32> {
         let tables = &side.selection.profile.tables;
         let number = |line: &AnnotatedLine| {
             let next = self.costs.len() as u32;
-            let place = (tables.string(line.file).to_owned(), line.line);
+            let path = match files {
+                Some(files) => files.place(at, line.file)?,
+                None => tables.string(line.file),
+            };
+            let place = (path.to_owned(), line.line);
             let number = *self.lines.entry(place).or_insert(next);
             if number == next {
                 self.costs.push([0.0; 2]);
@@ -107,9 +117,9 @@ impl LineChanges {
             let in_code = line.own.weight.saturating_add(line.inlined.weight);
             let weight = if by_total { line.total.weight } else { in_code };
             self.costs[number as usize][at] += weight as f64 / side.divisor;
-            ((line.file, line.line), number)
+            Some(((line.file, line.line), number))
         };
-        annotation.lines.iter().map(number).collect()
+        annotation.lines.iter().filter_map(number).collect()
     }
 
     /// Returns the change of a line; `None` where neither side has samples in it.
@@ -120,8 +130,8 @@ impl LineChanges {
     }
 
     /// Why the lines are not compared, if they are not. Foreign text.
-    pub(super) fn why_not(&self) -> Option<String> {
-        self.why_not.clone()
+    pub(super) fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
     }
 }
 
@@ -156,10 +166,28 @@ fn only_calls(annotation: &Annotation) -> bool {
         || annotation.total.is_empty()
 }
 
-const NOT_COMPARED: &str = "lines of source are not compared";
+fn not_compared(why: &str) -> String {
+    format!("lines of source are not compared: {why}")
+}
 
-/// Why the lines of a function cannot be compared, from the builds of its module. Foreign text.
-fn why_not(selection: &Selection<'_>, other: &Selection<'_>, label: &Label) -> Option<String> {
+/// The files whose lines can be compared, where not all can: if the module may be of two builds. Else why none is.
+fn files(
+    sheet: &SourceSheet,
+    label: &Label,
+    selection: &Selection<'_>,
+    other: &Selection<'_>,
+    annotation: &Annotation,
+) -> Result<Option<SameFiles>, String> {
+    let Some(why) = builds_differ(selection, other, label).filter(|_| !annotation.total.is_empty()) else {
+        return Ok(None);
+    };
+    let here = SideFiles::new(selection.profile, &sheet.annotation, sheet);
+    let there = SideFiles::new(other.profile, annotation, sheet);
+    SameFiles::new(&here, &there).map(Some).map_err(|text| format!("{why}, and {text}"))
+}
+
+/// Why the code of a function may not be the same on both sides, from the builds of its module. Foreign text.
+fn builds_differ(selection: &Selection<'_>, other: &Selection<'_>, label: &Label) -> Option<String> {
     if std::ptr::eq(selection.profile, other.profile) {
         return None;
     }
@@ -173,11 +201,9 @@ fn why_not(selection: &Selection<'_>, other: &Selection<'_>, label: &Label) -> O
     });
     match builds {
         [here, there] if here.is_empty() || there.is_empty() => {
-            Some(format!("{NOT_COMPARED}: whether both sides have one build of {file} is not known"))
+            Some(format!("whether both sides have one build of {file} is not known"))
         }
-        [here, there] if here != there => {
-            Some(format!("{NOT_COMPARED}: the sides have different builds of {file}"))
-        }
+        [here, there] if here != there => Some(format!("the sides have different builds of {file}")),
         _ => None,
     }
 }

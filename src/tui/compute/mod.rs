@@ -8,6 +8,7 @@ pub(crate) mod line_changes;
 pub(crate) mod modules;
 mod namesakes;
 pub(crate) mod picture;
+mod same_source;
 pub(crate) mod seen;
 pub(crate) mod sides;
 pub(crate) mod source_sheet;

@@ -42,6 +42,8 @@ pub(crate) struct SourceSheet {
     /// Costs of the function.
     pub(crate) annotation: Annotation,
     sources: SourceTexts,
+    /// Folders in which its source was looked for.
+    pub(super) folders: Vec<PathBuf>,
 }
 
 impl SourceSheet {
@@ -69,7 +71,8 @@ impl SourceSheet {
         let inner = annotation.lines.iter().flat_map(|line| &line.groups).flat_map(|group| &group.chain);
         let files = annotation.lines.iter().map(|line| line.file).chain(inner.map(|step| step.file));
         let sources = read_sources(&recording.profile, files, folders);
-        Ok(Some(SourceSheet { key: key.clone(), name: label.name.clone(), annotation, sources }))
+        let (key, name, folders) = (key.clone(), label.name.clone(), folders.to_vec());
+        Ok(Some(SourceSheet { key, name, annotation, sources, folders }))
     }
 
     /// The text of a line. Foreign text.

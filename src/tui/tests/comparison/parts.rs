@@ -3,6 +3,7 @@
 use super::{compared, processes};
 use crate::diff::tests::fixture::recording;
 use crate::diff::{RowValue, Tone};
+use crate::profile::code::source_text::SourceText;
 use crate::profile::{Module, Reason, Sample};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::tests::fixture_waits::{MS, waiting};
@@ -145,18 +146,64 @@ fn lines_of_source_are_tested_if_both_sides_have_one_build() {
         }
         session.press(&[Action::ShowBase]);
     }
-    for (build, why) in [(8, "the sides have different builds of demo"), (7, "")] {
-        session.app.context.query.base = Some(base_of(lines(3_000, 1_000, build)));
+}
+
+/// Two builds of a program were never compared by line, and only the notes said why.
+/// Detail 23 of the promises: a comparison tells change from noise in every view, and can fail a build.
+#[test]
+fn lines_of_two_builds_are_compared_by_their_text_or_the_screen_says_why_not() {
+    let with = |build, change: fn(&mut Vec<SourceText>)| {
+        lines(3_000, 1_000, build).changed(|recording| change(&mut recording.profile.sources))
+    };
+    let builds = "the sides have different builds of demo, and";
+    let cases: [(Analysis, String); 5] = [
+        (with(7, |_| {}), String::new()),
+        (with(8, |_| {}), String::new()),
+        (
+            with(8, |texts| texts[0].text = texts[0].text.replace("line 11", "line 12")),
+            format!("{builds} demo.c differs in line 11"),
+        ),
+        (with(8, Vec::clear), format!("{builds} the text of demo.c is not known")),
+        (with(8, |texts| texts[0].first_line = 100), format!("{builds} no line of demo.c is known on both")),
+    ];
+    let mut session = Session::new(lines(3_000, 2_000, 7), None, Tab::Source);
+    for (base, why) in cases {
+        session.app.context.query.base = Some(base_of(base));
         session.picture();
         let picture = session.app.context.picture.clone().unwrap();
         let note = picture.notes.iter().find(|note| note.contains("lines of source are not compared"));
         assert_eq!(note.map_or("", |note| note.rsplit(": ").next().unwrap()), why);
-        assert_eq!(session.text().contains("BASE"), why.is_empty(), "{}", session.text());
+        let text = session.lines((160, 30), &theme(ColorDepth::None, false)).join("\n");
+        assert_eq!(text.contains("BASE"), why.is_empty(), "{text}");
+        assert!(text.contains(&why), "{text}");
+        if why.is_empty() {
+            let changes = picture.change.as_ref().unwrap().lines().unwrap();
+            let of_line = changes.of(&("/src/demo.c".to_owned(), 10)).unwrap();
+            assert!(of_line.tested.is_some_and(|tested| tested.outcome.is_real()), "{:?}", of_line.costs);
+        }
+        // What stands above the table moves the pointer's rows with it.
+        let rows = text.lines().skip_while(|line| !line.contains("SELF%")).count();
+        assert!(rows > 10, "{text}");
     }
+    // Without build IDs the text decides, too.
     session.app.context.query.base = Some(base_of(with_text()));
     session.picture();
-    let picture = session.app.context.picture.clone().unwrap();
-    assert!(picture.notes.iter().any(|note| note.ends_with("is not known")), "{:?}", picture.notes);
+    assert!(session.text().contains("BASE"), "{}", session.text());
+    // Of a folder of sources both sides have the text.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("src")).unwrap();
+    let path = folder.path().join("src/demo.c");
+    std::fs::write(&path, "a line;\n".repeat(20)).unwrap();
+    let without = |build| lines(3_000, 1_000, build).changed(|recording| recording.profile.sources.clear());
+    let mut session = Session::new(without(7), None, Tab::Top);
+    session.app.context.query.source_dirs = vec![folder.path().to_owned()];
+    session.app.context.query.base = Some(base_of(without(8)));
+    session.press(&[Action::Open(Tab::Source)]);
+    assert!(session.text().contains("demo.c was changed since"), "{}", session.text());
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    session.press(&[Action::Open(Tab::Flame), Action::Open(Tab::Source)]);
+    assert!(session.text().contains("BASE"), "{}", session.text());
 }
 
 #[test]

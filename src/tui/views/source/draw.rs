@@ -26,6 +26,8 @@ use ratatui::text::Line;
 /// Shares of the function from which on a row is marked, percent.
 const WARM_PERCENT: f64 = 1.0;
 const HOT_PERCENT: f64 = 10.0;
+/// Lines of the table that no other text takes away.
+const LEAST_TABLE: usize = 4;
 /// Columns of a tab in a source.
 const TAB: &str = "    ";
 
@@ -88,6 +90,12 @@ pub(super) fn draw(
         return frame.render_widget(Line::from(text), Rect { height: area.height.min(1), ..area });
     };
     let rows = sheet.rows(&picture.recording.profile, &view.expanded);
+    let above = lines_above(picture, area);
+    for (text, y) in above.iter().zip(area.y..) {
+        let line = Line::styled(format!(" {text}"), theme.note());
+        frame.render_widget(line, Rect { y, height: 1, ..area });
+    }
+    let area = table_area(picture, area);
     let list = (view.list, rows.len());
     let lines = picture.change.as_ref().and_then(|change| change.lines());
     let placed = placed(lines, area.width.into());
@@ -98,6 +106,21 @@ pub(super) fn draw(
             |row| cell(context, picture, theme, sheet, *row, id, width),
         )
     });
+}
+
+/// Why the lines are not compared, where they are not: the columns of a comparison are missing. Safe for a terminal.
+fn lines_above(picture: &Picture, area: Rect) -> Vec<String> {
+    let why = picture.change.as_ref().and_then(|change| change.why_no_lines());
+    let lines = why
+        .map(|why| safe_text::wrapped(&safe_text::terminal(why), usize::from(area.width).saturating_sub(2)));
+    // The table has a heading and some rows.
+    lines.unwrap_or_default().into_iter().take(usize::from(area.height).saturating_sub(LEAST_TABLE)).collect()
+}
+
+/// The part of `area` that the table takes.
+pub(super) fn table_area(picture: &Picture, area: Rect) -> Rect {
+    let above = lines_above(picture, area).len() as u16;
+    Rect { y: area.y + above, height: area.height - above, ..area }
 }
 
 fn cell(

@@ -31,7 +31,7 @@ fn update(
     }
     let Some(sheet) = &picture.source else { return false };
     let rows = sheet.rows(&picture.recording.profile, &view.expanded);
-    let table = table::Frame { area, count: rows.len() };
+    let table = table::Frame { area: draw::table_area(picture, area), count: rows.len() };
     let selected = rows.get(view.list.cursor(rows.len())).copied();
     match action {
         Action::Right => {

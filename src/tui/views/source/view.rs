@@ -53,7 +53,7 @@ impl View for SourceState {
     fn hidden_rows(&self, _: &Context, picture: &Picture, area: Rect) -> (u32, u32) {
         let Some(sheet) = &picture.source else { return (0, 0) };
         let count = sheet.rows(&picture.recording.profile, &self.expanded).len();
-        table::Frame { area, count }.hidden_rows(self.list)
+        table::Frame { area: super::draw::table_area(picture, area), count }.hidden_rows(self.list)
     }
 
     fn help(&self) -> ViewHelp {
