@@ -253,7 +253,9 @@ pub(super) fn details(
         lines.push(Line::from(change_line::of_line(change, of_line, below.theme, below.columns)));
         return lines;
     }
-    if let Some(words) = row.and_then(|row| line_words(sheet, row)).filter(|_| lines.len() > 1) {
+    if let Some(words) =
+        row.and_then(|row| line_words(picture, sheet, row, below)).filter(|_| lines.len() > 1)
+    {
         lines.truncate(1);
         lines.push(Line::from(below.theme.fit(&words, below.columns)));
     }
@@ -261,7 +263,7 @@ pub(super) fn details(
 }
 
 /// Text on a row besides its costs.
-fn line_words(sheet: &SourceSheet, row: SheetRow) -> Option<String> {
+fn line_words(picture: &Picture, sheet: &SourceSheet, row: SheetRow, below: Below<'_>) -> Option<String> {
     let called = |key: &LabelKey| format!(" calls {}", safe_text::terminal(&short(&key.name())));
     let file = match row {
         SheetRow::File(file) => file,
@@ -273,8 +275,21 @@ fn line_words(sheet: &SourceSheet, row: SheetRow) -> Option<String> {
             line.file
         }
     };
-    // The option that it names is of prof annotate.
-    sheet.remark(file).map(|remark| {
-        format!(" {}", safe_text::terminal(remark).replace("; --source-dir", "; prof annotate --source-dir"))
-    })
+    let remark = sheet.remark(file)?;
+    let path = picture.recording.profile.tables.string(file);
+    Some(format!(" {}", fit_remark(remark, path, below.theme, below.columns.saturating_sub(1))))
+}
+
+/// A remark on the file `path` in `columns`: of its path the end stays, and after it what helps.
+fn fit_remark(remark: &str, path: &str, theme: &Theme, columns: usize) -> String {
+    let remark = safe_text::terminal(remark)
+        .replace("; --source-dir names the folder of the sources", "; prof tui --source-dir DIR finds it");
+    let path = safe_text::terminal(path);
+    match remark.split_once(&*path) {
+        Some((before, after)) if !path.is_empty() && safe_text::width(&remark) > columns => {
+            let others = safe_text::width(before) + safe_text::width(after);
+            format!("{before}{}{after}", theme.fit_end(&path, columns.saturating_sub(others)))
+        }
+        _ => remark,
+    }
 }

@@ -3,7 +3,8 @@
 use crate::profile::code::source_text::SourceText;
 use crate::report::{Analysis, annotated};
 use crate::tui::app::action::{Action, Effect, Tab};
-use crate::tui::tests::session::{Session, function};
+use crate::tui::tests::session::{Session, function, theme};
+use crate::tui::widgets::theme::ColorDepth;
 use std::path::PathBuf;
 
 /// `work` of `/src/demo.c`, with the text of its lines.
@@ -36,6 +37,17 @@ fn source_on_all_screens() {
 #[test]
 fn source_without_text_on_all_screens() {
     insta::assert_snapshot!(Session::new(annotated(), None, Tab::Source).snapshot());
+}
+
+#[test]
+fn without_text_the_way_out_is_whole() {
+    let mut session = Session::new(annotated(), None, Tab::Source);
+    for (columns, path) in [(80, "/src/demo.c"), (72, "…/demo.c")] {
+        let lines = session.lines((columns, 24), &theme(ColorDepth::None, false));
+        let line = lines.iter().find(|line| line.contains("no text of ")).unwrap();
+        let whole = format!(" no text of `{path}`: no such file; prof tui --source-dir DIR finds it");
+        assert_eq!(*line, whole);
+    }
 }
 
 #[test]
