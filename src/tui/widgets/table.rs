@@ -66,6 +66,16 @@ impl<Id: Copy + PartialEq> PlacedColumns<Id> {
         self.columns.iter().any(|(_, column)| column.id == id)
     }
 
+    /// The width of a column; `None` if it was dropped.
+    pub(crate) fn width_of(&self, id: Id) -> Option<usize> {
+        self.columns.iter().find(|(_, column)| column.id == id).map(|(_, column)| column.width)
+    }
+
+    /// One past the last cell.
+    pub(crate) fn end(&self) -> usize {
+        self.columns.last().map_or(0, |(start, column)| start + column.width)
+    }
+
     /// The columns that were kept.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &TableColumn<Id>> {

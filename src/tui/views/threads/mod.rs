@@ -24,9 +24,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::cmp::Reverse;
+use std::ops::Range;
 
-/// Most columns for the name of a thread: the kernel keeps 15 characters, but process titles are longer.
+/// Columns that the name of a thread takes from others: the kernel keeps 15 characters, but process titles are longer.
 const NAME_COLUMNS: usize = 28;
+/// Columns for the longest wait of a thread: the least in which it can be read, and from which on names take what is left over.
+const WAIT_COLUMNS: Range<usize> = 11..28;
 /// Least width of the screen with room for the process.
 const ROOMY_COLUMNS: usize = 100;
 
@@ -100,39 +103,54 @@ fn has_times(picture: &Picture) -> bool {
 }
 
 fn placed(picture: &Picture, columns: usize) -> PlacedColumns<Id> {
-    let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
     let widest =
         picture.threads.iter().map(|row| safe_text::width(&thread_text(row, "×"))).max().unwrap_or(0);
     let name = widest.clamp(6, NAME_COLUMNS.min((columns / 3).max(12)));
+    let mut all = all_columns(picture, columns, name);
+    let Some(last) = all.last().map(|column| column.id) else {
+        return PlacedColumns::new(all, columns, Id::Thread, 0);
+    };
+    let placed = PlacedColumns::new(all.clone(), columns, last, usize::MAX);
+    let spare = match placed.width_of(last) {
+        Some(width) => width.saturating_sub(WAIT_COLUMNS.end),
+        None => columns.saturating_sub(placed.end()),
+    };
+    all[0].width = name + spare.min(widest.saturating_sub(name));
+    PlacedColumns::new(all, columns, last, usize::MAX)
+}
+
+/// All columns, that of the threads first and the one that takes what is left over last.
+fn all_columns(picture: &Picture, columns: usize, name: usize) -> Vec<TableColumn<Id>> {
+    let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
     let is_by_process = picture.query.threads() == ThreadSplit::None;
     let mut all = vec![column(Id::Thread, if is_by_process { "PROCESS" } else { "THREAD" }, name, false, 0)];
     if columns >= ROOMY_COLUMNS && !is_by_process {
-        all.push(column(Id::Process, "PROCESS", 15, false, 5));
+        // In a comparison it gives way to the longest wait.
+        let rank = if picture.change.is_some() { 7 } else { 5 };
+        all.push(column(Id::Process, "PROCESS", 15, false, rank));
     }
     if picture.change.is_some() {
         all.push(column(Id::Change, "CHANGE", 8, true, 0));
         all.push(column(Id::Interval, "95% CHANGE", 16, true, 5));
     }
-    let last = if has_times(picture) {
+    if has_times(picture) {
         all.extend([
             column(Id::Count, "N", 5, true, 4),
             column(Id::OnCpu, "ON-CPU", 8, true, 0),
             column(Id::NoCpu, "NO CPU", 8, true, 3),
             column(Id::Blocked, "BLOCKED", 8, true, 0),
             column(Id::Idle, "IDLE", 8, true, 2),
-            column(Id::TopWait, "TOP WAIT", 16, false, 6),
+            column(Id::TopWait, "TOP WAIT", WAIT_COLUMNS.start, false, 6),
         ]);
-        Id::TopWait
     } else {
         all.extend([
             column(Id::Count, "N", 5, true, 4),
             column(Id::Share, "SHARE", 6, true, 0),
             column(Id::Time, picture.event.unit.heading(), 9, true, 0),
-            column(Id::MostIn, "MOST IN", 16, false, 6),
+            column(Id::MostIn, "MOST IN", WAIT_COLUMNS.start, false, 6),
         ]);
-        Id::MostIn
-    };
-    PlacedColumns::new(all, columns, last, usize::MAX)
+    }
+    all
 }
 
 /// Whether the weights are time.
@@ -296,6 +314,15 @@ fn thread_text(row: &ThreadRow, times: &str) -> String {
     threads_words(row.title(), row.tid.or(row.pid), row.threads, times)
 }
 
+/// The same in `width` columns: of what is too long the name is cut, since threads of one name differ in the rest.
+fn thread_cell(row: &ThreadRow, theme: &Theme, width: usize) -> String {
+    let text = thread_text(row, theme.glyphs.times);
+    let name = threads_words(row.title(), None, 1, "");
+    let rest = text.strip_prefix(&*name).unwrap_or_default();
+    let room = width.saturating_sub(safe_text::width(rest));
+    format!("{}{rest}", theme.fit(&name, room))
+}
+
 /// Draws the view into `area`.
 pub(crate) fn draw(
     frame: &mut Frame<'_>,
@@ -347,7 +374,7 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, longest_ns: u64, id: 
     };
     let difference = picture.change.as_ref().and_then(|change| change.of_threads(row.into()));
     match id {
-        Id::Thread => thread_text(row, theme.glyphs.times),
+        Id::Thread => thread_cell(row, theme, width),
         Id::Process => safe_text::terminal(&row.process).into_owned(),
         Id::Change => difference.map_or("-".to_owned(), change_line::cell),
         Id::Interval => difference.map_or_else(String::new, interval_words),
@@ -370,13 +397,15 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, longest_ns: u64, id: 
     }
 }
 
-/// The reason and the time, in the unit of the longest, are always shown; the name is shortened.
+/// The reason and the time, in the unit of the longest, are shown, and as much of the name as there is room for. A time
+/// that does not fit is left out, since a cut one would be another.
 fn wait_text(top: &TopWait, longest_ns: u64, width: usize, theme: &Theme) -> String {
     let (reason, time) = (top.reason.label(), duration_in(top.time_ns, longest_ns));
     let name = short(&top.place);
     let room = width.saturating_sub(reason.len() + time.len() + 2);
     if room < 3 {
-        return format!("{reason} {time}");
+        let both = format!("{reason} {time}");
+        return if both.len() <= width { both } else { reason.to_owned() };
     }
     format!("{reason} {} {time}", theme.fit(&safe_text::terminal(&name), room))
 }

@@ -3,9 +3,11 @@
 use crate::profile::Reason;
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Page, ReportOptions, ReportView, ThreadFilter, render};
+use crate::report::{Analysis, Page, ReportOptions, ReportView, ThreadFilter, render};
 use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::diff_base::DiffBase;
 use crate::tui::app::search::Search;
+use crate::tui::compute::seen::Seen;
 use crate::tui::tests::session::{Session, theme};
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
@@ -60,6 +62,50 @@ fn top_waits_have_the_unit_of_the_longest() {
         let row = lines.iter().find(|line| line.contains(name));
         assert!(row.is_some_and(|row| row.ends_with(wait)), "{name}: {lines:#?}");
     }
+}
+
+/// A process with a long title of several threads, each of which has waited.
+fn titled(title: &str) -> Analysis {
+    let mut build = Build::new();
+    for tid in [1_048_576, 1_048_577] {
+        let task = build.task(7, tid, title, "server");
+        build.add(task, 20, &["/x:main", "/x:work"]);
+        build.wait(task, Reason::Disk, 0, 2_000 * MS, &["/x:main", "/x:fetch"]);
+        build.thread_time(task, 20 * MS, 0, 2_000 * MS);
+    }
+    build.finish()
+}
+
+#[test]
+fn of_a_long_name_the_id_stays_and_more_is_shown_where_there_is_room() {
+    let title = "postgres: checkpointer of the main cluster";
+    let mut session = Session::new(titled(title), None, Tab::Threads);
+    session.press(&[Action::SplitThreads]);
+    let plain = theme(ColorDepth::None, false);
+    for columns in [80, 100, 120] {
+        let lines = session.lines((columns, 24), &plain);
+        for tid in ["1048576", "1048577"] {
+            let row = lines[3..].iter().find(|line| line.contains(&format!("… {tid} ")));
+            assert!(row.is_some_and(|row| row[2..].starts_with("postgres: chec")), "{tid}: {lines:#?}");
+        }
+    }
+    let lines = session.lines((200, 24), &plain);
+    assert!(lines.iter().any(|line| line.contains(&format!("{title} 1048576 "))), "{lines:#?}");
+}
+
+#[test]
+fn the_longest_wait_is_narrow_before_it_is_dropped() {
+    let plain = theme(ColorDepth::None, false);
+    let mut session = Session::new(titled("worker-of-pool-"), None, Tab::Threads);
+    let lines = session.lines((80, 24), &plain);
+    let row = lines[3..].iter().find(|line| line.contains("worker-of-pool-")).unwrap();
+    assert!(lines[2].ends_with("TOP WAIT") && row.ends_with("disk 2.00 s"), "{lines:#?}");
+    // In a comparison it is more than the process.
+    let base = Seen(Arc::new(titled("worker-of-pool-")));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
+    session.picture();
+    let lines = session.lines((120, 24), &plain);
+    assert!(lines[2].contains("95% CHANGE") && lines[2].contains("TOP WAIT"), "{lines:#?}");
 }
 
 #[test]
