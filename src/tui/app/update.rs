@@ -343,12 +343,12 @@ impl App {
         self.context.undo.truncate(1);
         self.undo_last();
     }
+        self.context.ask(|query| query.common.filter.space = Space::All);
 
-    /// Takes off the last filters of those that were there at the start: those of the command line.
+    /// Takes off the last filters of those that no key can undo: those of the command line, and that of user or kernel code.
     fn drop_filters(&mut self, count: usize) {
         let parts = filter_parts(&self.context.query.common.filter);
-        let mut parts: Vec<FilterPart> = parts.into_iter().map(|(part, _)| part).collect();
-        parts.retain(|part| *part != FilterPart::Space);
+        let parts: Vec<FilterPart> = parts.into_iter().map(|(part, _)| part).collect();
         if parts.is_empty() {
             return self.context.show_message("no filter to undo");
         }

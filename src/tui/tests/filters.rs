@@ -3,7 +3,7 @@
 use super::screen::{PLAIN, TestScreen};
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, FilterOptions, Metric, ThreadFilter};
+use crate::report::{CommonOptions, FilterOptions, Metric, Space, ThreadFilter};
 use crate::tui::app::action::Action;
 use ratatui::layout::Position;
 
@@ -40,6 +40,27 @@ fn filters_of_the_command_line_are_shown_and_can_be_taken_off() {
 }
 
 #[test]
+fn user_code_is_a_filter_like_others() {
+    let user = FilterOptions { space: Space::User, ..FilterOptions::default() };
+    let common = CommonOptions { filter: user, ..CommonOptions::default() };
+    for undo in ["u", "U"] {
+        let mut screen = TestScreen::with(ingest(), common.clone(), 80, 24);
+        assert!(rule(&screen).1.starts_with("──[user ×]──"), "{}", rule(&screen).1);
+        screen.keys(undo);
+        assert!(!rule(&screen).1.contains('['), "{}", rule(&screen).1);
+        // That of a key, too.
+        screen.keys("K");
+        assert!(rule(&screen).1.starts_with("──[user ×]──"), "{}", rule(&screen).1);
+        screen.keys(undo);
+        assert!(!rule(&screen).1.contains('['), "{}", rule(&screen).1);
+    }
+    // All are all.
+    let mut screen = TestScreen::new(ingest(), 80, 24);
+    screen.keys("↓↓↓↓fKU");
+    assert!(!rule(&screen).1.contains('['), "{}", rule(&screen).1);
+}
+
+#[test]
 fn what_keys_filter_is_in_words_on_the_screen() {
     let mut screen = TestScreen::new(ingest(), 80, 24);
     screen.keys("↓↓↓↓f");
@@ -68,6 +89,7 @@ fn filters_without_room_are_counted_and_named_on_a_click() {
     assert!(!rule(&screen).1.contains("more"), "{}", rule(&screen).1);
 }
 
+/// Detail 25 of the promises: idle time is hidden but counted, and widths are time.
 #[test]
 fn hidden_idle_time_is_said_and_a_key_shows_it() {
     let common = CommonOptions { metric: Some(Metric::OFF_CPU), ..CommonOptions::default() };
