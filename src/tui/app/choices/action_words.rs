@@ -1,6 +1,6 @@
 //! What each action does, in the words by which it is found in a list.
 
-use crate::tui::app::action::Action;
+use crate::tui::app::action::{Action, Tab};
 
 /// Every action that has a key, except opening a view.
 const WORDS: &[(Action, &str)] = &[
@@ -23,13 +23,13 @@ const WORDS: &[(Action, &str)] = &[
     (Action::NextMatch, "go to the next match"),
     (Action::PreviousMatch, "go to the previous match"),
     (Action::SearchSelected, "search the selected name"),
-    (Action::KeepMatches, "filter: keep stacks with a match"),
-    (Action::Focus, "filter: keep stacks with the selected function"),
-    (Action::Drop, "filter: drop stacks with the selected function"),
+    (Action::KeepMatches, "keep only stacks with a match"),
+    (Action::Focus, "focus: keep only stacks with the selected function"),
+    (Action::Drop, "drop stacks with the selected function"),
     (Action::CollapseFunction, "collapse the selected function"),
     (Action::CollapseModule, "collapse the selected function's module"),
     (Action::CollapseRecursion, "collapse the recursion of the selected function"),
-    (Action::Annotate, "show the source of the selected function"),
+    (Action::Annotate, "annotate: the source of the selected function"),
     (Action::OpenEditor, "open the editor at the selected line"),
     (Action::Undo, "undo the last filter"),
     (Action::UndoAll, "undo all filters"),
@@ -49,7 +49,7 @@ const WORDS: &[(Action, &str)] = &[
     (Action::CopyStack, "copy the selected stack"),
     (Action::Export, "export what is shown to a file"),
     (Action::Notes, "show the notes on the recording"),
-    (Action::Help, "show the keys"),
+    (Action::Help, "help: the keys, what colours and marks mean"),
     (Action::Mouse, "give the mouse to the terminal, or take it back"),
     (Action::Freeze, "freeze the picture, or go on"),
     (Action::NextWindow, "window: all, last minute, last ten seconds"),
@@ -67,6 +67,37 @@ const WORDS: &[(Action, &str)] = &[
     (Action::Suspend, "suspend the program"),
     (Action::Redraw, "redraw the screen"),
 ];
+
+/// Words that are on no line of keys and by which people look for an action: of other tools, and of what the help explains.
+const OTHER_WORDS: &[(Action, &str)] = &[
+    (Action::Annotate, "code lines assembly"),
+    (Action::Open(Tab::Source), "annotate code lines assembly"),
+    (Action::Help, "legend colors mouse manual"),
+    (Action::Search, "find regular expression"),
+    (Action::KeepMatches, "grep match"),
+    (Action::Focus, "only"),
+    (Action::Drop, "ignore remove without"),
+    (Action::CollapseFunction, "hide merge"),
+    (Action::Whole, "reset unzoom"),
+    (Action::Back, "unzoom"),
+    (Action::Trunk, "folded frames"),
+    (Action::Invert, "bottom-up callers icicle"),
+    (Action::NextMetric, "on-CPU off-CPU wall waits"),
+    (Action::SplitThreads, "pools split"),
+    (Action::SetBase, "diff"),
+    (Action::ShowBase, "diff"),
+    (Action::Freeze, "pause stop continue"),
+    (Action::Export, "svg flame graph"),
+    (Action::Save, "prof.data"),
+    (Action::Notes, "warnings problems cost lost"),
+    (Action::Mouse, "select text"),
+    (Action::Quit, "exit leave"),
+];
+
+/// More words by which an action is found.
+pub(super) fn other_words(action: &Action) -> &'static str {
+    OTHER_WORDS.iter().find(|(known, _)| known == action).map_or("", |(_, words)| words)
+}
 
 /// The words of an action; `None` for an action without a key.
 pub(super) fn words(action: &Action) -> Option<String> {

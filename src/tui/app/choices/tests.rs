@@ -1,7 +1,7 @@
 //! Lists that are chosen from by typing: actions, marked places, searches.
 
 use super::list::{Chosen, rows};
-use crate::tui::app::action::Tab;
+use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::context::{ListOf, Prompt};
 use crate::tui::app::key;
 use crate::tui::tests::screen::{PLAIN, TestScreen, screen};
@@ -28,6 +28,38 @@ fn every_key_is_in_the_list_of_actions_with_its_words() {
     words.sort_unstable();
     words.dedup();
     assert_eq!(words.len(), count, "two actions have the same words");
+}
+
+#[test]
+fn an_action_is_found_by_each_word_of_the_help_and_of_the_line_of_hints() {
+    let mut screen = screen();
+    let found = |screen: &TestScreen, typed: &str| -> Vec<Chosen> {
+        rows(&screen.app.context, ListOf::Actions, typed).into_iter().map(|row| row.choice).collect()
+    };
+    for tab in Tab::ALL {
+        screen.app.open(*tab);
+        for entry in key::entries(&screen.app.context) {
+            let texts = format!("{} {} {}", entry.group, entry.words, entry.hint);
+            for word in
+                texts.split(|c: char| !c.is_alphanumeric() && c != '-').filter(|word| !word.is_empty())
+            {
+                let rows = found(&screen, word);
+                let is_there =
+                    entry.bindings.iter().any(|(_, action)| rows.contains(&Chosen::Act(action.clone())));
+                assert!(is_there, "`{word}` of {} finds {rows:?} in {tab:?}", entry.keys);
+            }
+        }
+        // What the help explains besides keys, and what other tools call this.
+        for word in ["legend", "colours", "marks", "mouse", "help"] {
+            assert!(found(&screen, word).contains(&Chosen::Act(Action::Help)), "{word}");
+        }
+        assert!(found(&screen, "annotate").iter().any(|choice| match choice {
+            Chosen::Act(action) => matches!(action, Action::Annotate | Action::Open(Tab::Source)),
+            _ => false,
+        }));
+    }
+    screen.app.open(Tab::Flame);
+    assert_eq!(found(&screen, "foc")[0], Chosen::Act(Action::Focus));
 }
 
 #[test]
