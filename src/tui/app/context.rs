@@ -83,6 +83,11 @@ pub(crate) enum NameDetail {
     WithModule,
 }
 
+/// The answer to keys that need a picture.
+pub(crate) const NO_PICTURE: &str = "there is no picture yet";
+/// Time for which the answer to a key stays over new live pictures, of which it says nothing, ns.
+const ANSWER_NS: u64 = 4_000_000_000;
+
 /// State of a live recording as the screen shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveState {
@@ -151,6 +156,8 @@ pub(crate) struct Context {
     pub(crate) names: NameDetail,
     /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,
+    /// End of the picture over which the toast was the answer to a key, in time of the recording, ns.
+    toast_at_ns: Option<u64>,
     /// Message that the recorder sent by itself, shown where there is no toast, until the next key. Foreign text.
     pub(crate) notice: Option<String>,
     /// Size of the terminal.
@@ -189,6 +196,7 @@ impl Context {
             places: Vec::new(),
             names,
             toast: None,
+            toast_at_ns: None,
             notice: None,
             size,
             is_ascii: false,
@@ -231,6 +239,22 @@ impl Context {
     /// Shows a message until the next key.
     pub(crate) fn show_message(&mut self, text: impl Into<String>) {
         self.toast = Some(text.into());
+        self.toast_at_ns = None;
+    }
+
+    /// Remembers over which live picture the message was shown as the answer to a key.
+    pub(super) fn date_message(&mut self) {
+        let picture = self.picture.as_ref().filter(|_| self.live.is_some());
+        self.toast_at_ns = picture.map(|picture| picture.recording.profile.duration_ns());
+    }
+
+    /// Takes away the answer to a key of which `picture`, a new one, makes old news.
+    pub(super) fn outdate_message(&mut self, picture: &Picture) {
+        let now_ns = picture.recording.profile.duration_ns();
+        let is_old = self.toast_at_ns.is_some_and(|at_ns| now_ns >= at_ns.saturating_add(ANSWER_NS));
+        if is_old || self.toast.as_deref() == Some(NO_PICTURE) {
+            self.toast = None;
+        }
     }
 
     /// Takes away what the last key was answered, or a notice of the recorder that was on the screen.

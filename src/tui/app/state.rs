@@ -51,6 +51,7 @@ impl App {
             let (view, context) = self.view_mut(*tab);
             view.follow(context, &picture);
         }
+        self.context.outdate_message(&picture);
         self.context.picture = Some(Arc::clone(&picture));
         self.context.problem = None;
         // It was opened before there was a picture.
@@ -65,7 +66,7 @@ impl App {
 
     /// Reports that a query failed: the previous picture and its query stay.
     pub(crate) fn set_problem(&mut self, failure: &Failure) {
-        self.context.toast = Some(failure.message.clone());
+        self.context.show_message(failure.message.clone());
         match &self.context.picture {
             Some(picture) => self.context.query = picture.query.clone(),
             None => self.context.problem = Some(failure.clone()),

@@ -1,7 +1,7 @@
 //! How actions change the state. Does no drawing and no I/O.
 
 use super::action::{Action, Effect, Tab};
-use super::context::{ListOf, NameDetail, Overlay, Prompt};
+use super::context::{ListOf, NO_PICTURE, NameDetail, Overlay, Prompt};
 use super::diff_base::DiffBase;
 use super::query::keep_threads;
 use super::refusal;
@@ -25,9 +25,11 @@ impl App {
         let before = self.seen();
         self.everywhere(action);
         self.measure_search();
+        self.context.date_message();
         let said = self.context.toast.is_some() || !self.context.effects.is_empty();
         if let Some(why) = refusal::words(action).filter(|_| !said && before == self.seen()) {
             self.context.show_message(why);
+            self.context.date_message();
         }
     }
 
@@ -120,7 +122,7 @@ impl App {
             return;
         }
         let Some(picture) = self.context.picture.clone() else {
-            return self.context.show_message("there is no picture yet");
+            return self.context.show_message(NO_PICTURE);
         };
         // Back ends the search first, as the last line says, whatever the view could go back from.
         if *action == Action::Back && self.context.search.take().is_some() {
@@ -341,9 +343,9 @@ impl App {
             return self.drop_filters(usize::MAX);
         }
         self.context.undo.truncate(1);
+        self.context.ask(|query| query.common.filter.space = Space::All);
         self.undo_last();
     }
-        self.context.ask(|query| query.common.filter.space = Space::All);
 
     /// Takes off the last filters of those that no key can undo: those of the command line, and that of user or kernel code.
     fn drop_filters(&mut self, count: usize) {

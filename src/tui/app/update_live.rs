@@ -1,7 +1,7 @@
 //! How actions change a live recording and what is shown of it. Does no drawing and no I/O.
 
 use super::action::{Action, Effect, LiveCommand};
-use super::context::{Context, LiveState};
+use super::context::{Context, LiveState, NO_PICTURE};
 use crate::tui::compute::picture::Picture;
 use crate::tui::compute::seen::Seen;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Context {
     /// Saves the recording of the picture. One without samples, as right after a clearing, is not saved: its file would
     /// take the place of one that has some.
     fn save(&mut self) {
-        let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
+        let Some(picture) = &self.picture else { return self.show_message(NO_PICTURE) };
         let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
         if picture.recording.profile.events.iter().all(|event| event.observations() == 0) {
             let yet = if self.is_live() && !is_frozen { " yet" } else { "" };
@@ -67,7 +67,7 @@ impl Context {
         if std::mem::take(&mut live.is_frozen) {
             return self.effects.push(Effect::Resume);
         }
-        let Some(picture) = &self.picture else { return self.show_message("there is no picture yet") };
+        let Some(picture) = &self.picture else { return self.show_message(NO_PICTURE) };
         live.is_frozen = true;
         self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
         if picture.query != self.query {

@@ -63,6 +63,36 @@ fn a_notice_of_the_recorder_waits_until_the_answer_to_a_key_is_gone() {
 }
 
 /// Clear takes effect at once; the next picture comes later.
+/// The answers to keys stayed until the next key, whatever came after them.
+#[test]
+fn an_answer_ends_when_what_it_says_is_over() {
+    let mut session = session(10, Tab::Flame);
+    let picture = session.app.context.picture.take().unwrap();
+    session.app.update(&Action::Enter);
+    assert_eq!(session.app.context.toast.as_deref(), Some("there is no picture yet"));
+    session.app.set_picture(picture);
+    assert_eq!(session.app.context.toast, None);
+    // That nothing more can be zoomed is read for some seconds, and then hides what goes on.
+    session.app.update(&Action::Enter);
+    let said = session.app.context.toast.clone();
+    assert!(said.as_ref().is_some_and(|said| said.starts_with("this is as wide as it gets")), "{said:?}");
+    let at = |seconds: u64| {
+        watched(10, 3).changed(|recording| {
+            recording.profile.end.as_mut().unwrap().duration_ns = seconds * SECOND_NS;
+        })
+    };
+    for (seconds, stays) in [(11, true), (13, true), (14, false)] {
+        session.recording = Arc::new(at(seconds));
+        session.picture();
+        assert_eq!(session.app.context.toast.is_some(), stays, "{seconds}");
+    }
+    // What the recorder answers, such as where a file is, stays.
+    session.app.context.show_message("saved prof.data");
+    session.recording = Arc::new(at(30));
+    session.picture();
+    assert_eq!(session.app.context.toast.as_deref(), Some("saved prof.data"));
+}
+
 #[test]
 fn a_picture_from_before_time_began_again_says_so() {
     let mut session = session(130, Tab::Flame);
@@ -177,6 +207,7 @@ fn rollup_is_shown_in_all_views_and_in_the_notes() {
     assert!(!session.text().contains("rollup") && !session.text().contains("buckets"), "{}", session.text());
 }
 
+/// Detail 16 of the promises: live boxes keep their places, and time can be frozen, cut and followed.
 #[test]
 fn time_follows_the_window() {
     let mut session = session(130, Tab::Time);
@@ -235,6 +266,7 @@ fn on_a_narrow_screen_the_trend_goes_first() {
     assert!(!narrow.contains("TREND") && narrow.contains("MODULE") && narrow.contains('±'), "{narrow}");
 }
 
+/// Detail 5 of the promises: what was lost and what recording cost is on every screen.
 #[test]
 fn what_it_costs_is_said_at_80_columns() {
     let mut session = session(130, Tab::Flame);
@@ -297,6 +329,7 @@ fn a_picture_of_a_recording_without_samples_is_not_saved() {
     assert_eq!(session.app.take_effects(), [Effect::Live(LiveCommand::Save(seen))]);
 }
 
+/// Detail 16 of the promises: live boxes keep their places, and time can be frozen, cut and followed.
 #[test]
 fn a_frozen_screen_shows_no_newer_picture() {
     let mut session = session(20, Tab::Flame);

@@ -9,7 +9,7 @@ mod prompts;
 mod tests;
 
 use super::action::Tab;
-use super::context::{ListOf, PlaceName, Prompt};
+use super::context::{ListOf, NO_PICTURE, PlaceName, Prompt};
 use super::state::App;
 use crate::report::NameStyle;
 use list::{Chosen, places, rows};
@@ -83,7 +83,7 @@ impl App {
     /// Asks for the name of the place that is seen now.
     pub(super) fn mark_place(&mut self) {
         let Some(picture) = self.context.picture.clone() else {
-            return self.context.show_message("there is no picture yet");
+            return self.context.show_message(NO_PICTURE);
         };
         let label = self.selected().last().map(|id| picture.labels.get(*id).text(NameStyle::Short));
         let name = label.unwrap_or_else(|| self.context.tab.name().to_owned());
