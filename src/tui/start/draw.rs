@@ -12,6 +12,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
+use ratatui::widgets::Clear;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,22 @@ pub(crate) fn draw(frame: &mut Frame<'_>, list: &ProcessList, theme: &Theme) {
             frame.render_widget(Line::from(" no process matches").style(theme.faint()), body);
         }
         Some(shown) => draw_table(frame, body, list, &shown, theme),
+    }
+    if let Some(message) = &list.message {
+        draw_message(frame, message, theme);
+    }
+}
+
+/// Draws the answer to a key over the lowest lines, as many as it takes.
+fn draw_message(frame: &mut Frame<'_>, message: &str, theme: &Theme) {
+    let screen = frame.area();
+    let lines = safe_text::wrapped(message, usize::from(screen.width).saturating_sub(2));
+    let height = (lines.len().min(usize::from(screen.height) / 2)) as u16;
+    let area = Rect { y: screen.bottom() - height, height, ..screen };
+    frame.render_widget(Clear, area);
+    for (text, y) in lines.iter().zip(area.y..area.bottom()) {
+        let line = Line::from(theme.fit(&format!(" {text}"), screen.width.into())).style(theme.note());
+        frame.render_widget(line, Rect { y, height: 1, ..area });
     }
 }
 
@@ -137,6 +154,7 @@ fn key_words(list: &ProcessList, columns: usize) -> (String, Style) {
         (2, open.to_owned()),
         (1, "/ find".to_owned()),
         (0, "q quit".to_owned()),
+        (1, "? help".to_owned()),
     ];
     (fitting(&parts, "  ", columns), Style::new())
 }

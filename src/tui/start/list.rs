@@ -2,7 +2,7 @@
 
 use super::choice::{Choice, LastRecording, ProcessRow};
 use crate::tui::app::action::Action;
-use crate::tui::app::key::{chord_of, ctrl};
+use crate::tui::app::key::{Chord, chord_of, ctrl};
 use crate::tui::widgets::list::ListState;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
@@ -35,7 +35,13 @@ pub(crate) struct ProcessList {
     /// Pid of the selected process. Until a key moves the selection, the busiest process is selected.
     selected: Option<u32>,
     height: usize,
+    /// Why the last key had no effect, or what keys there are.
+    pub(super) message: Option<String>,
 }
+
+/// The keys, as `?` shows them.
+const KEYS: &str = "arrows jk PgUp PgDn g G move   Enter watch   r record   a whole machine   o last recording   / find   \
+                    Esc all processes again   Ctrl-Z suspend   q quit";
 
 impl ProcessList {
     /// Creates the list, without processes yet.
@@ -48,6 +54,7 @@ impl ProcessList {
             list: ListState::default(),
             selected: None,
             height: 0,
+            message: None,
         }
     }
 
@@ -92,6 +99,7 @@ impl ProcessList {
     /// Handles a key.
     pub(crate) fn press(&mut self, key: &KeyEvent) -> Option<ListEvent> {
         let chord = chord_of(key);
+        self.message = None;
         if chord == ctrl('c') {
             return Some(ListEvent::Chosen(Choice::Leave));
         }
@@ -118,16 +126,35 @@ impl ProcessList {
                 self.is_typing = true;
                 None
             }
-            // Esc first clears the filter, then leaves the list.
             (KeyCode::Esc, _) if !self.filter.value().is_empty() => {
                 self.filter.reset();
                 self.select_again();
                 None
             }
-            (KeyCode::Esc, _) => Some(Choice::Leave),
+            (KeyCode::Esc, _) => {
+                self.message = Some("nothing to go back to; q quits".to_owned());
+                None
+            }
             _ => None,
         };
+        if choice.is_none() && !self.is_typing && chord.0 != KeyCode::Esc {
+            self.message = Some(self.answer(chord));
+        }
         choice.map(ListEvent::Chosen)
+    }
+
+    /// The answer to a key that chooses nothing.
+    fn answer(&self, chord: Chord) -> String {
+        match chord {
+            (KeyCode::Char('?') | KeyCode::F(1), _) => KEYS.to_owned(),
+            (KeyCode::Enter, _) | (KeyCode::Char('r'), KeyModifiers::NONE) => {
+                "no process is selected".to_owned()
+            }
+            (KeyCode::Char('o'), KeyModifiers::NONE) => {
+                "no recording in this folder yet: r makes one".to_owned()
+            }
+            _ => "unbound key; ? lists the keys".to_owned(),
+        }
     }
 
     /// Handles a key while the filter is typed; returns false if the key does not edit text.

@@ -67,7 +67,6 @@ fn each_key_chooses_what_it_says() {
     assert_eq!(keys(&mut list(), "a"), Some(ListEvent::Chosen(Choice::WatchAll)));
     assert_eq!(keys(&mut list(), "o"), Some(ListEvent::Chosen(Choice::Open)));
     assert_eq!(keys(&mut list(), "q"), Some(ListEvent::Chosen(Choice::Leave)));
-    assert_eq!(press(&mut list(), KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
     let held = |c| list().press(&KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
     assert_eq!((held('c'), held('z')), (Some(ListEvent::Chosen(Choice::Leave)), Some(ListEvent::Suspended)));
     // Without a process or a recording, there is nothing to choose.
@@ -111,9 +110,34 @@ fn a_filter_narrows_the_list_and_its_letters_choose_nothing() {
         Some(ListEvent::Chosen(Choice::Watch(77))),
         "a number finds its process"
     );
-    // The first Esc clears the filter, the second leaves.
+    // The first Esc clears the filter; no Esc leaves the list.
+    assert_eq!((press(&mut list, KeyCode::Esc), list.message.as_deref()), (None, None));
     assert_eq!(press(&mut list, KeyCode::Esc), None);
-    assert_eq!(press(&mut list, KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
+    assert_eq!(list.message.as_deref(), Some("nothing to go back to; q quits"));
+}
+
+#[test]
+fn a_key_without_effect_says_why_and_one_shows_the_keys() {
+    let mut list = list();
+    for (key, said) in [(':', "unbound key; ? lists the keys"), ('x', "unbound key"), ('?', "Enter watch")] {
+        assert_eq!(keys(&mut list, &key.to_string()), None);
+        let message = list.message.clone().unwrap_or_default();
+        assert!(message.contains(said), "{key}: {message}");
+        assert!(screen(&mut list, (80, 24), &COLORS).contains(said), "{key}");
+    }
+    // The next key takes the message away.
+    keys(&mut list, "j");
+    assert_eq!(list.message, None);
+    assert!(screen(&mut list, (80, 24), &COLORS).contains("? help"));
+    let mut empty = ProcessList::new(None);
+    for (key, said) in [
+        ('\n', "no process is selected"),
+        ('r', "no process is selected"),
+        ('o', "no recording in this folder"),
+    ] {
+        assert_eq!(keys(&mut empty, &key.to_string()), None);
+        assert!(empty.message.as_ref().is_some_and(|message| message.contains(said)), "{:?}", empty.message);
+    }
 }
 
 #[test]
