@@ -562,24 +562,33 @@ fn sources_below(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_promise_has_tests_that_exist() {
+fn every_promise_has_tests_that_exist_and_name_it() {
     /// The promises of docs/promises.md.
     const PROMISES: usize = 25;
-    let mut tests = BTreeSet::new();
+    // The tests, each with the promises that its comment names.
+    let mut tests: BTreeMap<String, String> = BTreeMap::new();
     let is_rust = |path: &PathBuf| path.extension() == Some(OsStr::new("rs"));
     for path in ["src", "tests"].into_iter().flat_map(sources_below).filter(is_rust) {
         let text = fs::read_to_string(path).unwrap();
-        let after =
-            text.split("#[test]").skip(1).filter_map(|after| after.split_once("fn ")?.1.split_once('('));
-        tests.extend(after.map(|(name, _)| name.to_owned()));
+        let parts: Vec<&str> = text.split("#[test]").collect();
+        for pair in parts.windows(2) {
+            let Some((name, _)) = pair[1].split_once("fn ").and_then(|(_, rest)| rest.split_once('(')) else {
+                continue;
+            };
+            let above = pair[0].trim_end().lines().rev().map(str::trim_start);
+            let comment = above.take_while(|line| line.starts_with("///") || line.starts_with("#["));
+            tests.entry(name.to_owned()).or_default().extend(comment.flat_map(|line| [line, "\n"]));
+        }
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/promises.md");
     let page = fs::read_to_string(page).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
     assert_eq!(rows.len(), PROMISES);
-    for row in rows {
+    for (number, row) in (1..).zip(rows) {
         let named: Vec<&str> = row.rsplit_once(" | `").unwrap().1.split('`').step_by(2).collect();
-        let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(**name)).collect();
-        assert!(named.len() > 1 && missing.is_empty(), "{missing:?} in `{row}`");
+        let line = format!("/// Detail {number} of the promises: ");
+        let is_told = |name: &&&str| tests.get(**name).is_some_and(|comment| comment.contains(&line));
+        let missing: Vec<&&str> = named.iter().filter(|name| !is_told(name)).collect();
+        assert!(named.len() > 1 && missing.is_empty(), "{missing:?} in `{row}` have no line `{line}…`");
     }
 }

@@ -389,6 +389,7 @@ mod tests {
         assert_eq!(tsv("a\tb"), "a\\x09b");
     }
 
+    /// Detail 15 of the promises: all works over ssh and in scripts.
     #[test]
     fn json_keeps_its_meaning() {
         let name = "a\u{9b}\u{202e}\u{1fffe}\x1b\"";

@@ -280,6 +280,7 @@ mod tests {
         }
     }
 
+    /// Detail 13 of the promises: the network is used on request, and no server is waited for.
     #[test]
     fn a_server_that_says_nothing_is_not_waited_for() {
         let cache = tempfile::tempdir().expect("a folder");

@@ -31,6 +31,7 @@ fn every_instruction_of_calls_has_the_whole_stack() {
     assert!(replay("calls.txt") >= 200);
 }
 
+/// Detail 3 of the promises: stacks of stock binaries are complete, and files are small.
 #[test]
 fn programs_without_frame_pointers_have_the_whole_stack() {
     assert!(replay("nofp.txt") >= 200);

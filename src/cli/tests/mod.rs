@@ -107,6 +107,7 @@ fn record_options_are_translated() {
     assert_eq!(recorded("prof record -o - -a").output, Output::Stdout);
 }
 
+/// Detail 1 of the promises: every wait is recorded, with its reason, its place and its waker.
 #[test]
 fn processes_have_their_waits_recorded_unless_told_otherwise() {
     for line in ["prof record -p 1", "prof record -t 1", "prof record --name x", "prof record ls"] {

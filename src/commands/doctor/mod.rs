@@ -278,6 +278,7 @@ pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::R
 mod tests {
     use super::*;
 
+    /// Detail 7 of the promises: a missing privilege is named with the command that grants it.
     #[test]
     fn a_failed_check_decides_the_verdict_and_shows_its_fix() {
         let checks = [

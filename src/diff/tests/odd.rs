@@ -18,6 +18,7 @@ fn outcome(comparison: &Comparison, name: &str) -> DiffOutcome {
     row.expect("it is there").own.outcome
 }
 
+/// Detail 23 of the promises: a comparison tells change from noise in every view, and can fail a build.
 #[test]
 fn a_function_that_some_runs_lack_is_a_row() {
     let some: Paths<'_> =

@@ -199,6 +199,7 @@ fn one_recording_of_sixty_seconds_finds_it_within_its_own_noise() {
 
 /// Where samples come in bursts, a gate that assumes independent samples gives false alarms in 99 of 100 runs. The promise of
 /// 6 % is for steady programs; docs/ci.md has 4 to 8 % for these plans, from 300 trials each, and 60 trials are as many points off.
+/// Detail 23 of the promises: a comparison tells change from noise in every view, and can fail a build.
 #[test]
 fn bursts_are_no_alarms() {
     for (runs, seconds) in [(10, 6), (1, 60)] {

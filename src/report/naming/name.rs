@@ -106,6 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Detail 17 of the promises: names are readable and distinct.
     #[test]
     fn long_names_become_readable() {
         let cases = [

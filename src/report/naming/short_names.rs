@@ -146,6 +146,7 @@ mod tests {
         names.iter().map(label).collect()
     }
 
+    /// Detail 17 of the promises: names are readable and distinct.
     #[test]
     fn functions_of_one_short_name_show_what_they_differ_in() {
         let cases: [(&[&str], &[&str]); 7] = [

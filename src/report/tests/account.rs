@@ -171,6 +171,7 @@ fn what_it_cost_is_what_prof_used_while_it_recorded() {
     assert_eq!(cost_words(&cost(400_000_000, None)).as_deref(), Some("prof 420 ms CPU in all"));
 }
 
+/// Detail 25 of the promises: idle time is hidden but counted, and widths are time.
 #[test]
 fn idle_waits_that_are_hidden_are_named_by_their_places() {
     let recording = waiting();

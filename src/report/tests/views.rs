@@ -142,6 +142,7 @@ fn a_filter_is_named_in_the_header() {
     assert_snapshot!(text(&with_filter(filter)));
 }
 
+/// Detail 24 of the promises: colours work on every terminal.
 #[test]
 fn colour_adds_nothing_but_colour() {
     let page = Page { color: true, ..Page::PLAIN };
@@ -163,6 +164,7 @@ fn json() {
     assert_snapshot!(text(&ReportOptions { format: Format::Json, rows: Some(2), ..Default::default() }));
 }
 
+/// Detail 15 of the promises: all works over ssh and in scripts.
 #[test]
 fn json_has_a_part_for_every_view() {
     for (shape, field) in [
@@ -300,6 +302,7 @@ fn a_recording_without_an_end_lacks_names_that_symbolize_adds() {
     assert!(text.contains("50.0% of frames have no name: the recording was cut short"), "{text}");
 }
 
+/// Detail 4 of the promises: what share of the stacks is complete, what breaks the others, and what mends them.
 #[test]
 fn notes_name_the_module_and_the_flag_that_mends_it() {
     let mut build = Build::new();

@@ -30,6 +30,7 @@ fn waits() {
     assert_snapshot!(off_cpu(ReportView::Overview));
 }
 
+/// Detail 1 of the promises: every wait is recorded, with its reason, its place and its waker.
 #[test]
 fn waits_on_a_wide_page() {
     let page = Page { width: 120, ..Page::PLAIN };
@@ -57,6 +58,7 @@ fn idle_waits_are_listed_when_asked_for() {
     assert_snapshot!(text(&options));
 }
 
+/// Detail 2 of the promises: running and waiting time add up to the time that passed.
 #[test]
 fn wall_clock() {
     assert_snapshot!(text(&options(Metric::WALL, ReportView::Overview)));

@@ -275,6 +275,7 @@ fn entries_that_share_a_long_list_are_cut_off() {
     }
 }
 
+/// Detail 12 of the promises: names take seconds, and can be cut short.
 #[test]
 fn time_limit_leaves_symbol_table_names() {
     let Some(victim) = plain_victim() else { return };

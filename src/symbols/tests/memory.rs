@@ -187,6 +187,7 @@ fn names_of_symbols_are_there_when_memory_is_short() {
 }
 
 /// Once the flag is set nothing more is read, whatever the file holds.
+/// Detail 12 of the promises: names take seconds, and can be cut short.
 #[test]
 fn a_stop_flag_ends_every_step() {
     let Some(victim) = plain_victim() else { return };

@@ -34,6 +34,7 @@ fn a_comparison_on_all_screens() {
     }
 }
 
+/// Detail 23 of the promises: a comparison tells change from noise in every view, and can fail a build.
 #[test]
 fn the_table_of_a_comparison_is_that_of_prof_diff() {
     let page = Page { width: 139, cut_names: true, color: false, names: NameStyle::Short, is_ascii: false };

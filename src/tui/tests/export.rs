@@ -96,6 +96,7 @@ fn boxes_that_share_one_are_exported_together() {
     assert_eq!(selection.total.samples, 3);
 }
 
+/// Detail 19 of the promises: a name or a whole stack can be copied.
 #[test]
 fn names_and_stacks_are_copied_from_the_list_of_samples() {
     let mut screen = TestScreen::new(waiting(), 80, 24);
@@ -119,6 +120,7 @@ fn names_and_stacks_are_copied_from_the_list_of_samples() {
     assert_eq!((rest[0], rest.join("\n")), (name.as_str(), stack.clone()));
 }
 
+/// Detail 19 of the promises: a name or a whole stack can be copied.
 #[test]
 fn names_and_stacks_are_copied_as_they_are_called() {
     let mut screen = screen();

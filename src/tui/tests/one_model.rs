@@ -71,6 +71,7 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     text.split_once(to).map_or(text, |(text, _)| text).trim()
 }
 
+/// Detail 25 of the promises: idle time is hidden but counted, and widths are time.
 #[test]
 fn every_box_has_the_numbers_of_the_tree_of_the_report() {
     let mut compared = 0;
@@ -134,6 +135,7 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
     assert!(compared > 200, "{compared}");
 }
 
+/// Detail 20 of the promises: callers and callees, inverted stacks, and shares of the zoom.
 #[test]
 fn callers_and_callees_have_the_numbers_of_peek() {
     let mut compared = 0;

@@ -49,6 +49,7 @@ fn line_of(session: &mut Session, name: &str) -> String {
     lines.iter().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name} in {lines:#?}")).clone()
 }
 
+/// Detail 21 of the promises: a pool is one row, and one key shows each thread.
 #[test]
 fn threads_are_classes_then_each_then_merged_in_all_views() {
     let mut session = Session::new(pool(3), None, Tab::Flame);
@@ -161,6 +162,7 @@ fn what_is_kept_of_a_class_is_all_of_it_and_what_is_still_to_come() {
     }
 }
 
+/// Detail 21 of the promises: a pool is one row, and one key shows each thread.
 #[test]
 fn files_have_threads_as_the_screen_has_them() {
     let mut screen = TestScreen::new(pool(3), 80, 24);

@@ -132,6 +132,7 @@ fn zoom_goes_back_the_way_it_came_and_escape_never_quits() {
     assert!(screen.zoom().is_empty());
 }
 
+/// Detail 16 of the promises: live boxes keep their places, and time can be frozen, cut and followed.
 #[test]
 fn a_new_picture_keeps_zoom_and_selection_by_name() {
     let recording = |first: u64| -> Analysis {
@@ -260,6 +261,7 @@ fn kernel_and_inlined_frames_go_and_come_back() {
     assert_eq!(nodes(&screen), all);
 }
 
+/// Detail 20 of the promises: callers and callees, inverted stacks, and shares of the zoom.
 #[test]
 fn inverting_keeps_the_selected_function() {
     let mut screen = screen();
@@ -282,6 +284,7 @@ fn inverting_twice_leads_back_to_where_it_was() {
     assert_eq!((screen.zoom(), screen.selected()), (zoom, selected));
 }
 
+/// Detail 18 of the promises: the mouse works, and can be given back.
 #[test]
 fn the_pointer_selects_and_zooms() {
     let mut screen = screen();

@@ -363,6 +363,7 @@ mod tests {
         assert_eq!(depth(ColorWhen::Never, &[("COLORTERM", "24bit")]), ColorDepth::None);
     }
 
+    /// Detail 24 of the promises: colours work on every terminal.
     #[test]
     fn text_is_readable_on_every_shade_of_every_kind() {
         let kinds = [
@@ -431,6 +432,7 @@ mod tests {
         }
     }
 
+    /// Detail 24 of the promises: colours work on every terminal.
     #[test]
     fn the_background_says_whether_it_is_light() {
         for (answer, light) in [

@@ -191,6 +191,7 @@ fn costs_of_lines_add_up_to_the_report() {
     assert!(calls.iter().any(|at| at["total"].as_u64() > Some(0)), "returns belong to calls: {calls:?}");
 }
 
+/// Detail 14 of the promises: a recording has its names and its code on any machine.
 #[test]
 fn it_is_the_same_without_the_program_and_its_source() {
     let Some(annotated) = annotated() else { return };

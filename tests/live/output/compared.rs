@@ -5,6 +5,7 @@ use crate::harness::machine::turn;
 use crate::harness::profiler::{messages, prof, text};
 use serde_json::Value;
 
+/// Detail 23 of the promises: a comparison tells change from noise in every view, and can fail a build.
 #[test]
 fn a_planted_regression_trips_the_gate() {
     let Some(_turn) = turn() else { return };

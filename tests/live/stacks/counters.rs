@@ -65,6 +65,7 @@ fn faults_are_those_that_the_kernel_has_counted_where_they_happen() {
 }
 
 /// 20,047 faults had been shown as 18,942 to 42,900.
+/// Detail 6 of the promises: numbers have their error and one unit in a column, and estimates are marked.
 #[test]
 fn what_is_sampled_at_a_rate_is_said_to_be_an_estimate() {
     let Some(_turn) = turn() else { return };

@@ -142,6 +142,7 @@ fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>)
     (address, asked)
 }
 
+/// Detail 13 of the promises: the network is used on request, and no server is waited for.
 #[test]
 fn a_server_names_a_stripped_program_only_when_it_is_to_be_asked() {
     let Some(_turn) = turn() else { return };

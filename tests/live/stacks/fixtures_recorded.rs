@@ -33,6 +33,7 @@ fn assert_known_shares(fixture: &str) {
     recording.stacks().assert_has(&["main", "one_round", "share_fifty"]);
 }
 
+/// Detail 6 of the promises: numbers have their error and one unit in a column, and estimates are marked.
 #[test]
 fn known_shares_are_found_within_the_printed_margin() {
     let Some(_turn) = turn() else { return };
@@ -242,6 +243,7 @@ fn processes_of_a_few_milliseconds_keep_their_names() {
     assert!(named > 25.0, "only {named:.1} % is seen in short_work");
 }
 
+/// Detail 4 of the promises: what share of the stacks is complete, what breaks the others, and what mends them.
 #[test]
 fn a_module_that_breaks_stacks_is_named() {
     let Some(_turn) = turn() else { return };

@@ -15,6 +15,7 @@ fn let_it_start() {
     std::thread::sleep(Duration::from_millis(700));
 }
 
+/// Detail 3 of the promises: stacks of stock binaries are complete, and files are small.
 #[test]
 fn postgres_under_pgbench() {
     let Some(_turn) = turn() else { return };
@@ -117,6 +118,7 @@ fn big_source(functions: usize) -> String {
     source
 }
 
+/// Detail 3 of the promises: stacks of stock binaries are complete, and files are small.
 #[test]
 fn gcc_compiling_something_large() {
     let Some(_turn) = turn() else { return };

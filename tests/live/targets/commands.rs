@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+/// Detail 9 of the promises: the exit status is that of the recorded command.
 #[test]
 fn the_commands_exit_status_is_handed_through() {
     let Some(_turn) = turn() else { return };

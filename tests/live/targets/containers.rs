@@ -429,6 +429,7 @@ fn a_container_without_capabilities_is_told_which_to_add() {
 }
 
 /// What `prof` needs and no more, as the documentation has it.
+/// Detail 7 of the promises: a missing privilege is named with the command that grants it.
 #[test]
 fn the_documented_capabilities_are_enough() {
     let Some(_turn) = turn() else { return };

@@ -132,6 +132,8 @@ fn a_command_line_that_makes_no_sense() {
     }
 }
 
+/// Detail 7 of the promises: a missing privilege is named with the command that grants it.
+/// Detail 8 of the promises: nothing runs that cannot be recorded, and nothing recorded is lost.
 #[test]
 fn an_ordinary_user_is_told_what_is_missing() {
     let Some(_turn) = turn() else { return };
@@ -226,6 +228,7 @@ fn a_recording_cut_short_is_read_as_far_as_it_goes_or_refused() {
     }
 }
 
+/// Detail 10 of the promises: no file is overwritten silently, and reports need no file name.
 #[test]
 fn an_output_that_exists_is_kept_unless_forced() {
     let Some(_turn) = turn() else { return };
@@ -246,6 +249,7 @@ fn an_output_that_exists_is_kept_unless_forced() {
     assert_ne!(fs::read(&file).expect("the file is there"), b"precious");
 }
 
+/// Detail 10 of the promises: no file is overwritten silently, and reports need no file name.
 #[test]
 fn the_default_output_keeps_the_one_before_it() {
     let Some(_turn) = turn() else { return };
@@ -377,6 +381,7 @@ fn a_recording_of_waits_alone_is_kept_when_the_disk_fills_up() {
     );
 }
 
+/// Detail 9 of the promises: the exit status is that of the recorded command.
 #[test]
 fn a_disk_that_fills_up_does_not_change_the_commands_status() {
     let Some(_turn) = turn() else { return };

@@ -409,6 +409,7 @@ fn a_setuid_prof_does_not_run() {
 }
 
 /// `sudo prof …` in a folder that is closed to others.
+/// Detail 11 of the promises: the file and the command belong to the user who called sudo.
 #[test]
 fn root_records_reads_and_exports_for_the_user_who_called_sudo() {
     let Some(_turn) = turn() else { return };
@@ -441,6 +442,7 @@ fn root_records_reads_and_exports_for_the_user_who_called_sudo() {
     assert_eq!(fs::read_dir(folder).expect("own folder").count(), 4);
 }
 
+/// Detail 11 of the promises: the file and the command belong to the user who called sudo.
 #[test]
 fn under_sudo_a_command_runs_as_the_user_who_called_it() {
     let Some(_turn) = turn() else { return };

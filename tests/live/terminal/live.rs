@@ -120,6 +120,7 @@ fn reopen(terminal: &Terminal, function: &str) {
     terminal.assert_given_back(0);
 }
 
+/// Detail 16 of the promises: live boxes keep their places, and time can be frozen, cut and followed.
 #[test]
 fn a_program_is_watched_while_it_runs_and_what_was_seen_is_saved() {
     let Some(_turn) = turn() else { return };

@@ -553,6 +553,7 @@ impl Driver {
     }
 }
 
+/// Detail 15 of the promises: all works over ssh and in scripts.
 #[test]
 fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
     let Some(_turn) = turn() else { return };
@@ -564,6 +565,7 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
     driver.drive_end("q");
 }
 
+/// Detail 18 of the promises: the mouse works, and can be given back.
 #[test]
 fn every_view_key_and_chip_of_a_thousand_threads_works_in_a_terminal() {
     let Some(_turn) = turn() else { return };

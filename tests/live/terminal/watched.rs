@@ -74,6 +74,7 @@ fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
     assert_eq!(saved.samples, seen, "what was seen");
 }
 
+/// Detail 14 of the promises: a recording has its names and its code on any machine.
 #[test]
 fn what_is_saved_is_what_prof_report_reads() {
     let Some(_turn) = turn() else { return };

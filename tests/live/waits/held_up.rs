@@ -14,6 +14,7 @@ fn report_of(file: &Path) -> String {
     text(&output)
 }
 
+/// Detail 8 of the promises: nothing runs that cannot be recorded, and nothing recorded is lost.
 #[test]
 fn a_recorder_that_is_killed_leaves_a_file_with_names() {
     let Some(_turn) = turn() else { return };

@@ -124,6 +124,7 @@ fn recorded_sites(options: &[&str]) -> Option<(Recording, Book, u64)> {
 /// What taking the stack of a wait may take, before the thread is back, ns.
 const STACK_NS: f64 = 10_000.0;
 
+/// Detail 1 of the promises: every wait is recorded, with its reason, its place and its waker.
 #[test]
 fn every_waits_time_and_reason_is_known_under_its_own_function() {
     let Some(_turn) = turn() else { return };

@@ -18,6 +18,7 @@ fn recorded(fixture: &str, options: &[&str]) -> Option<(Waits, String)> {
     Some((waits, program.finish()))
 }
 
+/// Detail 2 of the promises: running and waiting time add up to the time that passed.
 #[test]
 fn the_time_of_threads_that_begin_and_end_adds_up() {
     let Some(_turn) = turn() else { return };

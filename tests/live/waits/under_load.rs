@@ -15,6 +15,7 @@ use std::time::Duration;
 /// What `--max-overhead` is by default, of each CPU's time.
 const SHARE: f64 = 0.02;
 
+/// Detail 2 of the promises: running and waiting time add up to the time that passed.
 #[test]
 fn every_nanosecond_of_threads_that_only_wake_each_other_is_accounted_for() {
     let Some(_turn) = turn_alone() else { return };
@@ -127,6 +128,7 @@ fn rate(lines: &[Line], from: f64, to: f64) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or_else(|| panic!("no line from {from} to {to}"))
 }
 
+/// Detail 5 of the promises: what was lost and what recording cost is on every screen.
 #[test]
 fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
     let Some(_turn) = turn_alone() else { return };

@@ -96,6 +96,7 @@ fn a_steady_program_takes_at_most_six_bytes_per_sample() {
     assert!(bytes <= 6.0, "{bytes}");
 }
 
+/// Detail 3 of the promises: stacks of stock binaries are complete, and files are small.
 #[test]
 fn a_compiler_takes_at_most_150_bytes_per_sample() {
     let profile = demo_profile::compiler();
@@ -241,6 +242,7 @@ impl Write for FullDisk {
     }
 }
 
+/// Detail 8 of the promises: nothing runs that cannot be recorded, and nothing recorded is lost.
 #[test]
 fn a_full_disk_leaves_a_readable_file_and_no_second_try() {
     let mut demo = Demo::new(6);

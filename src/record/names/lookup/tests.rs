@@ -1,5 +1,6 @@
 use super::*;
 
+/// Detail 12 of the promises: names take seconds, and can be cut short.
 #[test]
 fn what_is_new_in_the_first_seconds_has_its_names_soon() {
     let took = Duration::from_millis(200);

@@ -100,6 +100,7 @@ fn the_stack_of_a_sample_on_all_screens() {
     insta::assert_snapshot!(session.snapshot());
 }
 
+/// Detail 22 of the promises: a range of time applies to every view and export.
 #[test]
 fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
     let mut session = Session::new(waiting(), None, Tab::Time);
@@ -220,6 +221,7 @@ fn bars_are_split_by_thread_as_rows_are() {
     assert!(text.contains("worker 4313") && text.contains("worker 4314"), "{text}");
 }
 
+/// Detail 22 of the promises: a range of time applies to every view and export.
 #[test]
 fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
     for metric in [Metric::ON_CPU, Metric::OFF_CPU, Metric::WALL] {

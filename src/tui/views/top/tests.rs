@@ -116,6 +116,7 @@ fn trend(session: &mut Session) -> String {
     row.chars().filter(|c| ('▁'..='█').contains(c)).collect()
 }
 
+/// Detail 16 of the promises: live boxes keep their places, and time can be frozen, cut and followed.
 #[test]
 fn a_trend_has_a_point_for_each_recording_that_was_seen() {
     assert!(!Session::new(ingest(), None, Tab::Top).text().contains("TREND"));
