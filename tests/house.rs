@@ -48,7 +48,7 @@ const LONGER_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("tests/table/oracle.rs", "every_rule_says_what_gimli_says", "an arm for each kind of rule"),
     ("report/tests/fixture.rs", "ingest", "a recording, sample by sample"),
     (
-        "names/complete.rs",
+        "names/complete/tests.rs",
         "frames_are_named_by_the_very_file_that_was_recorded",
         "one file after another at one path",
     ),
@@ -81,7 +81,7 @@ const LONGER_FUNCTIONS: &[(&str, &str, &str)] = &[
 
 /// Items, methods and constants that tests and benches see. The fewer, the more of the program can be changed without a look at
 /// them. `Tab` (`tui/views/tabs.rs`), which a macro makes, is one more.
-const MOST_PUBLIC: usize = 248;
+const MOST_PUBLIC: usize = 249;
 
 /// Names of types and aliases that mean different things in different rooms.
 const MOST_DOUBLED: usize = 8;

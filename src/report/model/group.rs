@@ -4,6 +4,7 @@
 //! counted first; names, trees and tables only ever see the distinct ones.
 
 use super::amount::Amount;
+use super::label::Step;
 use super::metric::Shown;
 use crate::profile::{Event, Outcome, Profile, Sample, StackId, TaskId};
 use crate::report::model::activity::Activity;
@@ -35,6 +36,19 @@ impl Group {
     pub(crate) fn path_key(&self) -> (Option<StackId>, Outcome, Activity) {
         (self.stack, self.outcome, self.activity)
     }
+}
+
+/// Neighbours in the list of groups that have the same steps: one for each thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SamePath {
+    /// Their place in the list.
+    pub(crate) range: Range<usize>,
+    /// The sum of them all.
+    pub(crate) amount: Amount,
+    /// Stands before the outermost frame, or for the whole stack.
+    pub(crate) root: Option<Step>,
+    /// Stands after the innermost frame: why the threads waited.
+    pub(crate) tail: Option<Step>,
 }
 
 impl Amount {

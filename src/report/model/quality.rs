@@ -1,6 +1,6 @@
 //! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would fix it.
 
-use super::group::Group;
+use super::group::{Group, SamePath};
 use super::label::module_text;
 use super::metric::Shown;
 use crate::base::units::percent;
@@ -8,7 +8,6 @@ use crate::profile::{
     FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, StackId, counter,
 };
 use crate::report::naming::runtime::Runtimes;
-use crate::report::query::same_path::SamePath;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

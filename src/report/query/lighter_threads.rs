@@ -30,8 +30,9 @@ impl Selection<'_> {
 
     fn merge_threads_beyond(&mut self, most: u64, steps: &mut [Step]) -> Option<LighterThreads> {
         let costs = self.costs_of(steps);
-        let sum =
-            |cost: fn(&Cost) -> u64| costs.iter().map(|(_, costs)| cost(costs)).fold(0, u64::saturating_add);
+        let sum = |cost: fn(&ThreadCost) -> u64| {
+            costs.iter().map(|(_, costs)| cost(costs)).fold(0, u64::saturating_add)
+        };
         if sum(|cost| cost.steps) <= most {
             return None;
         }
@@ -56,26 +57,26 @@ impl Selection<'_> {
     }
 
     /// What the trees below each of `steps` cost, the heaviest first.
-    fn costs_of(&self, steps: &[Step]) -> Vec<(LabelId, Cost)> {
+    fn costs_of(&self, steps: &[Step]) -> Vec<(LabelId, ThreadCost)> {
         // A stack comes after the one that it continues.
         let stacks = self.profile.tables.stacks();
         let mut depths = vec![0u32; stacks.len()];
         for (index, stack) in stacks.iter().enumerate() {
             depths[index] = 1 + stack.parent.map_or(0, |parent| depths[parent.index()]);
         }
-        let mut of_tasks = vec![Cost::default(); steps.len()];
+        let mut of_tasks = vec![ThreadCost::default(); steps.len()];
         for group in self.groups() {
             let cost = &mut of_tasks[group.task.index()];
             cost.weight = cost.weight.saturating_add(group.amount.weight);
             cost.steps += 1 + group.stack.map_or(0, |stack| u64::from(depths[stack.index()]));
         }
-        let mut costs: FxHashMap<LabelId, Cost> = FxHashMap::default();
+        let mut costs: FxHashMap<LabelId, ThreadCost> = FxHashMap::default();
         for (step, of_task) in steps.iter().zip(of_tasks) {
             let cost = costs.entry(step.label).or_default();
             cost.weight = cost.weight.saturating_add(of_task.weight);
             cost.steps = cost.steps.saturating_add(of_task.steps);
         }
-        let mut costs: Vec<(LabelId, Cost)> = costs.into_iter().collect();
+        let mut costs: Vec<(LabelId, ThreadCost)> = costs.into_iter().collect();
         costs.sort_unstable_by_key(|(label, cost)| (Reverse(cost.weight), *label));
         costs
     }
@@ -83,7 +84,7 @@ impl Selection<'_> {
 
 /// What the tree of a thread costs, and how much it says.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cost {
+struct ThreadCost {
     weight: u64,
     steps: u64,
 }

@@ -3,26 +3,12 @@
 use crate::profile::Profile;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::Group;
+use crate::report::model::group::{Group, SamePath};
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::metric::Shown;
 use crate::report::model::quality::outermost_user_frame;
 use crate::report::options::Grouping;
-use std::ops::Range;
 use std::time::Duration;
-
-/// Neighbours in the list of groups that have the same steps: one for each thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SamePath {
-    /// Their place in the list.
-    pub(crate) range: Range<usize>,
-    /// The sum of them all.
-    pub(crate) amount: Amount,
-    /// Stands before the outermost frame, or for the whole stack.
-    pub(crate) root: Option<Step>,
-    /// Stands after the innermost frame: why the threads waited.
-    pub(crate) tail: Option<Step>,
-}
 
 /// The groups that have one path, at least one.
 #[derive(Debug, Clone, Copy)]

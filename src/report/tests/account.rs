@@ -3,7 +3,8 @@
 use super::fixture::Build;
 use super::fixture_waits::{slices, stack, waiting};
 use crate::base::units::CpuShares;
-use crate::profile::{End, Event, EventInfo, EventKind, Reason};
+use crate::profile::{End, Event, EventInfo, EventKind, Reason, Waker};
+
 use crate::report::print::info;
 use crate::report::*;
 
@@ -294,4 +295,28 @@ fn a_third_kind_with_a_length_is_shown_as_waits_are() {
     let text = rendered(Metric::of_kind(&kind));
     assert!(text.contains(heading) && text.contains("hold"), "{text}");
     assert!(rendered(Metric::OFF_CPU).contains(heading), "{text}");
+}
+
+/// Of a thread that waited a thousand times for the same, sampling may keep more or less than its share.
+#[test]
+fn times_of_threads_whose_waits_were_dropped_by_sampling_add_up() {
+    let mut build = Build::new();
+    let sleep = stack(&["thread_main", "sleep_on"], &["usleep", "clock_nanosleep"], &["hrtimer_nanosleep"]);
+    let disk = stack(&["thread_main", "write_log"], &["fsync"], &["jbd2_log_wait_commit"]);
+    let threads: Vec<_> = (1..=4).map(|tid| build.task(1, tid, "pool", "pool")).collect();
+    for &task in &threads {
+        build.thread_time(task, 0, 0, 4_000_000_000);
+    }
+    // The first three only sleep, and are weighted as too little, too much and right; the last one also writes.
+    for (task, weight) in threads.iter().zip([1_500_000_000, 9_000_000_000, 4_000_000_000, 6_000_000_000]) {
+        let wait = [0, 1_000_000, weight];
+        build.thinned_wait(*task, Reason::Sleep, wait, &slices(&sleep), Waker::default());
+    }
+    let wait = [2_000_000, 1_000_000, 2_000_000_000];
+    build.thinned_wait(threads[3], Reason::Disk, wait, &slices(&disk), Waker::default());
+    let totals = Totals::of(&build.finish(), &CommonOptions::default()).unwrap().unwrap();
+    let blocked: Vec<u64> = totals.threads.iter().map(|thread| thread.times.blocked_ns()).collect();
+    assert_eq!(blocked, [0, 0, 0, 1_000_000_000]);
+    assert_eq!(totals.times.blocked_ns(), blocked.iter().sum::<u64>());
+    assert_eq!(totals.times.idle_ns(), 15_000_000_000);
 }

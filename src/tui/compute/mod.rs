@@ -13,5 +13,3 @@ pub(crate) mod seen;
 pub(crate) mod sides;
 pub(crate) mod source_sheet;
 pub(crate) mod worker;
-#[cfg(test)]
-pub(crate) mod worker_tests;

@@ -198,3 +198,6 @@ impl WorkerState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

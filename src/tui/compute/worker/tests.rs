@@ -1,15 +1,15 @@
 //! How the worker handles a recording that grows and one that is frozen.
 
-use super::export::{ExportOf, ScreenExport};
-use super::picture::Picture;
-use super::seen::Seen;
-use super::worker::{Done, Exported, Job, Worker};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
     Analysis, CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, ReportView, SortKey,
     StackFilter,
 };
 use crate::tui::app::query::Query;
+use crate::tui::compute::export::{ExportOf, ScreenExport};
+use crate::tui::compute::picture::Picture;
+use crate::tui::compute::seen::Seen;
+use crate::tui::compute::worker::{Done, Exported, Job, Worker};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
