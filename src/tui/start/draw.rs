@@ -154,7 +154,7 @@ fn key_words(list: &ProcessList, columns: usize) -> (String, Style) {
         (2, open.to_owned()),
         (1, "/ find".to_owned()),
         (0, "q quit".to_owned()),
-        (1, "? help".to_owned()),
+        (3, "? help".to_owned()),
     ];
     (fitting(&parts, "  ", columns), Style::new())
 }

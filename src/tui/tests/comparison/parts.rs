@@ -194,7 +194,12 @@ fn lines_of_two_builds_are_compared_by_their_text_or_the_screen_says_why_not() {
     std::fs::create_dir(folder.path().join("src")).unwrap();
     let path = folder.path().join("src/demo.c");
     std::fs::write(&path, "a line;\n".repeat(20)).unwrap();
-    let without = |build| lines(3_000, 1_000, build).changed(|recording| recording.profile.sources.clear());
+    let without = |build| {
+        lines(3_000, 1_000, build).changed(|recording| {
+            recording.profile.sources.clear();
+            recording.profile.meta.start_unix_ns = 1_500_000_000_000_000_000;
+        })
+    };
     let mut session = Session::new(without(7), None, Tab::Top);
     session.app.context.query.source_dirs = vec![folder.path().to_owned()];
     session.app.context.query.base = Some(base_of(without(8)));

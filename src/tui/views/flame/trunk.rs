@@ -6,8 +6,9 @@ use rustc_hash::FxHashMap;
 
 /// Fewer frames than this are shown: shortening would save nothing.
 const LEAST_FRAMES: usize = 4;
-/// Most of a box, in percent, that may be missing in its trunk however wide that is on the screen.
-const MOST_MISSING_PERCENT: u128 = 1;
+/// Most of a box, in percent, that may be missing in its trunk: however wide that is on the screen, and if it would not fill a
+/// column there. Of a narrow box a column is much.
+const MISSING_PERCENT: [u128; 2] = [1, 5];
 
 /// The row of a shortened trunk.
 #[derive(Debug, Clone, Copy)]
@@ -61,8 +62,8 @@ fn trunk<'b>(picture: &Picture, boxes: &'b [FlameBox], head: &'b FlameBox) -> Ve
     let (whole, top) = (total(head), boxes.first().map_or((0, 0), |top| (total(top), top.end)));
     let is_all_but_a_column = |one: &FlameBox| {
         let missing = u128::from(whole.saturating_sub(total(one)));
-        missing * u128::from(top.1) < u128::from(top.0)
-            || missing * 100 <= MOST_MISSING_PERCENT * u128::from(whole)
+        let is_below_a_column = missing * u128::from(top.1) < u128::from(top.0);
+        missing * 100 <= MISSING_PERCENT[usize::from(is_below_a_column)] * u128::from(whole)
     };
     let mut frames = Vec::new();
     let mut above = head;

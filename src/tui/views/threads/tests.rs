@@ -99,7 +99,7 @@ fn the_longest_wait_is_narrow_before_it_is_dropped() {
     let mut session = Session::new(titled("worker-of-pool-"), None, Tab::Threads);
     let lines = session.lines((80, 24), &plain);
     let row = lines[3..].iter().find(|line| line.contains("worker-of-pool-")).unwrap();
-    assert!(lines[2].ends_with("TOP WAIT") && row.ends_with("disk 2.00 s"), "{lines:#?}");
+    assert!(lines[2].ends_with("TOP WAIT") && row.ends_with("disk 4.00 s"), "{lines:#?}");
     // In a comparison it is more than the process.
     let base = Seen(Arc::new(titled("worker-of-pool-")));
     session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
