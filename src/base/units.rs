@@ -172,7 +172,7 @@ pub(crate) fn signal(number: i32) -> String {
 /// A weight of an event in the event's unit, in a column whose sum is `whole`.
 pub(crate) fn weight(unit: Unit, weight: u64, whole: u64) -> String {
     match unit {
-        Unit::Nanoseconds => duration_in(weight, whole),
+        Unit::Nanoseconds => duration_in(weight, whole.max(weight)),
         Unit::Bytes => bytes(weight),
         Unit::Count | Unit::Other(_) => count(weight),
     }

@@ -128,7 +128,7 @@ fn a_key_without_effect_says_why_and_one_shows_the_keys() {
     // The next key takes the message away.
     keys(&mut list, "j");
     assert_eq!(list.message, None);
-    assert!(screen(&mut list, (80, 24), &COLORS).contains("? help"));
+    assert!(screen(&mut list, (120, 40), &COLORS).contains("? help"));
     let mut empty = ProcessList::new(None);
     for (key, said) in [
         ('\n', "no process is selected"),
