@@ -67,6 +67,8 @@ pub struct Glyphs {
     pub(crate) shades: [&'static str; 5],
     /// Mark of blocked time.
     pub(crate) dot: &'static str,
+    /// Marks of threads that want a CPU, a lock or I/O: none of them is a bar.
+    pub(crate) states: [&'static str; 3],
     /// Separator between the steps of a path.
     pub(crate) step: &'static str,
     /// Plus-minus sign.
@@ -90,6 +92,7 @@ impl Glyphs {
         bars: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
         shades: [" ", "░", "▒", "▓", "█"],
         dot: "·",
+        states: ["▓", "▒", "░"],
         step: " › ",
         plus_minus: "±",
         times: "×",
@@ -106,6 +109,7 @@ impl Glyphs {
         bars: [" ", ".", ":", "-", "=", "+", "*", "#", "#"],
         shades: [" ", ".", ":", "+", "#"],
         dot: "~",
+        states: ["C", "L", "I"],
         step: " > ",
         plus_minus: "+-",
         times: "x",
@@ -305,9 +309,9 @@ impl Theme {
     pub(crate) fn state_glyph(&self, state: TimelineState) -> &'static str {
         match state {
             TimelineState::Running | TimelineState::Sampled => self.glyphs.bars[8],
-            TimelineState::NoCpu => self.glyphs.shades[3],
-            TimelineState::Blocked(Reason::Lock) => self.glyphs.shades[2],
-            TimelineState::Blocked(reason) if reason.is_io() => self.glyphs.shades[1],
+            TimelineState::NoCpu => self.glyphs.states[0],
+            TimelineState::Blocked(Reason::Lock) => self.glyphs.states[1],
+            TimelineState::Blocked(reason) if reason.is_io() => self.glyphs.states[2],
             TimelineState::Blocked(_) | TimelineState::Idle => self.glyphs.dot,
         }
     }

@@ -1,7 +1,7 @@
 //! Draws the bars and the heat map of the Time view.
 
 use super::column::{Cell, EIGHTHS, cells};
-use super::layout::{TimeLayout, cpus_words, row_text};
+use super::layout::{LEAST_WITH_SUMS, TimeLayout, cpus_words, row_text};
 use super::shown_states::ShownStates;
 use super::state::TimeState;
 use crate::base::safe_text;
@@ -42,9 +42,19 @@ pub(super) fn draw_bars(
         let style = if number == cursor { theme.selected(style) } else { style };
         buffer.set_stringn(area.x, y, format!("{mark}{name}"), layout.side.into(), style);
         let full = full_of_all.unwrap_or_else(|| shown.most_threads(row, &layout.axis));
+        let mut next = y + 1;
         if lines > 1 && row.threads > 1 && timeline.is_time {
             let words = format!(" to {}", counted(full, "thread"));
-            buffer.set_stringn(area.x, y + 1, theme.fit(&words, room + 1), room + 1, theme.faint());
+            buffer.set_stringn(area.x, next, theme.fit(&words, room + 1), room + 1, theme.faint());
+            next += 1;
+        }
+        if lines >= LEAST_WITH_SUMS && timeline.is_time {
+            let time = range.unwrap_or((timeline.start_ns, timeline.duration_ns));
+            let sums = shown.sums(row, time).into_iter().zip(next..y + lines);
+            for ((state, words), y) in sums.filter(|((_, words), _)| safe_text::width(words) + 2 <= room) {
+                buffer.set_stringn(area.x + 1, y, theme.state_glyph(state), 1, theme.state(state, None));
+                buffer.set_stringn(area.x + 3, y, words, room - 2, theme.faint());
+            }
         }
         for column in 0..layout.axis.columns {
             let (from_ns, to_ns) = layout.axis.time_of(column);

@@ -19,7 +19,10 @@ const HEIGHT_COLUMNS: usize = 13;
 /// threads that is.
 const LEAST_LINES: u16 = 2;
 /// Most lines of one row: with more, rows are not seen at a glance.
-const MOST_LINES: u16 = 4;
+const MOST_LINES: u16 = 8;
+/// Columns of the sum of a state, `▓ no CPU 23.0 s`, which stand below the name of a row of this many lines and more.
+const SUM_COLUMNS: usize = 15;
+pub(super) const LEAST_WITH_SUMS: u16 = 4;
 /// Least number of lines for the line of the CPUs.
 const LEAST_WITH_CPUS: u16 = 6;
 
@@ -78,6 +81,11 @@ impl TimeLayout {
         let has_pools = timeline.rows.iter().any(|row| row.threads > 1 && !row.is_rest);
         let widest = if has_pools { widest.max(HEIGHT_COLUMNS) } else { widest };
         let top = u16::from(rows >= LEAST_WITH_CPUS && !timeline.rows.is_empty() && timeline.is_time);
+        let count = u16::try_from(timeline.rows.len()).unwrap_or(u16::MAX).max(1);
+        let least = if has_pools { LEAST_LINES.min(rows - top).max(1) } else { 1 };
+        let lines = ((rows - top) / count).clamp(least, MOST_LINES);
+        let has_sums = timeline.is_time && lines >= LEAST_WITH_SUMS;
+        let widest = if has_sums { widest.max(SUM_COLUMNS) } else { widest };
         let of_cpus = if top > 0 { cpus_columns(cpus) } else { 0 };
         // At most a third of the screen.
         let most = usize::from(area.width / 3);
@@ -88,9 +96,6 @@ impl TimeLayout {
             start_ns: timeline.start_ns,
             length_ns: timeline.duration_ns.saturating_sub(timeline.start_ns),
         };
-        let count = u16::try_from(timeline.rows.len()).unwrap_or(u16::MAX).max(1);
-        let least = if has_pools { LEAST_LINES.min(rows - top).max(1) } else { 1 };
-        let lines = ((rows - top) / count).clamp(least, MOST_LINES);
         TimeLayout { side, top, rows: (rows - top) / lines, lines, axis, grid: None }
     }
 

@@ -443,8 +443,13 @@ fn words_at(
         (2, format!("no CPU {}", share(busy.no_cpu_ns))),
         (1, format!("blocked {}", share(busy.blocked_ns))),
     ];
+    // Idle waits that are hidden, and time that is not accounted for.
+    let rest = whole.saturating_sub(busy.sum_ns());
+    if picture.totals.is_some() && rest > whole / 1_000 {
+        parts.push((4, format!("idle or not known {}", share(rest))));
+    }
     // The heaviest reasons stay longest.
-    let ranks = 4u8..12;
+    let ranks = 5u8..12;
     parts.extend(
         ranks.zip(blocked).map(|(rank, (state, ns))| (rank, format!("{} {}", name_of(state), share(ns)))),
     );

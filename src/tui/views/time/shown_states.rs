@@ -2,6 +2,7 @@
 
 use super::axis::TimeAxis;
 use super::column::{Cell, EIGHTHS, cells};
+use crate::base::units::duration_in;
 use crate::diff::Tone;
 use crate::profile::Reason;
 use crate::report::{Metric, Timeline, TimelineRow, TimelineState};
@@ -11,6 +12,7 @@ use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::change_line;
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::Span;
+use std::cmp::Reverse;
 
 /// A timeline with the metric that chooses what is shown of it.
 pub(super) struct ShownStates<'p> {
@@ -68,6 +70,27 @@ impl<'p> ShownStates<'p> {
             self.timeline.rows.iter().map(move |row| self.timeline.weight_in(row, from_ns, to_ns))
         });
         weights.max().unwrap_or(0).max(1)
+    }
+
+    /// The time that the threads of a row spent in the shown states of each colour in a part of the recording, the longest
+    /// first, with a name in words.
+    pub(super) fn sums(
+        &self,
+        row: &TimelineRow,
+        (from_ns, to_ns): (u64, u64),
+    ) -> Vec<(TimelineState, String)> {
+        let mut sums: Vec<(TimelineState, u64)> = Vec::new();
+        for (state, ns) in self.timeline.states_in(row, from_ns, to_ns) {
+            match sums.iter_mut().find(|(known, _)| group_of(*known) == group_of(state)) {
+                Some((_, sum)) => *sum = sum.saturating_add(ns),
+                None => sums.push((state, ns)),
+            }
+        }
+        sums.retain(|(state, ns)| self.is_shown(*state) && *ns > 0);
+        sums.sort_by_key(|(_, ns)| Reverse(*ns));
+        let whole = sums.iter().fold(0u64, |whole, (_, ns)| whole.saturating_add(*ns));
+        let words = |state, ns| format!("{} {}", short_name(group_of(state)), duration_in(ns, whole));
+        sums.into_iter().map(|(state, ns)| (state, words(state, ns))).collect()
     }
 
     /// The lines of a row in a part of the recording, the lowest first; `full` threads, or that weight, fill all `lines`.
@@ -141,6 +164,15 @@ impl<'p> ShownStates<'p> {
 
 /// Names of the colours, in the order of the stack.
 const GROUPS: [&str; 6] = ["running", "no CPU", "lock", "I/O", "other waits", "idle"];
+
+/// The name of a colour where there are few columns.
+fn short_name(group: &'static str) -> &'static str {
+    match group {
+        "running" => "run",
+        "other waits" => "wait",
+        name => name,
+    }
+}
 
 /// The name of the colour of a state.
 fn group_of(state: TimelineState) -> &'static str {
