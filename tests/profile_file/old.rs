@@ -70,6 +70,10 @@ const EVENTS: [Answer; 10] = [
 const RENAMED: [(&str, &str); 3] =
     [("self_ns", "self"), ("total_ns", "total"), ("recorded_total_ns", "recorded_total")];
 
+/// Blocked time is divided into these. Where waits were thinned, the weights of the waits of all threads decided how, and now
+/// those of each thread do: what is compared is the sum.
+const DIVIDED: [&str; 2] = ["blocked_ns", "idle_ns"];
+
 /// Keys that may have other values or none: the number of the schema, sentences, and a counter that was always 0.
 const NOT_COMPARED: [&str; 3] = ["schema", "notes", "late"];
 
@@ -99,7 +103,14 @@ fn said(recording: &str, answer: &str) -> String {
 fn compare_values(place: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => {
-            for (key, value) in then.iter().filter(|(key, _)| !NOT_COMPARED.contains(&key.as_str())) {
+            let [sum_then, sum_now] = [then, now].map(|of| {
+                DIVIDED.map(|key| of.get(key).and_then(Value::as_u64).unwrap_or(0)).iter().sum::<u64>()
+            });
+            if sum_then != sum_now && now.contains_key(DIVIDED[1]) {
+                found.push(format!("{place}: {DIVIDED:?} were {sum_then} ns, are {sum_now} ns"));
+            }
+            let is_compared = |key: &str| !NOT_COMPARED.contains(&key) && !DIVIDED.contains(&key);
+            for (key, value) in then.iter().filter(|(key, _)| is_compared(key)) {
                 let renamed = RENAMED.iter().find(|(old, _)| old == key).map(|(_, new)| *new);
                 match now.get(key).or_else(|| now.get(renamed?)) {
                     Some(now) => compare_values(&format!("{place}.{key}"), value, now, found),
@@ -147,6 +158,9 @@ fn sums<'t>(table: &'t str, columns: &[&str]) -> BTreeMap<(&'t str, &'t str), Ve
     for (names, numbers) in rows(table, &["thread", "process"]).iter().zip(rows(table, columns)) {
         let sum: &mut Vec<i64> = sums.entry((names[0], names[1])).or_insert_with(|| vec![0; columns.len()]);
         sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number.parse::<i64>().unwrap());
+    }
+    if let [Some(blocked), Some(idle)] = DIVIDED.map(|key| columns.iter().position(|title| *title == key)) {
+        sums.values_mut().for_each(|sum| sum[blocked] += std::mem::take(&mut sum[idle]));
     }
     sums
 }

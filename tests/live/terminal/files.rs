@@ -140,9 +140,11 @@ fn a_process_is_chosen_from_the_list_and_watched() {
     terminal.type_text("q");
     terminal.wait_for(&watch);
     terminal.assert_given_back(0);
-    // Nothing is chosen: the terminal is as it was.
+    // Nothing is chosen: the terminal is as it was. Esc goes back, and there is nothing to go back to.
     terminal.start_prof("top");
     terminal.wait_for("COMMAND");
     terminal.press(&["Escape"]);
+    terminal.wait_for("nothing to go back to; q quits");
+    terminal.type_text("q");
     terminal.assert_given_back(0);
 }

@@ -38,7 +38,7 @@ const EFFECTS: [(&str, &str); 17] = [
     ("list marked places and searches", "Enter does it"),
     ("mark this place", "name of this place"),
     ("export what is shown to a file", "export this view as"),
-    ("show the keys", "Help: "),
+    ("help: the keys, what colours and marks mean", "Help: "),
     ("show the notes on the recording", "Notes on the recording"),
     ("show the next metric", "off-CPU"),
     ("threads: classes, each, merged", "each thread"),
@@ -343,7 +343,7 @@ impl Driver {
             }
             _ => screen,
         };
-        let may_filter = ["filter", "collapse", "time range", "open the selection"];
+        let may_filter = ["stacks with", "filter", "collapse", "time range", "open the selection"];
         if may_filter.iter().any(|word| action.contains(word)) && has_chip(&self.terminal.settled()) {
             self.press("U");
             self.terminal.wait_until("line without filters", |screen| !has_chip(screen));

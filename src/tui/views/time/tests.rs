@@ -32,7 +32,7 @@ fn the_metric_says_which_states_stand_on_each_other() {
         let mut session = Session::new(waiting(), Some(metric), Tab::Time);
         let lines = session.lines((120, 40), &theme(ColorDepth::True, false));
         // The lowest line of the first row, and the legend.
-        (lines[6].clone(), lines[38].clone())
+        (lines[10].clone(), lines[38].clone())
     };
     let (running, legend) = line(Metric::ON_CPU);
     assert!(running.contains("████") && running.contains('▒'), "{running}");
