@@ -9,6 +9,7 @@ use crate::base::units::counted;
 use crate::report::{HeatGrid, TimelineRow, TimelineState};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
@@ -50,11 +51,8 @@ pub(super) fn draw_bars(
         }
         if lines >= LEAST_WITH_SUMS && timeline.is_time {
             let time = range.unwrap_or((timeline.start_ns, timeline.duration_ns));
-            let sums = shown.sums(row, time).into_iter().zip(next..y + lines);
-            for ((state, words), y) in sums.filter(|((_, words), _)| safe_text::width(words) + 2 <= room) {
-                buffer.set_stringn(area.x + 1, y, theme.state_glyph(state), 1, theme.state(state, None));
-                buffer.set_stringn(area.x + 3, y, words, room - 2, theme.faint());
-            }
+            let place = Rect { x: area.x + 1, y: next, width: room as u16, height: y + lines - next };
+            draw_sums(buffer, place, theme, shown.sums(row, time));
         }
         for column in 0..layout.axis.columns {
             let (from_ns, to_ns) = layout.axis.time_of(column);
@@ -73,6 +71,16 @@ pub(super) fn draw_bars(
                 buffer.set_stringn(layout.axis.x + column, y, glyph, 1, style);
             }
         }
+    }
+}
+
+/// Lists how much time was spent in each state, as far as there is room.
+fn draw_sums(buffer: &mut Buffer, area: Rect, theme: &Theme, sums: Vec<(TimelineState, String)>) {
+    let room = usize::from(area.width).saturating_sub(2);
+    let sums = sums.into_iter().zip(area.top()..area.bottom());
+    for ((state, words), y) in sums.filter(|((_, words), _)| safe_text::width(words) <= room) {
+        buffer.set_stringn(area.x, y, theme.state_glyph(state), 1, theme.state(state, None));
+        buffer.set_stringn(area.x + 2, y, words, room, theme.faint());
     }
 }
 
