@@ -75,12 +75,12 @@ enum prof_rbp_kind {
 
 /* How the return address is found. */
 enum prof_ra_kind {
-	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
-	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
-	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
+	PROF_RA_AT_CFA = 0,	 /* *(CFA - 8) */
+	PROF_RA_IN_REG = 1,	 /* reg[aux_reg]: only while all registers are known */
+	PROF_RA_OFFSET = 2,	 /* *(CFA + aux), for kinds that do not use aux themselves */
 	PROF_RA_NEXT_TO_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
-	PROF_RA_JUMP = 4,	/* *(CFA - 8), to which the code jumps: it does not follow a call */
-	PROF_RA_LAST = 5,	/* *(CFA - 8), and the stack begins in that frame */
+	PROF_RA_JUMP = 4, /* *(CFA - 8), to which the code jumps: it does not follow a call */
+	PROF_RA_LAST = 5, /* *(CFA - 8), and the stack begins in that frame */
 };
 
 /*
