@@ -55,12 +55,12 @@ const LONGER_FUNCTIONS: &[(&str, &str, &str)] = &[
     (
         "tui/tests/one_model.rs",
         "callers_and_callees_have_the_numbers_of_peek",
-        "a table beside another, column by column",
+        "a table next to another, column by column",
     ),
     (
         "tui/tests/one_model.rs",
         "every_box_has_the_numbers_of_the_tree_of_the_report",
-        "a tree beside another, node by node",
+        "a tree next to another, node by node",
     ),
     ("diff/tests/simulation.rs", "simulated", "a program of two builds, number by number"),
     (

@@ -119,7 +119,7 @@ pub(crate) fn duration_in(ns: u64, whole_ns: u64) -> String {
         _ => (NS_PER_S, "s"),
     };
     let value = ns as f64 / unit_ns as f64;
-    // Tenths of a second are too coarse beside hundredths.
+    // Tenths of a second say too little next to hundredths.
     let two_digits_below = if unit_ns == NS_PER_S { 999.995 } else { 9.995 };
     match value {
         _ if ns > 0 && value < 0.000_5 => format!("<0.001 {unit}"),

@@ -4,6 +4,7 @@ use crate::profile::{StringId, Tables, Task};
 use crate::report::options::ThreadSplit;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
+use std::hash::Hash;
 
 /// The name of a thread without its numbers: `worker-#` of `worker-7`, `pool-#-thread-#`. A number that tells kinds of
 /// threads apart stays: `C1 CompilerThread`, `G1 Conc`. Foreign text.
@@ -37,6 +38,19 @@ fn kind_prefix(name: &str) -> usize {
 /// The name of a thread, with its id where threads of one name are distinguished. Foreign text.
 pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
     tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
+}
+
+/// Numbers distinct keys in the order in which they occur first; returns the number of each of `keys`, and the distinct ones.
+pub(crate) fn numbered<K: Copy + Eq + Hash>(keys: impl IntoIterator<Item = K>) -> (Vec<usize>, Vec<K>) {
+    let mut known: FxHashMap<K, usize> = FxHashMap::default();
+    let mut distinct = Vec::new();
+    let number = |key| {
+        *known.entry(key).or_insert_with(|| {
+            distinct.push(key);
+            distinct.len() - 1
+        })
+    };
+    (keys.into_iter().map(number).collect(), distinct)
 }
 
 /// Threads that are one have equal keys.

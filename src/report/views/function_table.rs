@@ -9,10 +9,10 @@ use crate::report::model::group::Group;
 use crate::report::model::label::{LabelId, Place};
 use crate::report::model::label_key::SourceLine;
 use crate::report::model::label_kind::LabelKind;
+use crate::report::naming::thread_class::numbered;
 use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
 use crate::report::row_limits::RowLimits;
-use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// One row of a flat report.
@@ -118,17 +118,11 @@ impl FunctionTable {
 /// Counts the threads that have each of the `leaves` on top of their stacks.
 fn count_threads(selection: &Selection<'_>, leaves: &mut [(LabelId, &[Group])], sums: &mut [Sums]) {
     // A thread may have several tasks, one for each of its names.
-    let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
     let tasks = selection.profile.tables.tasks().iter();
-    let thread_of: Vec<usize> = tasks
-        .map(|task| {
-            let next = numbers.len();
-            *numbers.entry((task.tid, task.generation)).or_insert(next)
-        })
-        .collect();
+    let (thread_of, threads) = numbered(tasks.map(|task| (task.tid, task.generation)));
     // Label by label, so that the latest label of each thread tells whether the thread has been counted.
     leaves.sort_by_key(|(label, _)| *label);
-    let mut latest: Vec<Option<LabelId>> = vec![None; numbers.len()];
+    let mut latest: Vec<Option<LabelId>> = vec![None; threads.len()];
     for (label, groups) in leaves {
         let sum = &mut sums[label.index()];
         for group in *groups {

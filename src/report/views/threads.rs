@@ -6,7 +6,7 @@ use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::{Times, Totals};
-use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses, numbered};
 use crate::report::options::{ReportOptions, ThreadSplit};
 use crate::report::query::selection::Selection;
 use crate::report::waits::site::{WaitSite, WaitSites};
@@ -128,16 +128,9 @@ pub(crate) fn thread_rows(selection: &Selection<'_>, split: ThreadSplit) -> Vec<
 /// The rows of `classes`, heaviest first.
 fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(ThreadRowKey, ThreadRow)> {
     let tables = &selection.profile.tables;
-    let mut numbers: FxHashMap<ThreadRowKey, usize> = FxHashMap::default();
-    let tasks = tables.tasks().iter();
-    let row_of: Vec<usize> = tasks
-        .map(|task| {
-            let next = numbers.len();
-            *numbers.entry(key_of(classes, task)).or_insert(next)
-        })
-        .collect();
+    let (row_of, keys) = numbered(tables.tasks().iter().map(|task| key_of(classes, task)));
     let mut sums: Vec<ThreadSums> = Vec::new();
-    sums.resize_with(numbers.len(), ThreadSums::default);
+    sums.resize_with(keys.len(), ThreadSums::default);
     for (id, task) in selection.tasks() {
         let sum = &mut sums[row_of[id.index()]];
         sum.threads.insert((task.tid, task.generation));
@@ -153,9 +146,8 @@ fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(ThreadRow
         hottest: sum.hottest,
         ..ThreadRow::new(key, selection, classes)
     };
-    let seen = numbers.into_iter().filter(|(_, number)| !sums[*number].threads.is_empty());
-    let mut rows: Vec<(ThreadRowKey, ThreadRow)> =
-        seen.map(|(key, number)| (key, row_of(key, &sums[number]))).collect();
+    let seen = keys.into_iter().zip(&sums).filter(|(_, sum)| !sum.threads.is_empty());
+    let mut rows: Vec<(ThreadRowKey, ThreadRow)> = seen.map(|(key, sum)| (key, row_of(key, sum))).collect();
     rows.sort_by(|(_, a), (_, b)| {
         (b.amount.weight.cmp(&a.amount.weight)).then_with(|| a.names().cmp(&b.names()))
     });

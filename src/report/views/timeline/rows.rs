@@ -5,7 +5,7 @@ use super::timeline_state::TimelineState;
 use crate::profile::{Profile, Reason, Sample, StringId, TaskId, ThreadTime};
 use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
-use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses, numbered};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -171,14 +171,8 @@ impl TimelineRows {
         for time in profile.thread_times.iter().filter(|_| passing.is_time).filter(is_seen) {
             seen[time.task.index()] = true;
         }
-        let mut numbers: FxHashMap<TimelineRowKey, usize> = FxHashMap::default();
-        for index in 0..tasks.len() {
-            let next = numbers.len();
-            numbers.entry(key(index)).or_insert(next);
-        }
-        let mut of_task: Vec<usize> = (0..tasks.len()).map(|index| numbers[&key(index)]).collect();
-        let mut keys: Vec<Option<TimelineRowKey>> = vec![None; numbers.len()];
-        numbers.iter().for_each(|(key, at)| keys[*at] = Some(*key));
+        let (mut of_task, keys) = numbered((0..tasks.len()).map(key));
+        let mut keys: Vec<Option<TimelineRowKey>> = keys.into_iter().map(Some).collect();
         if keys.len() > MOST_ROWS {
             // Only the threads with the most time, or other weight, have rows of their own.
             let mut weights = vec![0u64; keys.len()];
