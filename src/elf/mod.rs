@@ -5,6 +5,7 @@
 
 pub(crate) mod dynamic;
 pub(crate) mod error;
+pub(crate) mod exported;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod header;

@@ -1,0 +1,186 @@
+//! Symbols that a module exports, found by name through its hash table (`.gnu.hash`): a few small reads, however many
+//! symbols there are. Format: the GNU hash section as glibc's dynamic linker reads it.
+
+use super::fields::{Fields, c_string};
+use super::image::ElfImage;
+use object::elf;
+
+/// Symbols with one hash that are compared at most.
+const MOST_COMPARED: u32 = 4096;
+/// Size of a symbol, bytes.
+const SYMBOL_BYTES: u64 = 24;
+/// Names looked for are shorter, bytes.
+const MAX_NAME_BYTES: u64 = 256;
+
+/// A symbol that a module exports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExportedSymbol {
+    /// The module's own address, or for a thread-local variable its offset in the module's block of these.
+    pub(crate) address: u64,
+    /// Size, bytes; 0 where the module does not say it.
+    pub(crate) size: u64,
+    /// Whether it is a thread-local variable.
+    pub(crate) is_thread_local: bool,
+}
+
+/// The first words of a hash table.
+struct HashTable {
+    address: u64,
+    bucket_count: u32,
+    /// Index of the first symbol that has a hash.
+    first_symbol: u32,
+    filter_words: u32,
+    filter_shift: u32,
+}
+
+impl ElfImage {
+    /// The exported symbol of a name; `None` where there is none, or no hash table to find it by.
+    pub(crate) fn exported(&self, name: &str) -> Option<ExportedSymbol> {
+        let table = HashTable::of(self)?;
+        let hash = gnu_hash(name.as_bytes());
+        if !table.may_have(self, hash)? {
+            return None;
+        }
+        let (symbols, strings) = self.symbol_tables()?;
+        let mut index = table.first_with(self, hash)?;
+        for _ in 0..MOST_COMPARED {
+            let chained = self.number_at(table.chain(index)?)?;
+            if chained | 1 == hash | 1
+                && let Some(found) = self.symbol_named(symbols, strings, index, name)
+            {
+                return Some(found);
+            }
+            if chained & 1 == 1 {
+                return None;
+            }
+            index = index.checked_add(1)?;
+        }
+        None
+    }
+
+    /// Addresses of the table of exported symbols and of their names.
+    fn symbol_tables(&self) -> Option<(u64, u64)> {
+        let symbols = self.section(b".dynsym")?;
+        let strings = self.sections().get(symbols.link as usize)?;
+        Some((symbols.address, strings.address))
+    }
+
+    /// The symbol at `index`, if it is defined and has this name.
+    fn symbol_named(&self, symbols: u64, strings: u64, index: u32, name: &str) -> Option<ExportedSymbol> {
+        let place = symbols.checked_add(SYMBOL_BYTES.checked_mul(index.into())?)?;
+        let bytes = self.read_address(place, SYMBOL_BYTES).ok()?;
+        let fields = Fields(&bytes);
+        let own_name = strings.checked_add(fields.u32(0)?.into())?;
+        let size = MAX_NAME_BYTES.min(name.len() as u64 + 1);
+        let own_name = self.read_address(own_name, size).ok()?;
+        let is_defined = fields.u16(6)? != elf::SHN_UNDEF.0;
+        (is_defined && c_string(&own_name, 0)? == name.as_bytes()).then_some(ExportedSymbol {
+            address: fields.u64(8)?,
+            size: fields.u64(16)?,
+            is_thread_local: bytes.get(4)? & 0xf == elf::STT_TLS.0,
+        })
+    }
+
+    fn number_at(&self, address: u64) -> Option<u32> {
+        Fields(&self.read_address(address, 4).ok()?).u32(0)
+    }
+}
+
+impl HashTable {
+    fn of(image: &ElfImage) -> Option<Self> {
+        let address = image.section(b".gnu.hash")?.address;
+        let header = image.read_address(address, 16).ok()?;
+        let fields = Fields(&header);
+        Some(HashTable {
+            address,
+            bucket_count: fields.u32(0).filter(|&count| count > 0)?,
+            first_symbol: fields.u32(4)?,
+            filter_words: fields.u32(8).filter(|&count| count > 0)?,
+            filter_shift: fields.u32(12)?,
+        })
+    }
+
+    /// Whether the filter lets the hash through: most names that are not there are told apart here.
+    fn may_have(&self, image: &ElfImage, hash: u32) -> Option<bool> {
+        let word = hash / 64 % self.filter_words;
+        let place = self.address.checked_add(16 + 8 * u64::from(word))?;
+        let word = Fields(&image.read_address(place, 8).ok()?).u64(0)?;
+        let second = hash.checked_shr(self.filter_shift).unwrap_or(0);
+        Some(word >> (hash % 64) & 1 == 1 && word >> (second % 64) & 1 == 1)
+    }
+
+    fn buckets(&self) -> Option<u64> {
+        self.address.checked_add(16 + 8 * u64::from(self.filter_words))
+    }
+
+    /// Index of the first symbol of the bucket that the hash is in.
+    fn first_with(&self, image: &ElfImage, hash: u32) -> Option<u32> {
+        let bucket = 4 * u64::from(hash % self.bucket_count);
+        let index = image.number_at(self.buckets()?.checked_add(bucket)?)?;
+        (index >= self.first_symbol).then_some(index)
+    }
+
+    /// Address of the hash of a symbol; the last of its bucket has its lowest bit set.
+    fn chain(&self, index: u32) -> Option<u64> {
+        let chains = self.buckets()?.checked_add(4 * u64::from(self.bucket_count))?;
+        chains.checked_add(4 * u64::from(index.checked_sub(self.first_symbol)?))
+    }
+}
+
+fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::ElfLimits;
+    use object::{Object, ObjectSymbol};
+    use std::fs::File;
+
+    fn libc_path() -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
+        let line = maps.lines().find(|line| line.contains("/libc.so.6") || line.contains("/libc-2"));
+        line.and_then(|line| line.split_whitespace().last()).expect("tests run with glibc").to_owned()
+    }
+
+    #[test]
+    fn every_symbol_of_the_c_library_is_found_where_its_table_has_it() {
+        let path = libc_path();
+        let image = ElfImage::open(&File::open(&path).expect("it is mapped"), &ElfLimits::default())
+            .expect("an ELF file");
+        let bytes = std::fs::read(&path).expect("it is mapped");
+        let oracle = object::File::parse(&*bytes).expect("an ELF file");
+        let mut count = 0;
+        for symbol in oracle.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let Ok(name) = symbol.name() else { continue };
+            let found = image.exported(name);
+            let same: Vec<u64> = (oracle.dynamic_symbols())
+                .filter(|other| other.name() == Ok(name))
+                .map(|other| other.address())
+                .collect();
+            assert!(found.is_some_and(|found| same.contains(&found.address)), "{name}");
+            count += 1;
+            if count == 500 {
+                break;
+            }
+        }
+        assert!(count > 100, "{count}");
+        assert_eq!(image.exported("no_library_exports_this"), None);
+    }
+
+    #[test]
+    fn damaged_tables_find_nothing_and_end() {
+        let bytes = std::fs::read(libc_path()).expect("it is mapped");
+        let image = ElfImage::parse(bytes.clone(), &ElfLimits::default()).expect("an ELF file");
+        let place = image.section(b".gnu.hash").expect("glibc has one").file_offset as usize;
+        for byte in [0, 0x7f, 0xff] {
+            for word in 0..64 {
+                let mut bytes = bytes.clone();
+                bytes[place + 4 * word..][..4].fill(byte);
+                let damaged = ElfImage::parse(bytes, &ElfLimits::default()).expect("its headers are good");
+                let _ = damaged.exported("malloc");
+            }
+        }
+    }
+}
