@@ -24,6 +24,7 @@ mod profile;
 mod program;
 mod record;
 mod report;
+mod runtimes;
 mod symbols;
 mod tui;
 mod unwind;

@@ -1,0 +1,8 @@
+//! Runtimes of languages, seen from outside: how the memory of a process that runs one is laid out, and what its
+//! functions are called. Pure functions of bytes at addresses, which may be hostile. Not here: which process has which
+//! runtime, how its frames are taken, and how they become a stack.
+
+mod memory;
+pub(crate) mod python;
+
+pub(crate) use memory::TargetMemory;
