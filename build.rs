@@ -20,12 +20,14 @@ fn main() {
     if let Err(error) = built {
         panic!("cannot build the BPF programs (clang 14 or newer is needed): {error:#}");
     }
-    let header = std::fs::read_to_string("src/bpf/c/prof.h").expect("the header is there");
+    let read =
+        |name: &str| std::fs::read_to_string(format!("src/bpf/c/{name}")).expect("the header is there");
+    let header = read("runtime.h") + &read("prof.h");
     std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
 }
 
-/// The macros and enumerators of `prof.h` that are numbers, as constants of Rust: their expressions are the same in both
+/// The macros and enumerators of headers that are numbers, as constants of Rust: their expressions are the same in both
 /// languages but for the suffixes of numbers. Of two that are there for different processors, that of the target.
 fn numbers(header: &str) -> String {
     let is_arm = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|target| target == "aarch64");

@@ -1,15 +1,17 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
 use super::layout::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_sample,
-    prof_stack_copy,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_runtime_frame,
+    prof_sample, prof_stack_copy,
 };
+use super::runtime_frame::{InterpreterFrame, InterpreterFrames};
 use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
 use crate::bpf::wait_event::{Account, WAIT_BYTES, WaitKind};
 use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
+const RUNTIME_FRAME_BYTES: usize = size_of::<prof_runtime_frame>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
 const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
@@ -42,6 +44,8 @@ pub(crate) struct SampleEvent {
     pub(crate) user: Vec<u64>,
     /// User frames that were left out after the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
     pub(crate) left_out: u32,
+    /// Frames that an interpreter keeps apart from the native ones.
+    pub(crate) interpreter: InterpreterFrames,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
 }
@@ -53,15 +57,18 @@ impl SampleEvent {
         let header = bytes;
         let kernel_count = usize::from(at.u16(offset_of!(prof_sample, kernel_count)));
         let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
-        let expected = SAMPLE_HEADER_BYTES + 8 * (kernel_count + user_count);
+        let runtime_count = usize::from(at.u16(offset_of!(prof_sample, runtime_count)));
+        let native_bytes = 8 * (kernel_count + user_count);
+        let expected = SAMPLE_HEADER_BYTES + native_bytes + RUNTIME_FRAME_BYTES * runtime_count;
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
-        let left_out = at.u32(offset_of!(prof_sample, left_out));
+        let left_out = u32::from(at.u16(offset_of!(prof_sample, left_out)));
         if left_out > 0 && user_count != MAX_USER_FRAMES {
             return Err(DecodeError::LeftOut { left_out, user_count });
         }
-        let (kernel, user) = bytes[SAMPLE_HEADER_BYTES..].split_at(8 * kernel_count);
+        let (native, interpreted) = bytes[SAMPLE_HEADER_BYTES..].split_at(native_bytes);
+        let (kernel, user) = native.split_at(8 * kernel_count);
         let mut user: Vec<u64> = words(user).collect();
         if left_out > 0 {
             // The walker has written round and round the second half.
@@ -82,6 +89,10 @@ impl SampleEvent {
             kernel: words(kernel).collect(),
             user,
             left_out,
+            interpreter: InterpreterFrames {
+                flags: header[offset_of!(prof_sample, runtime_flags)],
+                frames: interpreted.chunks_exact(RUNTIME_FRAME_BYTES).map(InterpreterFrame::decode).collect(),
+            },
             wait: None,
         })
     }
@@ -283,7 +294,7 @@ mod tests {
             user[512 + frame as usize % 512] = frame;
         }
         let mut bytes = sample_bytes(&[], &user);
-        bytes[44..48].copy_from_slice(&300u32.to_ne_bytes());
+        bytes[44..46].copy_from_slice(&300u16.to_ne_bytes());
         let event = SampleEvent::decode(&bytes).expect("a whole record");
         assert_eq!(event.left_out, 300);
         assert!(event.user.iter().copied().eq((0..512).chain(812..1324)));

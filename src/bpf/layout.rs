@@ -13,8 +13,9 @@ pub(crate) mod number {
 }
 
 pub(crate) use skeleton::types::{
-    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
-    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait, prof_watched,
+    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_loop_setup, prof_more_tables,
+    prof_new_code, prof_process, prof_rescue, prof_runtime, prof_runtime_frame, prof_sample, prof_segment,
+    prof_span, prof_stack_copy, prof_thread_time, prof_wait, prof_watched,
 };
 pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -181,7 +182,8 @@ pub mod outcome {
 
 const _: () = {
     assert!(size_of::<prof_image>() == 16);
-    assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS + size_of::<prof_runtime>());
+    assert!(size_of::<prof_runtime>() == 120);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 56);

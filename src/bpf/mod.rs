@@ -10,6 +10,7 @@ mod fields;
 mod layout;
 mod marked_address;
 mod ring;
+mod runtime_frame;
 mod wait_event;
 
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
@@ -18,4 +19,7 @@ pub(crate) use layout::number;
 pub use layout::*;
 pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;
+pub(crate) use runtime_frame::{
+    CodeContent, InterpreterFrame, InterpreterFrames, NewCodeEvent, code_check, content_bytes,
+};
 pub(crate) use wait_event::{Account, Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

@@ -5,6 +5,7 @@ use super::sampler::DebugSourceArgs;
 use super::value;
 use super::value::Ids;
 use crate::commands::symbolize::SymbolizeOptions;
+use crate::profile::RuntimeFrames;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
     Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
@@ -131,6 +132,10 @@ pub(super) struct CommonArgs {
     /// Count inlined functions as part of the function they were inlined into
     #[arg(long)]
     no_inline: bool,
+    /// What to show of interpreters: functions of the language without the interpreter's own frames (folded), both
+    /// (full), or native frames only (off) [default: folded, or as recorded]
+    #[arg(long, value_name = "WHAT", value_parser = value::runtime_frames())]
+    runtime: Option<RuntimeFrames>,
     /// How names are written [default: short on a terminal and in flame graphs, else full]
     #[arg(long, value_name = "STYLE", value_parser = value::name_style())]
     names: Option<NameStyle>,
@@ -167,6 +172,7 @@ impl CommonArgs {
             },
             grouping: self.by,
             inline: !self.no_inline,
+            runtime: self.runtime,
             names: self.names,
             threads: None,
         }

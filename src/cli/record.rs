@@ -5,6 +5,7 @@ use super::sampler::{DebugSourceArgs, SamplerArgs, SpanArgs};
 use super::target::{self, RunningArgs};
 use super::value;
 use crate::base::failure::Failure;
+use crate::profile::RuntimeFrames;
 use crate::record::{Output, RecordOptions};
 use clap::Args;
 use std::ffi::OsString;
@@ -31,6 +32,10 @@ pub(super) struct RecordArgs {
 
     #[command(flatten)]
     sampler: SamplerArgs,
+    /// Functions that interpreters run (Python): record them and show them without the interpreter's own frames
+    /// (folded) or with these (full), or leave them out (off)
+    #[arg(long, value_name = "WHAT", default_value = "folded", value_parser = value::runtime_frames())]
+    runtime: RuntimeFrames,
     #[command(flatten)]
     span: SpanArgs,
     /// Save here instead of prof.data (the previous prof.data is kept as prof.data.old); - is standard
@@ -83,6 +88,7 @@ impl RecordArgs {
             verbose: self.verbose,
             embed_source: self.embed_source,
             stray_options,
+            runtime: self.runtime,
             ..self.sampler.into_options(target, timer, &self.span)?
         })
     }

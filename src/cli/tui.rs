@@ -8,7 +8,7 @@ use super::value;
 use super::value::Ids;
 use crate::base::failure::Failure;
 use crate::commands::live::LiveOptions;
-use crate::record::Target;
+use crate::record::{RecordOptions, Target};
 use crate::report::{ColorWhen, CommonOptions, Input, ThreadSplit};
 use crate::tui::app::action::Tab;
 use crate::tui::options::TuiOptions;
@@ -171,7 +171,8 @@ fn live(
     tui: TuiOptions,
 ) -> Result<Request, Failure> {
     sampler.record_for(tui.common.metric)?;
-    let record = sampler.into_options(target, timer, span)?;
+    let runtime = tui.common.runtime.unwrap_or_default();
+    let record = RecordOptions { runtime, ..sampler.into_options(target, timer, span)? };
     Ok(Request::Live(Box::new(LiveOptions { record, tui })))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::diff::{DiffFormat, DiffSort, Per};
 use crate::import::{FirstElement, FoldedUnit, ImportFormat};
+use crate::profile::RuntimeFrames;
 use crate::record::{self, CallGraph, PerfCounter, Rate};
 use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, ThreadSplit, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -104,6 +105,10 @@ pub(super) fn per(text: &str) -> Result<Per, String> {
             None => count(text).map(|count| Per::Work([count, count])),
         },
     }
+}
+
+pub(super) fn runtime_frames() -> impl TypedValueParser<Value = RuntimeFrames> {
+    choice(&[("folded", RuntimeFrames::Folded), ("full", RuntimeFrames::Full), ("off", RuntimeFrames::Off)])
 }
 
 pub(super) fn name_style() -> impl TypedValueParser<Value = NameStyle> {

@@ -6,6 +6,7 @@ use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
 use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes, Task, TaskId};
+use super::runtime_frames::RuntimeFrames;
 use super::symbols::{Function, Location, Symbols};
 use super::table::Tables;
 use super::wait::ThreadTime;
@@ -46,6 +47,10 @@ pub struct Profile {
 /// more than are kept. Such a frame's address is their number.
 pub(crate) const FRAMES_LEFT_OUT: &str = "[frames left out]";
 
+/// Path of the module, and name, of the frame that calls the functions of an interpreter where it is not known which native
+/// frames called which of them.
+pub(crate) const UNPLACED: &str = "[frames of an interpreter, native callers not known]";
+
 /// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
 pub const OUTSIDE: &str = "[outside this PID namespace]";
 /// Path of the module of generated code without names, whose addresses mean nothing to anyone.
@@ -85,6 +90,16 @@ pub(crate) mod counter {
     pub(crate) const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
     /// Bytes of stack copied for rescue.
     pub(crate) const RESCUE_BYTES: &str = "rescue_bytes";
+    /// Samples of threads that an interpreter knows.
+    pub(crate) const INTERPRETER_SAMPLES: &str = "interpreter_samples";
+    /// Those whose interpreter frames fit the native ones in no way that is certain.
+    pub(crate) const INTERPRETER_MISMATCHES: &str = "interpreter_mismatches";
+    /// Frames of interpreters in all samples.
+    pub(crate) const INTERPRETER_FRAMES: &str = "interpreter_frames";
+    /// Those whose function could not be read: it was gone, or damaged.
+    pub(crate) const INTERPRETER_FRAMES_UNREAD: &str = "interpreter_frames_unread";
+    /// Those that may have the name of a function whose memory they use.
+    pub(crate) const INTERPRETER_FRAMES_UNCERTAIN: &str = "interpreter_frames_uncertain";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).
@@ -164,6 +179,8 @@ pub struct Meta {
     pub notices: Vec<String>,
     /// Why waits were not recorded although they were asked for, as in `notices`; empty otherwise. Quotes foreign names.
     pub why_no_waits: String,
+    /// What reports show of interpreters, unless they are told otherwise.
+    pub runtime: RuntimeFrames,
     /// The format that it was imported from, for people: `perf.data`; empty: `prof` recorded it.
     pub imported_from: String,
     /// The file that it was imported from, as the user named it; empty for standard input.
@@ -278,11 +295,20 @@ impl Profile {
         Profile { meta, ..Profile::default() }
     }
 
+    /// A frame that is no code and says something about its stack, by its `text`.
+    pub(crate) fn marker_frame(&mut self, text: &str) -> FrameId {
+        self.marker_at(text, 0)
+    }
+
     /// The frame in place of `count` frames left out, or of some when that is 0; its address is their number.
     pub(crate) fn frame_left_out(&mut self, count: u32) -> FrameId {
-        let name = self.tables.intern_string(FRAMES_LEFT_OUT);
+        self.marker_at(FRAMES_LEFT_OUT, u64::from(count))
+    }
+
+    fn marker_at(&mut self, text: &str, address: u64) -> FrameId {
+        let name = self.tables.intern_string(text);
         let module = self.tables.intern_module(Module { path: name, ..Module::default() });
-        let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
+        let frame = Frame { module, address, flags: FrameFlags::default() };
         let frame = self.tables.intern_frame(frame);
         if !self.symbols.is_named(frame) {
             let function = self.symbols.intern_function(Function { name, raw_name: name });

@@ -42,6 +42,8 @@ pub enum ModuleKind {
     Vdso,
     /// Executable memory that is not backed by an ELF file: code generated at run time.
     Jit,
+    /// The runtime of a language, whose frames are functions that its interpreter runs.
+    Runtime,
     /// A kind that this version does not know.
     Other(u8),
 }
@@ -56,6 +58,7 @@ impl ModuleKind {
             ModuleKind::KernelModule => 3,
             ModuleKind::Vdso => 4,
             ModuleKind::Jit => 5,
+            ModuleKind::Runtime => 6,
             ModuleKind::Other(code) => code,
         }
     }
@@ -69,6 +72,7 @@ impl ModuleKind {
             3 => ModuleKind::KernelModule,
             4 => ModuleKind::Vdso,
             5 => ModuleKind::Jit,
+            6 => ModuleKind::Runtime,
             other => ModuleKind::Other(other),
         }
     }
@@ -148,7 +152,7 @@ impl FoundBy {
 }
 
 /// Facts about a frame's address, stored as one byte: bit 0 = return address, bit 1 = kernel,
-/// bits 2–3 = [`FoundBy`].
+/// bits 2–3 = [`FoundBy`], bit 4 = interpreter loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FrameFlags {
     /// The address is a return address: the call is at `address − 1`.
@@ -157,6 +161,9 @@ pub struct FrameFlags {
     pub space: FrameSpace,
     /// Method by which the frame was found.
     pub found_by: FoundBy,
+    /// The code is the loop of an interpreter: the functions that it runs are the frames that it calls, until it calls
+    /// native code.
+    pub is_interpreter: bool,
 }
 
 impl FrameFlags {
@@ -168,7 +175,10 @@ impl FrameFlags {
             FoundBy::FramePointer => 2,
             FoundBy::KernelWalk => 3,
         };
-        u8::from(self.is_return_address) | u8::from(self.space == FrameSpace::Kernel) << 1 | found_by << 2
+        u8::from(self.is_return_address)
+            | u8::from(self.space == FrameSpace::Kernel) << 1
+            | found_by << 2
+            | u8::from(self.is_interpreter) << 4
     }
 
     /// The flags of a stored byte; unknown bits are ignored.
@@ -182,6 +192,7 @@ impl FrameFlags {
                 2 => FoundBy::FramePointer,
                 _ => FoundBy::KernelWalk,
             },
+            is_interpreter: bits & 16 != 0,
         }
     }
 }
@@ -304,7 +315,7 @@ mod tests {
 
     #[test]
     fn flags_round_trip() {
-        for bits in 0..16 {
+        for bits in 0..32 {
             assert_eq!(FrameFlags::from_bits(bits).bits(), bits);
         }
     }

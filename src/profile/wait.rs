@@ -35,13 +35,15 @@ pub enum Reason {
     /// Another thread, by a futex that is no lock's and no condition variable's, as far as is known: a semaphore, the
     /// end of a thread.
     Futex,
+    /// The lock of a language's runtime, of which one thread at a time may run functions of the language.
+    Gil,
     /// A reason that this version does not know.
     Unknown(u8),
 }
 
 impl Reason {
     /// All reasons that this version knows.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Other,
         Reason::Lock,
         Reason::Disk,
@@ -55,6 +57,7 @@ impl Reason {
         Reason::Stopped,
         Reason::Condvar,
         Reason::Futex,
+        Reason::Gil,
     ];
 
     /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/c/prof.h`.
@@ -73,6 +76,7 @@ impl Reason {
             Reason::Stopped => 10,
             Reason::Condvar => 11,
             Reason::Futex => 12,
+            Reason::Gil => 13,
             Reason::Unknown(code) => code,
         }
     }
@@ -103,6 +107,7 @@ impl Reason {
             Reason::Stopped => "stopped",
             Reason::Condvar => "condvar",
             Reason::Futex => "futex",
+            Reason::Gil => "GIL",
             Reason::Unknown(_) => "unknown",
         }
     }

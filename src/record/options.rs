@@ -1,6 +1,7 @@
 //! What to record and where to put it, as plain values: the command line is only one way to fill them.
 
 use super::counter::PerfCounter;
+use crate::profile::RuntimeFrames;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -143,6 +144,8 @@ pub(crate) struct RecordOptions {
     pub(crate) delay: Option<Duration>,
     /// Method of walking user stacks.
     pub(crate) call_graph: CallGraph,
+    /// What is recorded of interpreters; all of it, unless it is off.
+    pub(crate) runtime: RuntimeFrames,
     /// Leave out samples in the kernel, and kernel frames.
     pub(crate) user_only: bool,
     /// Which children of recorded processes are recorded, too.
@@ -179,6 +182,7 @@ impl Default for RecordOptions {
             duration: None,
             delay: None,
             call_graph: CallGraph::default(),
+            runtime: RuntimeFrames::default(),
             user_only: false,
             children: Children::default(),
             output: Output::Default,

@@ -3,6 +3,7 @@
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
 use super::row_limits::RowLimits;
+use crate::profile::RuntimeFrames;
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
@@ -285,6 +286,8 @@ pub struct CommonOptions {
     pub grouping: Grouping,
     /// Whether functions that were inlined into others are frames of their own.
     pub inline: bool,
+    /// What is shown of interpreters; `None` leaves it to the recording.
+    pub runtime: Option<RuntimeFrames>,
     /// Style of names; `None` leaves it to the view.
     pub names: Option<NameStyle>,
     /// Which threads are one, where threads are shown; `None` leaves it to the view.
@@ -306,6 +309,7 @@ impl Default for CommonOptions {
             filter: FilterOptions::default(),
             grouping: Grouping::default(),
             inline: true,
+            runtime: None,
             names: None,
             threads: None,
         }

@@ -9,6 +9,7 @@ use super::widgets::{change_line, chips, header, help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
+use crate::profile::RuntimeFrames;
 use crate::report::{FilterPart, Space, ThreadSplit, TimeRange, filter_parts};
 use crate::tui::app::action::Tab;
 use crate::tui::app::diff_base::range_words;
@@ -232,6 +233,11 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     }
     if !query.common.inline {
         parts.push((2, "no inlined".to_owned()));
+    }
+    match query.common.runtime {
+        Some(RuntimeFrames::Full) => parts.push((2, "whole interpreter".to_owned())),
+        Some(RuntimeFrames::Off) => parts.push((2, "native only".to_owned())),
+        Some(RuntimeFrames::Folded) | None => {}
     }
     match query.threads() {
         ThreadSplit::Each => parts.push((2, "each thread".to_owned())),

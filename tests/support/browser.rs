@@ -21,7 +21,8 @@ pub(crate) fn frame(profile: &mut Profile, path: &str, name: &str) -> FrameId {
     let module =
         profile.tables.intern_module(Module { path: text, build_id: vec![7; 20], kind, instance: 0 });
     let address = name.bytes().fold(0x40_1000, |sum: u64, byte| sum * 31 % 0xff_ffff + u64::from(byte));
-    let flags = FrameFlags { is_return_address: true, space, found_by: FoundBy::Cfi };
+    let flags =
+        FrameFlags { is_return_address: true, space, found_by: FoundBy::Cfi, ..FrameFlags::default() };
     let frame = profile.tables.intern_frame(Frame { module, address, flags });
     let name = profile.tables.intern_string(name);
     let file = profile.tables.intern_string("/src/ingest.c");

@@ -102,7 +102,12 @@ impl Demo {
     pub(crate) fn frame(&mut self, function: u64, places: u64) -> FrameId {
         let place = self.random.skewed_below(places) * 16 + 5;
         let address = 0x40_1000 + function * self.function_bytes + place % self.function_bytes;
-        let flags = FrameFlags { is_return_address: true, space: FrameSpace::User, found_by: FoundBy::Cfi };
+        let flags = FrameFlags {
+            is_return_address: true,
+            space: FrameSpace::User,
+            found_by: FoundBy::Cfi,
+            ..FrameFlags::default()
+        };
         self.profile.tables.intern_frame(Frame { module: self.module, address, flags })
     }
 
@@ -317,18 +322,24 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
         has_ended: false,
         short_waits: vec![ShortWaits { reason: Reason::Lock, count: 7, time_ns: 4_321 }],
     });
+    add_page_faults(&mut profile, worker, &mut random);
+    profile
+}
+
+/// Adds 500 samples of page faults of a thread.
+fn add_page_faults(profile: &mut Profile, task: TaskId, random: &mut Random) {
+    let stacks = profile.tables.stacks().len() as u64;
     let kind = EventKind::counted("page-faults", "page faults");
     let mut event =
         Event::new(EventInfo { kind, sampling: "every 10th".into(), period: 10, ..EventInfo::default() });
     for number in 0..500 {
         event.push(Sample {
             time_ns: number * 1_000_000,
-            task: worker,
+            task,
             stack: Some(StackId(random.below(stacks) as u32)),
             weight: 10,
             ..Sample::default()
         });
     }
     profile.events.push(event);
-    profile
 }

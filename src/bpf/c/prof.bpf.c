@@ -20,6 +20,7 @@
 #include "walk/unwind.bpf.h"
 #include "walk/stack_copy.bpf.h"
 #include "walk/rescue.bpf.h"
+#include "walk/runtime.bpf.h"
 #include "sample.bpf.h"
 #include "time/thread.bpf.h"
 #include "process.bpf.h"
@@ -35,6 +36,8 @@ struct {
 	struct prof_file_key file_key[0];
 	struct prof_thread_time thread_time[0];
 	struct prof_watched watched[0];
+	struct prof_runtime_frame runtime_frame[0];
+	struct prof_new_code new_code[0];
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
@@ -56,6 +59,10 @@ _Static_assert(sizeof(struct prof_more_tables) ==
 	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
-_Static_assert(sizeof(struct prof_process) == 16 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
+_Static_assert(sizeof(struct prof_runtime) == 120, "without padding");
+_Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");
+_Static_assert(sizeof(struct prof_process) ==
+		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime),
+	       "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

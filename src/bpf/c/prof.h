@@ -6,6 +6,8 @@
 #ifndef PROF_H
 #define PROF_H
 
+#include "runtime.h"
+
 /* ---- Unwind tables ------------------------------------------------------------------------- */
 
 /* One row holds from its address to the next row's: low 16 bits of the address, index of a rule. */
@@ -167,6 +169,7 @@ struct prof_process {
 	__u32 exec_seq;
 	__u64 start[PROF_MAX_MAPPINGS];
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
+	struct prof_runtime runtime;
 };
 
 /* Executable segments of one file that are published to the kernel side. */
@@ -248,9 +251,10 @@ enum prof_sample_flags {
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
 /*
- * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first.
- * With `left_out` frames left out of the middle, the last PROF_LEAF_FRAMES addresses are a ring,
- * which begins at index `left_out` modulo its length.
+ * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first,
+ * and by `runtime_count` structs prof_runtime_frame, leaf first too. With `left_out` frames left
+ * out of the middle, the last PROF_LEAF_FRAMES addresses are a ring, which begins at index
+ * `left_out` modulo its length.
  */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
@@ -262,10 +266,11 @@ struct prof_sample {
 	__u8 outcome; /* enum prof_outcome */
 	__u8 flags;   /* enum prof_sample_flags */
 	__u8 comm[PROF_COMM_BYTES];
-	__u8 event; /* which counter it is of, from 1; 0: a running thread, or a wait */
-	__u8 pad;
-	__u32 left_out; /* user frames that are not in the sample */
-	__u64 weight;	/* of a counter: how often it has counted since its last sample */
+	__u8 event;	     /* which counter it is of, from 1; 0: a running thread, or a wait */
+	__u8 runtime_flags;  /* enum prof_runtime_flags */
+	__u16 left_out;	     /* user frames that are not in the sample */
+	__u16 runtime_count; /* frames of an interpreter */
+	__u64 weight;	     /* of a counter: how often it has counted since its last sample */
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large

@@ -33,7 +33,29 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.flags = 0;
 	s->sample.event = 0;
 	s->sample.weight = 0;
+	s->sample.runtime_count = 0;
+	s->sample.runtime_flags = 0;
+	s->is_urgent = 0;
+	s->new_codes = 0;
+	s->sends_codes = 0;
 	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
+}
+
+/* Takes the frames of an interpreter, if it has begun. */
+static __always_inline void take_interpreter(struct scratch *s, struct bpf_perf_event_data *ctx,
+					     struct task_struct *task,
+					     const struct prof_runtime *runtime)
+{
+	bool is_setup;
+
+	if (runtime->kind == PROF_RUNTIME_PENDING) {
+		s->is_urgent = 1;
+		return;
+	}
+	is_setup = is_in_setup(s, runtime);
+	if (is_setup && !(ctx ? take_user_registers(s, ctx, task) : take_task_registers(s, task)))
+		return;
+	take_runtime_frames(s, runtime, is_setup);
 }
 
 /* Walks the user stack after the kernel frames that are there. `ctx` is NULL for a thread that is
@@ -71,23 +93,27 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 	if (s->walked && wants_rescue(s->outcome) && (process || filter == PROF_FILTER_NONE))
 		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
 								      PROF_SAMPLE_RESCUE_REFUSED;
+	if (reads_runtimes && process && process->runtime.kind && s->walked)
+		take_interpreter(s, ctx, task, &process->runtime);
 }
 
 /* Completes the header. Returns the bytes of the frames after it. */
 static __always_inline __u32 finish_sample(struct scratch *s)
 {
-	__u32 frames = s->walked;
+	__u32 frames = kept_frames(s);
+	__u64 words;
 
-	s->sample.left_out = 0;
-	if (frames > PROF_MAX_USER_FRAMES) {
-		s->sample.left_out = frames - PROF_MAX_USER_FRAMES;
-		frames = PROF_MAX_USER_FRAMES;
-	}
+	s->sample.left_out = s->walked - frames;
 	s->sample.user_count = frames;
 	s->sample.kernel_count = s->kernel_count;
 	s->sample.outcome = s->outcome;
-	/* For the verifier (6.18): the length of what is sent has to have an upper bound. */
-	return 8 * ((frames + s->kernel_count) & (2 * PROF_MAX_USER_FRAMES - 1));
+	words = frames + s->kernel_count + 2 * s->sample.runtime_count;
+	/* For the verifier (6.18): the length of what is sent has to have an upper bound, which it
+	 * learns of the register that is compared, and of no copy that clang makes before. */
+	barrier_var(words);
+	if (words > FRAME_WORDS)
+		return 0;
+	return 8 * words;
 }
 
 #endif /* PROF_SAMPLE_BPF_H */

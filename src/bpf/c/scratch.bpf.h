@@ -6,6 +6,10 @@
 #define WINDOW_BYTES 2048
 /* A page of which less is left is read together with the next. */
 #define LEAST_READ_BYTES 256
+/* Words of the frames of a sample, of all three kinds: at least PROF_MAX_KERNEL_FRAMES,
+ * PROF_MAX_USER_FRAMES and two for each of PROF_MAX_RUNTIME_FRAMES. The kernel has no more than 32
+ * KiB for a value of each CPU. */
+#define FRAME_WORDS 3200
 
 /*
  * Where a program runs, which decides what it may call (docs/architecture.md, "What may be called
@@ -42,16 +46,28 @@ struct scratch {
 	__u64 leaf_sp;	  /* the stack pointer of the registers that were taken */
 	__u64 piece_low;  /* lowest address that the walk has seen of the current stack */
 	__u32 runs;
-	__u32 is_sp_hidden;  /* the stack pointer is at or above regs[REG_SP], no more is known */
-	__u32 has_asked;     /* the kernel's list of mappings answers once in an interrupt */
+	__u32 is_sp_hidden; /* the stack pointer is at or above regs[REG_SP], no more is known */
+	__u32 has_asked;    /* the kernel's list of mappings answers once in an interrupt */
+	__u32 is_urgent;    /* the reader has to look at once */
+	__u32 sends_codes;  /* the program sends descriptions of new code objects */
+	__u32 new_codes;    /* code objects of the sample that were not seen before */
+	__u64 new_code[PROF_NEW_CODES];
+	__u32 new_check[PROF_NEW_CODES];
 	__u32 has_kept;	     /* regs hold the registers of the last frame that all were known of */
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
-	__u8 window[WINDOW_BYTES + 8];
+	__u8 window[WINDOW_BYTES + PROF_RUNTIME_FRAME_BYTES + 8];
+	__u8 code[PROF_RUNTIME_CODE_BYTES + 8]; /* the code object that is looked at */
+	__u64 content[16];     /* PROF_CHECK_BYTES: what one of its pointers leads to */
 	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;
-	/* Twice as long as needed, so that a masked index is in bounds. */
-	__u64 frames[2 * PROF_MAX_USER_FRAMES];
+	__u64 frames[FRAME_WORDS];
 };
+
+/* User frames of the walk that are sent. */
+static __always_inline __u32 kept_frames(struct scratch *s)
+{
+	return s->walked < PROF_MAX_USER_FRAMES ? s->walked : PROF_MAX_USER_FRAMES;
+}
 
 #endif /* PROF_SCRATCH_BPF_H */

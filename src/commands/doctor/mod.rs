@@ -97,7 +97,20 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
     checks.push(clock(profile));
     checks.push(waits(profile));
     checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
+    checks.extend(found.pids.iter().filter_map(|&pid| {
+        let interpreter = session.collector.processes.get(pid)?.interpreter().describe()?;
+        Some(language(interpreter))
+    }));
     checks
+}
+
+/// Whether the functions of a language that the target runs are recorded.
+fn language(interpreter: Result<String, String>) -> Check {
+    const NAME: &str = "language";
+    match interpreter {
+        Ok(known) => Check::new(NAME, CheckVerdict::Ok, safe_text::terminal(&known)),
+        Err(why) => Check::new(NAME, CheckVerdict::Warn, safe_text::terminal(&why)),
+    }
 }
 
 /// Whether waits were recorded, and whether all time of the test's threads was accounted for.

@@ -94,6 +94,7 @@ pub(super) fn frame(
         is_return_address: at.is_return_address,
         space: FrameSpace::User,
         found_by: at.found_by,
+        ..FrameFlags::default()
     };
     let frame = profile.tables.intern_frame(Frame { module, address, flags });
     space.frames.insert(key, frame);

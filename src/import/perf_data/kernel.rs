@@ -90,8 +90,12 @@ impl PerfKernel {
         };
         let path = profile.tables.intern_string(cut_name(name));
         let module = profile.tables.intern_module(Module { path, kind, ..Module::default() });
-        let flags =
-            FrameFlags { is_return_address, space: FrameSpace::Kernel, found_by: FoundBy::KernelWalk };
+        let flags = FrameFlags {
+            is_return_address,
+            space: FrameSpace::Kernel,
+            found_by: FoundBy::KernelWalk,
+            ..FrameFlags::default()
+        };
         let frame = profile.tables.intern_frame(Frame { module, address: relative, flags });
         self.frames.insert((address, is_return_address), frame);
         self.name(profile, frame, address - u64::from(is_return_address && address > 0));

@@ -14,11 +14,12 @@ use super::tasks::KnownTasks;
 use super::totals::{CollectedTotals, EventTotals};
 use super::user_stack::{Trusted, UserStack};
 use crate::bpf::{
-    LEAF_FRAMES, MarkedAddress, RescueEvent, SampleEvent, ThreadTimeEvent, WaitKind, WatchedThreadEvent,
-    outcome,
+    LEAF_FRAMES, MarkedAddress, NewCodeEvent, RescueEvent, SampleEvent, ThreadTimeEvent, WaitKind,
+    WatchedThreadEvent, outcome,
 };
 use crate::profile::{EventId, EventInfo, EventKind, FrameId, Outcome, Profile, Sample, StackId, counter};
 use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::interpreters::Interpreters;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings;
@@ -57,6 +58,8 @@ pub(crate) struct Collector {
     pub(super) tasks: KnownTasks,
     calls: CallChecks,
     pub(crate) dumps: JitDumps,
+    /// Interpreters of languages.
+    pub(crate) interpreters: Interpreters,
     path: Vec<FrameId>,
 }
 
@@ -80,6 +83,7 @@ impl Collector {
             tasks: KnownTasks::default(),
             calls: CallChecks::default(),
             dumps: JitDumps::default(),
+            interpreters: Interpreters::default(),
             path: Vec::new(),
         }
     }
@@ -303,6 +307,7 @@ impl Collector {
             files: &mut self.files,
             calls: &mut self.calls,
             dumps: &mut self.dumps,
+            interpreters: &self.interpreters,
         }
     }
 
@@ -312,6 +317,7 @@ impl Collector {
         path.clear();
         let trusted = self.user_stack(sample).resolve(outcome, &mut path);
         self.copy(sample, &trusted, path.len(), is_rescued);
+        self.add_interpreter_frames(sample, trusted.outcome, &mut path);
         path.reverse();
         self.resolve_kernel(sample, &mut path);
         let stack = self.profile.tables.intern_stack_of(path.iter().copied());
@@ -322,6 +328,24 @@ impl Collector {
             None => self.count(sample, &trusted, stack, path.last().copied()),
         }
         self.path = path;
+    }
+
+    /// Takes a code object of an interpreter, whose samples follow.
+    pub(crate) fn add_code(&mut self, code: &NewCodeEvent) {
+        if let Some(process) = self.processes.at_mut(code.tgid, code.time_ns) {
+            self.interpreters.add_code(process, code);
+        }
+    }
+
+    /// Puts the frames of an interpreter where they belong among the native ones in `path`, leaf first.
+    fn add_interpreter_frames(&mut self, sample: &SampleEvent, outcome: Outcome, path: &mut Vec<FrameId>) {
+        if !sample.interpreter.has_state() {
+            return;
+        }
+        if let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
+            let frames = &sample.interpreter;
+            self.interpreters.merge(sample.tgid, process, frames, outcome, &mut self.profile, path);
+        }
     }
 
     /// Keeps what was walked of a sample, where copies of all stacks are kept for a second walk. `known` frames are in the

@@ -80,6 +80,7 @@ mod tests {
             kernel: Vec::new(),
             user: Vec::new(),
             left_out: 0,
+            interpreter: Default::default(),
             wait: None,
         }
     }

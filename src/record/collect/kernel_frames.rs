@@ -137,6 +137,7 @@ impl KernelFrames {
             is_return_address,
             space: FrameSpace::Kernel,
             found_by: if is_return_address { FoundBy::KernelWalk } else { FoundBy::Leaf },
+            ..FrameFlags::default()
         };
         let frame = tables.intern_frame(Frame { module, address: relative, flags });
         self.frames.insert((address, is_return_address), frame);

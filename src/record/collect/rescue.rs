@@ -188,6 +188,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: left_out as u32,
+            interpreter: Default::default(),
             wait: None,
         }
     }

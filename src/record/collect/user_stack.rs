@@ -5,6 +5,7 @@ use crate::bpf::{LEAF_FRAMES, MarkedAddress, SampleEvent};
 use crate::profile::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome, Profile, Tables, counter,
 };
+use crate::record::interpreters::Interpreters;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
@@ -37,6 +38,7 @@ pub(super) struct UserStack<'c> {
     pub(super) files: &'c mut ModuleFiles,
     pub(super) calls: &'c mut CallChecks,
     pub(super) dumps: &'c mut JitDumps,
+    pub(super) interpreters: &'c Interpreters,
 }
 
 impl UserStack<'_> {
@@ -129,6 +131,7 @@ impl UserStack<'_> {
                 (false, true) => FoundBy::FramePointer,
                 (false, false) => FoundBy::Cfi,
             },
+            is_interpreter: false,
         };
         let tables = &mut self.profile.tables;
         let process = self.processes.at_or_read(sample.tgid, sample.time_ns, self.files);
@@ -149,7 +152,11 @@ impl UserStack<'_> {
             && !is_generated
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(lookup.wrapping_sub(mapped.bias)).kind == RuleKind::Signal);
-        let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
+        let flags = FrameFlags {
+            is_return_address: is_return_address && !is_signal_return,
+            is_interpreter: self.interpreters.is_loop(mapped.file, lookup.wrapping_sub(mapped.bias)),
+            ..flags
+        };
         let module = self.files.profile_module(mapped.file, sample.tgid, tables);
         let frame = Frame { module, address, flags };
         self.files.hit(mapped.file, sample.time_ns);

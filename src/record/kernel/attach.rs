@@ -43,6 +43,8 @@ pub(crate) struct KernelConfig {
     pub(crate) on_cpu: bool,
     /// Number of counters that are sampled.
     pub(crate) counters: usize,
+    /// Whether frames of interpreters are sent.
+    pub(crate) reads_runtimes: bool,
     /// Kinds of data that have to be translated.
     pub(crate) translation: Translation,
     /// Options of the recording of waits; `None` if they are not recorded.
@@ -59,6 +61,8 @@ pub(crate) struct KernelConfig {
 const RESCUE_BYTES_PER_SECOND: u64 = 128 << 20;
 /// Time that the reader may be away before a ring is full, seconds, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
+/// Room for new code objects of interpreters, bytes: some 450. What does not fit is read from the process.
+const NEW_CODE_RING_BYTES: u32 = 1 << 20;
 /// Room for copies of every stack, bytes: some 170.
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 
@@ -211,6 +215,7 @@ impl<'obj> KernelSide<'obj> {
             samples: samples.into_iter().chain([&maps.counts]).map(ring).collect::<io::Result<_>>()?,
             waits: ring(&maps.waits)?,
             thread_times: ring(&maps.thread_times)?,
+            new_codes: ring(&maps.new_codes)?,
             rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
             stack_copies: ring(&maps.stack_copies)?,
             sidebands,
@@ -346,9 +351,18 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         let bytes = (per_cpu * config.cpus.len() as f64) as u32;
         maps.counts.set_max_entries(bytes.clamp(1 << 20, 64 << 20).next_power_of_two())?;
     }
+    if config.reads_runtimes {
+        maps.new_codes.set_max_entries(NEW_CODE_RING_BYTES)?;
+    }
     if config.copy_every_stack {
         maps.stack_copies.set_max_entries(STACK_COPY_RING_BYTES)?;
     }
+    configure_constants(open, config, smallest);
+    Ok(())
+}
+
+/// Sets the constants of the programs; `smallest_ring` is the size of the smallest ring for samples that is used, bytes.
+fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, smallest_ring: u32) {
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter = config.filter as u32;
         rodata.in_namespace = config.translation.has_own_numbers;
@@ -361,11 +375,11 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         rodata.max_walked_frames = max_walked_frames(config.hz);
         rodata.rows_mask = config.row_capacity - 1;
         rodata.pages_mask = config.page_capacity - 1;
-        rodata.ring_wake_bytes = smallest / 2;
+        rodata.ring_wake_bytes = smallest_ring / 2;
+        rodata.reads_runtimes = config.reads_runtimes;
         rodata.copy_every_stack = config.copy_every_stack;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }
-    Ok(())
 }
 
 /// Makes a room for more unwind tables and tells the walker of it.

@@ -7,7 +7,9 @@
 use super::perf_event::SidebandRing;
 use super::sideband::{self, Sideband};
 use super::stopper::Stopper;
-use crate::bpf::{DecodeError, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent};
+use crate::bpf::{
+    DecodeError, NewCodeEvent, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent,
+};
 use crate::record::environment::namespaces::monotonic_ns;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use std::io;
@@ -40,6 +42,8 @@ pub(crate) struct Rings {
     pub(crate) samples: Vec<Ring>,
     pub(crate) waits: Ring,
     pub(crate) thread_times: Ring,
+    /// Code objects of interpreters.
+    pub(crate) new_codes: Ring,
     /// Rings of stack copies: of running threads, and of waits.
     pub(crate) rescues: [Ring; 2],
     pub(crate) stack_copies: Ring,
@@ -57,6 +61,8 @@ pub(crate) struct Batch {
     pub(crate) samples: Vec<SampleEvent>,
     /// Times of threads.
     pub(crate) thread_times: Vec<ThreadTimeEvent>,
+    /// Code objects of interpreters that samples have for the first time.
+    pub(crate) new_codes: Vec<NewCodeEvent>,
     /// Stack copies.
     pub(crate) rescues: Vec<RescueEvent>,
     /// Copies of every stack, when asked for.
@@ -265,7 +271,7 @@ impl Poll {
             epoll::add(&epoll, fd, EventData::new_u64(what), flags).map_err(io::Error::from)
         };
         add(shared.bell.as_fd(), BELL, EventFlags::IN)?;
-        let others = [&rings.waits, &rings.thread_times, &rings.stack_copies];
+        let others = [&rings.waits, &rings.thread_times, &rings.new_codes, &rings.stack_copies];
         for ring in rings.samples.iter().chain(&rings.rescues).chain(others) {
             // By the edge: a ring with data in it is always readable, but only wakes its reader past a mark.
             add(ring.as_fd(), RING, EventFlags::IN | EventFlags::ET)?;
@@ -411,6 +417,10 @@ impl DrainWorker {
         })?);
         fullness = fullness.max(empty(&mut rings.thread_times, &mut batch, |batch, bytes| {
             batch.take(bytes.len(), ThreadTimeEvent::decode(bytes), |batch| &mut batch.thread_times);
+        })?);
+        // These are sent before their samples.
+        fullness = fullness.max(empty(&mut rings.new_codes, &mut batch, |batch, bytes| {
+            batch.take(bytes.len(), NewCodeEvent::decode(bytes), |batch| &mut batch.new_codes);
         })?);
         // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
         for ring in &mut rings.rescues {

@@ -134,6 +134,8 @@ impl Cursor {
             if frame.flags.space == FrameSpace::Kernel {
                 let name = collector.kernel.name(id);
                 delta.named.extend(name.map(|name| (id, vec![kernel_location(&name)])));
+            } else if let Some(location) = collector.interpreters.name(frame, &collector.profile.tables) {
+                delta.named.push((id, vec![location]));
             } else if collector.profile.tables.string(module.path) == FRAMES_LEFT_OUT {
                 delta.named.push((id, vec![left_out()]));
             }

@@ -223,9 +223,13 @@ impl Naming {
         let is_of_kernel =
             |frame: &FrameId| collector.profile.tables.frame(*frame).flags.space == FrameSpace::Kernel;
         let kernel: Vec<FrameId> = new.filter(is_of_kernel).collect();
-        let named: Named = (kernel.into_iter())
-            .filter_map(|frame| Some((frame, vec![kernel_location(&collector.kernel.name(frame)?)])))
-            .collect();
+        let of_kernel = (kernel.into_iter())
+            .filter_map(|frame| Some((frame, vec![kernel_location(&collector.kernel.name(frame)?)])));
+        let tables = &collector.profile.tables;
+        let of_interpreters = (from..self.frames)
+            .map(|index| FrameId(index as u32))
+            .filter_map(|id| Some((id, vec![collector.interpreters.name(tables.frame(id), tables)?])));
+        let named: Named = of_kernel.chain(of_interpreters).collect();
         symbolize::store(&mut collector.profile, named);
     }
 }

@@ -226,8 +226,9 @@ fn quality_line(profile: &Profile, totals: &CollectedTotals, cut_short: Option<C
     } else {
         format!("   symbols {}", units::honest_percent_text(units::percent(named, frames)))
     };
+    let interpreters = profile.interpreter_words().map_or(String::new(), |words| format!("   {words}"));
     format!(
-        "  stacks   {} complete (dwarf {:.0}, fp {:.0}){symbols}",
+        "  stacks   {} complete (dwarf {:.0}, fp {:.0}){symbols}{interpreters}",
         units::honest_percent_text(units::percent(complete, samples)),
         100.0 - fp,
         fp,

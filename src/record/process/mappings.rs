@@ -2,6 +2,8 @@
 
 use crate::bpf::{FRAME_ADDRESS, MAX_MAPPINGS, MarkedAddress, NO_START, prof_process};
 use crate::profile::FrameId;
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::interpreters::interpreter::ProcessInterpreter;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::names::dump_of::DumpOf;
@@ -33,6 +35,9 @@ struct Replaced {
     /// Time at which it was sent to the kernel side, ns; `u64::MAX` while it has not been.
     until_ns: u64,
 }
+
+/// Time after which the kernel side has heard of an interpreter for certain, ns.
+const PUBLISHED_AFTER_NS: u64 = 10_000_000_000;
 
 /// The vsyscall page of x86-64 as frames have it, and as registers do.
 pub(super) const VSYSCALL_PAGES: [u64; 2] = [0xffff_ffff_ff60_0000 & FRAME_ADDRESS, 0xffff_ffff_ff60_0000];
@@ -68,6 +73,12 @@ pub(crate) struct Process {
     pub(crate) dump_sought_ns: Option<u64>,
     /// Time of its fork, ns, if that was seen.
     pub(crate) forked_ns: Option<u64>,
+    /// Its interpreter of a language.
+    interpreter: ProcessInterpreter,
+    /// Time at which the mappings had last changed when an interpreter was last looked for, ns.
+    pub(crate) interpreter_sought_ns: Option<u64>,
+    /// Time at which the kernel side was last to hear of another interpreter, ns; 0 if never.
+    interpreter_changed_ns: u64,
     /// Whether the generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub(crate) lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -183,7 +194,10 @@ impl Process {
             mappings: self.mappings.iter().map(inherit).collect(),
             is_target: self.is_target,
             forked_ns: Some(time_ns),
-            is_inherited: true,
+            interpreter: self.interpreter.forked(),
+            interpreter_changed_ns: self.interpreter_changed_ns,
+            // The kernel side has copied what it knew of the parent when that forked.
+            is_inherited: self.interpreter_changed_ns.saturating_add(PUBLISHED_AFTER_NS) < time_ns,
             is_dirty: true,
             ..Process::default()
         }
@@ -193,12 +207,20 @@ impl Process {
     pub(super) fn forget_code(&mut self) {
         (self.mappings, self.past, self.replaced) = Default::default();
         self.frames = FxHashMap::default();
+        self.interpreter = ProcessInterpreter::None;
+    }
+
+    /// Forgets frames of the profile, because they get new numbers.
+    pub(super) fn forget_frames(&mut self) {
+        self.frames = FxHashMap::default();
+        self.interpreter.forget_frames();
     }
 
     /// Forgets all mappings, as exec does.
     pub(crate) fn unmap_all(&mut self, time_ns: u64) {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
         (self.jit_dump, self.forked_ns) = (None, None);
+        self.interpreter = ProcessInterpreter::None;
         self.changed(time_ns);
     }
 
@@ -287,6 +309,27 @@ impl Process {
         &self.mappings
     }
 
+    /// Its interpreter of a language.
+    pub(crate) fn interpreter(&self) -> &ProcessInterpreter {
+        &self.interpreter
+    }
+
+    /// Its interpreter of a language, to change what is not published to the kernel side.
+    pub(crate) fn interpreter_mut(&mut self) -> &mut ProcessInterpreter {
+        &mut self.interpreter
+    }
+
+    /// Sets its interpreter, which the kernel side is to hear of; frames that were interned before do not count any more.
+    pub(crate) fn set_interpreter(&mut self, interpreter: ProcessInterpreter) {
+        if interpreter.descriptor().kind != self.interpreter.descriptor().kind {
+            self.is_dirty = true;
+            self.is_inherited = false;
+            self.frames.clear();
+            self.interpreter_changed_ns = monotonic_ns();
+        }
+        self.interpreter = interpreter;
+    }
+
     /// The files of all mappings, past ones too.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
         self.mappings.iter().chain(self.past.iter().map(|(mapping, _)| mapping)).map(|mapping| mapping.file)
@@ -323,6 +366,7 @@ impl Process {
         }
         entry.count = count as u32;
         entry.exec_seq = self.exec_seq;
+        entry.runtime = self.interpreter.descriptor();
         (entry, cut)
     }
 }
@@ -364,116 +408,4 @@ pub(crate) fn mapped(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mapped(start: u64, end: u64, file: u32, since_ns: u64) -> Mapped {
-        Mapped { start, end, bias: 0x1000, file: FileId(file), since_ns }
-    }
-
-    #[test]
-    fn a_new_mapping_takes_the_place_of_what_it_covers_from_its_time_on() {
-        let mut process = Process::default();
-        process.map(mapped(0x1000, 0x5000, 1, 0));
-        process.map(mapped(0x2000, 0x3000, 2, 100));
-        assert_eq!(process.find(0x2800, 100).map(|m| m.file), Some(FileId(2)));
-        assert_eq!(process.find(0x2800, 99).map(|m| m.file), Some(FileId(1)));
-        assert_eq!(process.find(0x1800, 100).map(|m| m.file), Some(FileId(1)));
-        assert_eq!(process.find(0x4800, 100).map(|m| m.file), Some(FileId(1)));
-        assert_eq!(process.find(0x5000, 100), None);
-    }
-
-    /// A program maps two libraries at one place in turn; word of the second is on its way while /proc shows it.
-    #[test]
-    fn what_proc_shows_later_is_not_taken_for_what_was_mapped_then() {
-        let at = |start, file, since_ns| mapped(start, start + 0x1000, file, since_ns);
-        let mut process = Process::default();
-        process.map(at(0x2000, 1, 100));
-        // A sample at 110 has an address that nothing is known of.
-        process.fill(vec![at(0x2000, 2, 500), at(0x7000, 3, 500), at(0x9000, 4, 500)], 0x7010, 110);
-        let file = |process: &Process, address, time_ns| process.find(address, time_ns).map(|m| m.file.0);
-        assert_eq!(file(&process, 0x2010, 110), Some(1), "the first library was there");
-        assert_eq!((file(&process, 0x7010, 110), file(&process, 0x7010, 109)), (Some(3), None));
-        assert_eq!((file(&process, 0x9010, 110), file(&process, 0x9010, 500)), (None, Some(4)));
-        process.map(at(0x2000, 2, 300));
-        assert_eq!((file(&process, 0x2010, 299), file(&process, 0x2010, 300)), (Some(1), Some(2)));
-        process.map(at(0x9000, 4, 200));
-        assert_eq!(file(&process, 0x9010, 200), Some(4), "word of it says since when");
-        // The second library is longer: an address of what it has more says nothing about what was there before it.
-        let longer = Mapped { end: 0x5000, ..at(0x3000, 5, 600) };
-        process.map(at(0x3000, 1, 400));
-        process.map(longer);
-        process.fill(vec![Mapped { since_ns: 700, ..longer }], 0x4010, 500);
-        assert_eq!((file(&process, 0x3010, 500), file(&process, 0x3010, 600)), (Some(1), Some(5)));
-        assert_eq!(file(&process, 0x4010, 500), None);
-    }
-
-    #[test]
-    fn of_what_changed_while_records_were_lost_the_time_is_unknown() {
-        let at = |start, file, since_ns| mapped(start, start + 0x1000, file, since_ns);
-        let mut process = Process::default();
-        process.map(at(0x2000, 1, 100));
-        process.map(at(0x5000, 3, 100));
-        // Records were lost at 200; at 500 /proc shows another file.
-        process.set_mappings(vec![at(0x2000, 2, 500), at(0x5000, 3, 500)], 200);
-        let file = |time_ns| process.find(0x2010, time_ns).map(|m| m.file.0);
-        assert_eq!((file(199), file(200), file(499), file(500)), (Some(1), None, None, Some(2)));
-        assert_eq!(process.find(0x5010, 300).map(|m| m.file.0), Some(3), "what is unchanged was there");
-        assert!(
-            !process.is_present(499) && process.is_present(500),
-            "frames of before are not those of after"
-        );
-    }
-
-    #[test]
-    fn frames_in_a_replaced_file_are_not_believed_until_the_kernel_side_has_heard_of_it() {
-        let mut process = Process::default();
-        process.map(mapped(0x1000, 0x5000, 1, 0));
-        process.published(10);
-        let returns_to = |address| MarkedAddress::new(address, true, false).0;
-        let frames = [0x9000, returns_to(0x2801), returns_to(0x9800)];
-        assert_eq!(process.frames_before_stale(&frames, 50), None);
-        process.map(mapped(0x2000, 0x3000, 2, 100));
-        assert_eq!(process.frames_before_stale(&frames, 99), None, "the old file was still there");
-        assert_eq!(process.frames_before_stale(&frames, 100), Some(2));
-        process.published(200);
-        assert_eq!(process.frames_before_stale(&frames, 199), Some(2));
-        assert_eq!(process.frames_before_stale(&frames, 200), None);
-        assert_eq!(process.frames_before_stale(&[returns_to(0x3001)], 150), None, "a call before the border");
-        assert_eq!(process.frames_before_stale(&[0x9000], 150), None, "nothing was there before");
-    }
-
-    #[test]
-    fn the_vsyscall_page_is_known_with_and_without_the_high_bits() {
-        assert!(is_vsyscall(0xffff_ffff_ff60_0400) && is_vsyscall(0xffff_ffff_ff60_0400 & FRAME_ADDRESS));
-        assert!(!is_vsyscall(0xffff_ffff_ff60_1000) && !is_vsyscall(0x400));
-    }
-
-    #[test]
-    fn exec_ends_every_mapping() {
-        let mut process = Process::default();
-        process.map(mapped(0x1000, 0x2000, 1, 0));
-        process.unmap_all(50);
-        process.map(mapped(0x1000, 0x2000, 2, 60));
-        assert_eq!(process.find(0x1000, 49).map(|m| m.file), Some(FileId(1)));
-        assert_eq!(process.find(0x1000, 55), None);
-        assert_eq!(process.find(0x1000, 60).map(|m| m.file), Some(FileId(2)));
-    }
-
-    #[test]
-    fn the_kernel_entry_is_sorted_merged_and_cut_with_a_count() {
-        let mut process = Process::default();
-        process.map(mapped(0x9000, 0xa000, 1, 0));
-        process.map(mapped(0x1000, 0x2000, 1, 0));
-        process.map(mapped(0x2000, 0x3000, 1, 0));
-        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
-        assert_eq!((entry.count, cut), (2, 0));
-        assert_eq!((entry.start[0], entry.mapping[0].end), (0x1000, 0x3000));
-        assert_eq!(entry.start[2], NO_START);
-        for i in 0..300u64 {
-            process.map(mapped(0x10_0000 + i * 0x2000, 0x10_1000 + i * 0x2000, 1, 0));
-        }
-        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
-        assert_eq!((entry.count as usize, cut), (MAX_MAPPINGS, 46));
-    }
-}
+mod tests;

@@ -42,6 +42,20 @@ impl Processes {
         living.map(|(&pid, process)| (pid, touch(touched, pid, process)))
     }
 
+    /// The process is to be looked at before anything is published to the kernel side.
+    pub(crate) fn touch(&mut self, pid: u32) {
+        let _ = self.get_mut(pid);
+    }
+
+    /// Has `look` called with each target that may have changed since it was published last.
+    pub(crate) fn look_at_changed(&mut self, mut look: impl FnMut(u32, &mut Process)) {
+        for pid in &self.touched {
+            if let Some(process) = self.by_pid.get_mut(pid).filter(|process| process.is_target) {
+                look(*pid, process);
+            }
+        }
+    }
+
     /// Has `send` publish each target that has changed since it was published last. One that is still dirty
     /// after that comes again the next time. Returns those that were refused, and why, each once until it is taken.
     pub(crate) fn send_changed(
@@ -163,8 +177,8 @@ impl Processes {
             }
             !process.has_ended
         });
-        self.by_pid.values_mut().for_each(|process| process.frames = FxHashMap::default());
-        self.former.iter_mut().for_each(|(_, process, _)| process.frames = FxHashMap::default());
+        self.by_pid.values_mut().for_each(Process::forget_frames);
+        self.former.iter_mut().for_each(|(_, process, _)| process.forget_frames());
     }
 
     /// The process has ended, as was noticed at `time_ns`. Its name stays known until its number is reused, its code as long

@@ -4,7 +4,7 @@ use super::state::{Books, Refusals};
 use super::{Session, Start, TABLE_PATIENCE};
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, units};
-use crate::profile::{Meta, Profile};
+use crate::profile::{Meta, Profile, RuntimeFrames};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::kernel_frames::KernelFrames;
 use crate::record::counter::PerfCounter;
@@ -50,8 +50,7 @@ impl<'obj> Session<'obj> {
     ) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
-        let mut notices = found.notices.clone();
-        notices.extend(memory_limit::notice());
+        let mut notices: Vec<String> = found.notices.iter().cloned().chain(memory_limit::notice()).collect();
         has_types()?;
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
@@ -61,7 +60,7 @@ impl<'obj> Session<'obj> {
         let meta = meta(options, found, command, cpus.len(), hz);
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
-        let is_system_wide = collector.processes.is_system_wide;
+        collector.interpreters.is_loaded = may_have_interpreter(&mut collector, options, found);
         let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
         notices.extend(why_no_waits.clone());
@@ -74,16 +73,17 @@ impl<'obj> Session<'obj> {
             counters: events.counters,
             waits,
             drain,
+            is_system_wide: collector.processes.is_system_wide,
+            follows_children: options.children != Children::None || collector.processes.is_system_wide,
             collector,
             roots: found.pids.iter().copied().collect(),
             tids: found.tids.iter().copied().collect(),
             deferred: Vec::new(),
             rescues: FxHashMap::default(),
-            is_system_wide,
-            follows_children: options.children != Children::None || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
             refusals: Refusals::default(),
+            pending_interpreters: Vec::new(),
             exits: Exits::default(),
             books: Books::default(),
             stamps: 0,
@@ -148,6 +148,7 @@ fn kernel_config(
         page_capacity: page_capacity(&collector.files),
         table_budget_bytes: options.table_budget_bytes,
         hz,
+        reads_runtimes: collector.interpreters.is_loaded,
         copy_every_stack: collector.copies.is_some(),
         cpus,
     }
@@ -204,6 +205,7 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
         effective_hz: hz,
         clock: SAMPLE_CLOCK.to_owned(),
         clock_is_timer: true,
+        runtime: options.runtime,
         user_only: options.user_only,
         pid_namespace: namespaces::pid_namespace(),
         is_command: matches!(options.target, Target::Launch(_)),
@@ -262,6 +264,7 @@ fn collector(
     let kernel_frames = KernelFrames::new(!options.user_only || has_waits);
     let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
     collector.dumps.is_watched = is_watched;
+    collector.interpreters.is_wanted = options.runtime != RuntimeFrames::Off;
     if options.on_cpu() {
         let rule = format!("{SAMPLE_CLOCK} at {} Hz per CPU", units::count(hz.into()));
         collector.add_samples(rule, perf_event::period_ns(hz));
@@ -304,6 +307,17 @@ fn read_target(
         collector.processes.get_or_read(pid, &mut collector.files);
     }
     Ok(())
+}
+
+/// Whether the target runs an interpreter whose frames are wanted, or may come to run one: that of a command and of the whole
+/// machine is not there yet. All others are recorded without the programs that read such frames, which take some
+/// milliseconds to load.
+fn may_have_interpreter(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
+    let Collector { processes, files, interpreters, .. } = collector;
+    let has_one =
+        |pid: &u32| processes.get(*pid).is_some_and(|process| interpreters.has_runtime(process, files));
+    options.runtime != RuntimeFrames::Off
+        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
 }
 
 /// Loads the programs: without those of waits if the kernel refuses them and something else is recorded; `why_no_waits` then

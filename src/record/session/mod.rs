@@ -77,6 +77,8 @@ pub(crate) struct Session<'obj> {
     start_ns: u64,
     stop_ns: Option<u64>,
     refusals: Refusals,
+    /// Processes whose interpreter has not begun yet.
+    pending_interpreters: Vec<u32>,
     exits: Exits,
     books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
@@ -255,13 +257,16 @@ impl<'obj> Session<'obj> {
 
     /// Adds what was in the rings; of the side-band everything up to `known_until_ns` was applied.
     fn add_samples(&mut self, batch: Batch, known_until_ns: u64) {
-        let Batch { samples, thread_times, rescues, copies, bad_records, .. } = batch;
+        let Batch { samples, thread_times, new_codes, rescues, copies, bad_records, .. } = batch;
         self.collector.profile.count(counter::LOST_BAD_RECORD, bad_records);
         if let Some(known) = &mut self.collector.copies {
             known.take(copies);
         }
         for time in thread_times {
             self.collector.add_thread_time(&time);
+        }
+        for code in new_codes {
+            self.collector.add_code(&code);
         }
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);

@@ -184,6 +184,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: 0,
+            interpreter: Default::default(),
             wait: Some(Box::new(wait)),
         }
     }

@@ -59,6 +59,7 @@ fn hue(kind: LabelKind) -> Color {
         LabelKind::Library => rgb(0xf0_e442),
         LabelKind::Kernel => rgb(0xd5_5e00),
         LabelKind::Jit => rgb(0x00_9e73),
+        LabelKind::Interpreted => rgb(0x87_5fff),
         LabelKind::Wait(_) => waiting_hue(kind),
         LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => GREY,
     }
@@ -72,7 +73,8 @@ fn waiting_hue(kind: LabelKind) -> Color {
         LabelKind::Library => rgb(0xc6_dcf0),
         LabelKind::Kernel => rgb(0x7f_a8d1),
         LabelKind::Jit => rgb(0x8f_d0cf),
-        LabelKind::Wait(Reason::Lock) => rgb(0x2f_8fcb),
+        LabelKind::Interpreted => rgb(0xaf_af5f),
+        LabelKind::Wait(Reason::Lock | Reason::Gil) => rgb(0x2f_8fcb),
         LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => rgb(0x56_b4e9),
         LabelKind::Wait(Reason::NoCpu) => rgb(0xcc_79a7),
         LabelKind::Wait(_) => rgb(0xa9_b8e8),

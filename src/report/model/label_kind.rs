@@ -13,6 +13,8 @@ pub(crate) enum LabelKind {
     Kernel,
     /// Code generated at run time.
     Jit,
+    /// A function that the interpreter of a language runs.
+    Interpreted,
     /// A thread or process.
     Task,
     /// The place where a stack ends although it should go on.
@@ -31,11 +33,12 @@ impl LabelKind {
             LabelKind::Library => "library",
             LabelKind::Kernel => "kernel",
             LabelKind::Jit => "JIT",
+            LabelKind::Interpreted => "interpreted",
             LabelKind::Task => "thread",
             LabelKind::Cut => "cut",
             LabelKind::Nothing => "no stack",
             LabelKind::Wait(Reason::NoCpu) => "no CPU",
-            LabelKind::Wait(Reason::Lock) => "lock",
+            LabelKind::Wait(Reason::Lock | Reason::Gil) => "lock",
             LabelKind::Wait(reason) if reason.is_io() => "I/O",
             LabelKind::Wait(_) => "wait",
         }
@@ -43,6 +46,11 @@ impl LabelKind {
 
     /// Whether it is code, that is, whether lines and instructions can be shown of it.
     pub(crate) fn is_code(self) -> bool {
-        matches!(self, LabelKind::Program | LabelKind::Library | LabelKind::Kernel | LabelKind::Jit)
+        self.is_user_code() || self == LabelKind::Kernel
+    }
+
+    /// Whether it is code that runs outside of the kernel.
+    pub(crate) fn is_user_code(self) -> bool {
+        matches!(self, LabelKind::Program | LabelKind::Library | LabelKind::Jit | LabelKind::Interpreted)
     }
 }

@@ -138,8 +138,18 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         }
         LabelKind::Program => !is_runtime_function(name) && !is_c_library_function(name),
         LabelKind::Jit => true,
+        LabelKind::Interpreted => !is_python_library_file(file),
         _ => false,
     }
+}
+
+/// Whether a source file of Python is one of its own library, and none that was installed besides.
+fn is_python_library_file(file: &str) -> bool {
+    file.starts_with("<frozen ")
+        || (file.split_once("/lib/python3").is_some_and(|(_, path)| {
+            let in_library = path.split_once('/').map_or("", |(_, path)| path);
+            !in_library.starts_with("site-packages/") && !in_library.starts_with("dist-packages/")
+        }) && !file.contains("/dist-packages/"))
 }
 
 /// Whether a source file is that of a language's library.
@@ -261,6 +271,26 @@ mod tests {
             assert!(is_own_at(name, &file, true), "{name} {file}");
         }
         assert!(is_own_at("handle", "/usr/include/c++/12/bits/stl_vector.h", false));
+    }
+
+    #[test]
+    fn functions_of_pythons_own_library_are_not_the_programs() {
+        let is_own_in = |file| is_own(Code { file, ..named(LabelKind::Interpreted, "python 3.11", "wait") });
+        for file in [
+            "/usr/lib/python3.11/threading.py",
+            "/opt/python/lib/python3.12/concurrent/futures/thread.py",
+            "<frozen importlib._bootstrap>",
+        ] {
+            assert!(!is_own_in(file), "{file}");
+        }
+        for file in [
+            "/srv/app/main.py",
+            "<string>",
+            "/usr/lib/python3/dist-packages/requests/api.py",
+            "/srv/venv/lib/python3.11/site-packages/django/db/models.py",
+        ] {
+            assert!(is_own_in(file), "{file}");
+        }
     }
 
     #[test]

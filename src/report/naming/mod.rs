@@ -3,6 +3,7 @@
 
 pub(crate) mod code;
 pub(crate) mod debug_package;
+pub(crate) mod machinery;
 pub(crate) mod name;
 pub(crate) mod nearest;
 pub(crate) mod runtime;

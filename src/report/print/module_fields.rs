@@ -138,6 +138,7 @@ fn kind_word(kind: ModuleKind) -> &'static str {
         ModuleKind::KernelModule => "kernel_module",
         ModuleKind::Vdso => "vdso",
         ModuleKind::Jit => "jit",
+        ModuleKind::Runtime => "runtime",
         ModuleKind::Unknown | ModuleKind::Other(_) => "unknown",
     }
 }

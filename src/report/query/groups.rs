@@ -2,9 +2,11 @@
 
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
-use crate::report::model::group::{Group, count_equal};
+use crate::report::model::amount::Amount;
+use crate::report::model::group::{Group, SamePath, count_equal};
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::query::filter::SampleFilter;
+use crate::report::waits::idle::IdleWaits;
 use std::sync::Arc;
 
 /// The groups of `shown` that pass `filter`. Where the filter is one on threads, or the last one again, the samples are not
@@ -30,6 +32,33 @@ pub(crate) fn groups_of(recording: &Analysis, shown: &Shown<'_>, filter: &Sample
     }
     let shown = groups.iter().filter(|group| filter.keeps_task(group.task)).filter(is_shown);
     Arc::new(shown.copied().collect())
+}
+
+/// The `groups` but for idle waits, whose sum is added to `hidden`.
+pub(super) fn without_idle(
+    idle: &IdleWaits,
+    groups: Arc<Vec<Group>>,
+    hidden: &mut Amount,
+) -> Arc<Vec<Group>> {
+    let Some(first) = groups.iter().position(|group| idle.contains(group)) else { return groups };
+    let mut kept = Vec::with_capacity(groups.len());
+    kept.extend_from_slice(&groups[..first]);
+    for group in &groups[first..] {
+        if idle.contains(group) {
+            hidden.add(group.amount);
+        } else {
+            kept.push(*group);
+        }
+    }
+    Arc::new(kept)
+}
+
+/// The sum of the groups that are no waits.
+pub(super) fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
+    let mut sum = Amount::default();
+    let running = paths.iter().filter(|path| groups[path.range.start].activity == Activity::Running);
+    running.for_each(|path| sum.add(path.amount));
+    sum
 }
 
 #[cfg(test)]

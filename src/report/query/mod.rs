@@ -4,6 +4,7 @@
 pub(crate) mod advice;
 pub(crate) mod filter;
 pub(crate) mod filter_words;
+mod folding;
 pub(crate) mod groups;
 pub(crate) mod lighter_threads;
 pub(crate) mod named_since;

@@ -94,7 +94,37 @@ fn notes_while_naming(
     notes.extend(unrecorded(profile));
     notes.extend(cut_notes(profile, quality));
     notes.extend(unnamed_notes(profile, integrity, quality, to_name));
+    notes.extend(interpreter_notes(profile));
     notes.extend(incomplete_note(profile, quality));
+    notes
+}
+
+/// Notes on functions of interpreters that have no place in their stack, no name, or maybe the name of another one.
+fn interpreter_notes(profile: &Profile) -> Vec<String> {
+    let count = |name| profile.counter(name);
+    let (samples, frames) = (count(counter::INTERPRETER_SAMPLES), count(counter::INTERPRETER_FRAMES));
+    let mut notes = Vec::new();
+    let mut note = |bad: u64, all: u64, words: &str| {
+        let share = percent(bad, all.max(1));
+        if share >= NOTABLE_PERCENT {
+            notes.push(format!("{} of {words}", honest_percent_text(share)));
+        }
+    };
+    note(
+        count(counter::INTERPRETER_MISMATCHES),
+        samples,
+        "the samples of interpreted code are below a mark: its functions and the native frames did not fit together",
+    );
+    note(
+        count(counter::INTERPRETER_FRAMES_UNREAD),
+        frames,
+        "the interpreted functions have no name: their memory was gone, or damaged, when it was read",
+    );
+    note(
+        count(counter::INTERPRETER_FRAMES_UNCERTAIN),
+        frames,
+        "the interpreted functions may have the name of another one, whose memory they use",
+    );
     notes
 }
 

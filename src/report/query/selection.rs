@@ -1,10 +1,11 @@
 //! The samples that a view shows: filtered, equal ones counted together, and their frames named.
 
 use super::filter::{LabelFilter, SampleFilter};
-use super::groups::groups_of;
+use super::folding::Folding;
+use super::groups::{groups_of, sum_of_running, without_idle};
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
-use crate::profile::{Event, FrameId, Profile, Sample, Task, TaskId, Wait};
+use crate::profile::{Event, FrameId, Profile, Sample, StackId, Task, TaskId, Wait};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -55,6 +56,8 @@ pub struct Selection<'p> {
     hidden: Option<Step>,
     /// Which frames are hidden by their functions, where steps are of something else and functions are hidden.
     hidden_frames: Option<Vec<bool>>,
+    /// What is shown of interpreters.
+    folding: Folding,
     stacks: StackFilters,
     /// Some frames are in generated code that has no names.
     has_unnamed_code: bool,
@@ -88,10 +91,8 @@ impl<'p> Selection<'p> {
         let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
         let groups = groups_of(recording, &shown, &sample_filter);
-        let mut whole = Amount::default();
-        let mut hidden_idle = Amount::default();
-        let shows_idle = options.filter.idle && shown.waits.is_some();
-        let shown_idle = shows_idle.then(|| recording.idle_waits());
+        let (mut whole, mut hidden_idle) = (Amount::default(), Amount::default());
+        let shown_idle = (options.filter.idle && shown.waits.is_some()).then(|| recording.idle_waits());
         let groups = match shown.waits {
             None => groups,
             Some(_) => {
@@ -115,6 +116,7 @@ impl<'p> Selection<'p> {
             StackFilters::new(&options.filter.stacks, &mut labels, profile, &quality.samples_of_frame)?;
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
+        let folding = Folding::of(profile, options.runtime).with_labels(&labels);
         let filter = LabelFilter::new(&options.filter, &labels, &profile.tables)?;
         let mut selection = Selection {
             profile,
@@ -136,6 +138,7 @@ impl<'p> Selection<'p> {
             filter,
             hidden,
             hidden_frames: None,
+            folding,
             stacks,
             has_unnamed_code,
             in_front: None,
@@ -170,6 +173,7 @@ impl<'p> Selection<'p> {
             StackFilters::new(&options.filter.stacks, &mut labels, profile, &self.quality.samples_of_frame)?;
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
+        let folding = self.folding.clone().with_labels(&labels);
         let space = if has_frames { options.filter.space } else { Space::All };
         let filter =
             LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels, &profile.tables)?;
@@ -183,6 +187,7 @@ impl<'p> Selection<'p> {
             filter,
             hidden,
             hidden_frames,
+            folding,
             stacks,
             has_unnamed_code,
             ..self
@@ -398,12 +403,8 @@ impl<'p> Selection<'p> {
             && has_frames
         {
             let start = path.len();
-            // Leaf first, then turned round: frames and the steps inside each of them.
-            let hidden = self.hidden_frames.as_deref().unwrap_or_default();
-            let is_hidden = |frame: &FrameId| hidden.get(frame.index()).copied().unwrap_or(false);
-            for frame in self.profile.tables.stack_frames(stack).filter(|frame| !is_hidden(frame)) {
-                path.extend(self.labels.steps(frame).iter().rev());
-            }
+            // Leaf first, then turned round.
+            self.push_steps(stack, path);
             path[start..].reverse();
         }
         let mut has_focus = !self.filter.has_focus;
@@ -445,6 +446,25 @@ impl<'p> Selection<'p> {
         self.stacks.apply(path, group.task)
     }
 
+    /// Adds the steps of the frames of a stack that are shown, leaf first.
+    fn push_steps(&self, stack: StackId, path: &mut Vec<Step>) {
+        let hidden = self.hidden_frames.as_deref().unwrap_or_default();
+        let is_hidden = |frame: &FrameId| hidden.get(frame.index()).copied().unwrap_or(false);
+        let frames = self.profile.tables.stack_frames(stack);
+        if self.folding.shows_all() {
+            for frame in frames.filter(|frame| !is_hidden(frame)) {
+                path.extend(self.labels.steps(frame).iter().rev());
+            }
+            return;
+        }
+        let mut frames: Vec<FrameId> = frames.collect();
+        let has_run = self.folding.fold(&mut frames);
+        for frame in frames.into_iter().filter(|frame| !is_hidden(frame)) {
+            let steps = self.labels.steps(frame).iter().rev();
+            path.extend(steps.filter(|step| !(has_run && self.folding.is_call(step))));
+        }
+    }
+
     /// The steps of a path that are rows of a flat list. Where reasons are none, waiting is time of what waited, as running
     /// is.
     pub(crate) fn rows_of<'s>(&self, path: &'s [Step]) -> &'s [Step] {
@@ -462,27 +482,4 @@ impl<'p> Selection<'p> {
     fn is_task(&self, step: Step) -> bool {
         self.labels.get(step.label).kind == LabelKind::Task
     }
-}
-
-/// The `groups` but for idle waits, whose sum is added to `hidden`.
-fn without_idle(idle: &IdleWaits, groups: Arc<Vec<Group>>, hidden: &mut Amount) -> Arc<Vec<Group>> {
-    let Some(first) = groups.iter().position(|group| idle.contains(group)) else { return groups };
-    let mut kept = Vec::with_capacity(groups.len());
-    kept.extend_from_slice(&groups[..first]);
-    for group in &groups[first..] {
-        if idle.contains(group) {
-            hidden.add(group.amount);
-        } else {
-            kept.push(*group);
-        }
-    }
-    Arc::new(kept)
-}
-
-/// The sum of the groups that are no waits.
-fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
-    let mut sum = Amount::default();
-    let running = paths.iter().filter(|path| groups[path.range.start].activity == Activity::Running);
-    running.for_each(|path| sum.add(path.amount));
-    sum
 }

@@ -121,6 +121,7 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::Stopped => "while stopped",
         Reason::Condvar => "to be notified",
         Reason::Futex => "for other threads",
+        Reason::Gil => "for the lock of an interpreter",
         _ => "for something else",
     }
 }

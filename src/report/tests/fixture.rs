@@ -119,6 +119,7 @@ impl Build {
             "[kernel]" => ModuleKind::Kernel,
             "[jit]" => ModuleKind::Jit,
             "[unknown]" => ModuleKind::Unknown,
+            _ if path.starts_with("python ") => ModuleKind::Runtime,
             _ => ModuleKind::Elf,
         };
         let path = self.profile.tables.intern_string(path);
@@ -130,7 +131,8 @@ impl Build {
         let (path, functions) = text.split_once(':').expect("MODULE:FUNCTION");
         let module = self.module(path);
         let space = if path == "[kernel]" { FrameSpace::Kernel } else { FrameSpace::User };
-        let flags = FrameFlags { is_return_address: false, space, found_by: self.found_by };
+        let is_interpreter = functions.starts_with("_PyEval_EvalFrameDefault");
+        let flags = FrameFlags { is_return_address: false, space, found_by: self.found_by, is_interpreter };
         if let Some(address) = functions.strip_prefix("+0x") {
             let address = u64::from_str_radix(address, 16).expect("hexadecimal");
             return self.profile.tables.intern_frame(Frame { module, address, flags });

@@ -5,7 +5,7 @@
 //! all lines add up to those of the function in the flat table. A return address counts for its call instruction.
 
 use crate::profile::code::function_code::FunctionCode;
-use crate::profile::{Location, ModuleId, Profile, StringId};
+use crate::profile::{Location, ModuleId, ModuleKind, Profile, StringId};
 use crate::report::code::disassembly::{AsmSyntax, disassemble};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{Label, Step, module_text};
@@ -241,7 +241,10 @@ impl Tallies {
         let place = |step: &Step| line_of(selection, step);
         let InnermostCall { at: innermost, inlined, is_leaf } = call;
         let step = &path[innermost];
-        let at = label(step).at;
+        // A function that an interpreter runs has no instructions.
+        let modules = selection.profile.tables.modules();
+        let is_native = |at: &CodePlace| modules[at.module.index()].kind != ModuleKind::Runtime;
+        let at = label(step).at.filter(is_native);
         let inner = &path[innermost + 1..][..inlined];
         let chain: Vec<InlineStep> = (inner.iter())
             .map(|step| {

@@ -5,7 +5,7 @@ use super::calls::WaitingCall;
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId, is_kernel_lock};
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::model::label_kind::LabelKind;
-use crate::report::naming::code::{Code, is_own};
+use crate::report::naming::code::{Code, is_c_library, is_own};
 use crate::report::naming::name::module_stem;
 use rustc_hash::FxHashMap;
 
@@ -151,6 +151,10 @@ struct FrameFacts {
     enters_loop: bool,
     starts_kernel_thread: bool,
     schedules: bool,
+    /// A function of the C library.
+    is_c_library: bool,
+    /// A function that an interpreter runs.
+    is_run: bool,
 }
 
 impl FrameFacts {
@@ -158,6 +162,13 @@ impl FrameFacts {
     /// part of it, whosever code it is: a runtime's monitors.
     fn is_in_call(&self) -> bool {
         !self.is_own || self.waiting.is_any()
+    }
+
+    /// Whether it is the function that waits for an interpreter's lock, where `call` is what it and those that it called say
+    /// of the wait, and all of these are the C library's. CPython has conditions for nothing else; that function is not
+    /// exported, so that it often has no name.
+    fn is_gil_of(&self, call: WaitingCall) -> bool {
+        self.is_interpreter && !self.is_run && !self.waiting.is_any() && call.is_condition && !call.locks
     }
 }
 
@@ -180,12 +191,25 @@ pub(crate) struct Blocking {
     waiting: WaitingCall,
     /// Whether the wait is inside of a lock of the kernel.
     is_kernel_lock: bool,
+    /// Whether the wait is for the lock of an interpreter.
+    is_gil: bool,
     accepts: bool,
     awaits_signal: bool,
     awaits_answer: bool,
 }
 
 impl Blocking {
+    /// Notes whether the wait is for the lock of an interpreter, by the next user frame outwards; `is_library_call`: all so far
+    /// are the C library's.
+    fn note_gil(&mut self, facts: FrameFacts, is_call: bool, is_library_call: &mut bool) {
+        if facts.is_kernel {
+            return;
+        }
+        let call = self.waiting.and(facts.waiting);
+        self.is_gil |= is_call && (call.is_gil || *is_library_call && facts.is_gil_of(call));
+        *is_library_call &= facts.is_c_library;
+    }
+
     /// Returns the reason that a wait for `reason` is judged by: a wait for work that timed out is like one that another
     /// thread ended.
     pub(super) fn judged_as(&self, reason: Reason) -> Reason {
@@ -281,6 +305,7 @@ impl<'p> BlockingCalls<'p> {
         let blocking = self.of(stack);
         match blocking.waiting {
             _ if blocking.is_kernel_lock => Reason::Lock,
+            _ if blocking.is_gil => Reason::Gil,
             WaitingCall { may_be_other: true, .. } => Reason::Futex,
             WaitingCall { locks: true, .. } => Reason::Lock,
             WaitingCall { is_condition: true, .. } => Reason::Condvar,
@@ -288,19 +313,24 @@ impl<'p> BlockingCalls<'p> {
         }
     }
 
-    /// Whether a wait that a timer ended, which was recorded as a sleep, is one for a lock all the same.
-    pub(super) fn is_rechecked_lock(&mut self, stack: StackId) -> bool {
+    /// The lock that a wait is for which a timer ended, and which was recorded as a sleep for that; `None` for other sleeps.
+    pub(super) fn rechecked_lock(&mut self, stack: StackId) -> Option<Reason> {
         // Only the call that blocks says it: there is no need to read the rest of the stack.
         let mut at = Some(stack);
+        let mut call = WaitingCall::default();
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
             let facts = self.frame(row.frame);
+            call = call.and(facts.waiting);
+            if call.is_gil || facts.is_gil_of(call) {
+                return Some(Reason::Gil);
+            }
             if facts.waiting.is_rechecked {
-                return true;
+                return Some(Reason::Lock);
             }
             at = row.parent.filter(|_| facts.is_in_call());
         }
-        false
+        None
     }
 
     /// `stack` without its kernel frames.
@@ -334,6 +364,7 @@ impl<'p> BlockingCalls<'p> {
         // All user frames so far are an interpreter's, or those of what it calls.
         let mut is_builtin = true;
         let mut innermost_own: Option<FrameId> = None;
+        let mut is_library_call = true;
         let mut at = Some(stack);
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
@@ -342,6 +373,7 @@ impl<'p> BlockingCalls<'p> {
             blocking.awaits_answer |= facts.awaits_answer;
             loops += u32::from(facts.enters_loop);
             blocking.is_kernel_lock |= facts.is_kernel_lock;
+            blocking.note_gil(facts, is_call, &mut is_library_call);
             if is_call {
                 blocking.waiting = blocking.waiting.and(facts.waiting);
                 blocking.accepts |= facts.accepts;
@@ -357,14 +389,16 @@ impl<'p> BlockingCalls<'p> {
                 blocking.entry = Some(row.frame);
             }
             if !facts.is_kernel {
-                is_builtin &= !facts.is_own || facts.is_interpreter;
+                is_builtin &= !facts.is_own || facts.is_interpreter || facts.is_run;
+                // Where the functions that an interpreter runs are known, the innermost of them calls.
+                let caller = if facts.is_run { Some(id) } else { row.parent };
                 if is_builtin
-                    && facts.is_evaluator
-                    && let (Some(frame), Some(stack)) = (innermost_own, row.parent)
+                    && (facts.is_evaluator || facts.is_run)
+                    && let (Some(frame), Some(stack)) = (innermost_own, caller)
                 {
                     blocking.call_site = Some(CallSite { stack, builtin: Some(self.function(frame)) });
                 }
-                is_builtin &= !facts.is_evaluator;
+                is_builtin &= !facts.is_evaluator && !facts.is_run;
                 if facts.is_own {
                     innermost_own = innermost_own.or(Some(row.frame));
                 }
@@ -398,11 +432,16 @@ impl<'p> BlockingCalls<'p> {
         let module = tables.module(row.module);
         let path = module_text(self.profile, module.path, module.kind);
         let kind = code_kind(module.kind, &path, row.flags.space);
-        let mut facts = FrameFacts { is_kernel: kind == LabelKind::Kernel, ..FrameFacts::default() };
+        let mut facts = FrameFacts {
+            is_kernel: kind == LabelKind::Kernel,
+            is_run: kind == LabelKind::Interpreted,
+            is_evaluator: row.flags.is_interpreter,
+            ..FrameFacts::default()
+        };
         let file = module_stem(&path);
         // The part of Python's own library that is made of C.
-        facts.is_interpreter =
-            INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/");
+        facts.is_interpreter = !facts.is_run
+            && (INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/"));
         let locations = self.profile.symbols.locations(frame);
         let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
         if locations.is_empty() {
@@ -411,7 +450,9 @@ impl<'p> BlockingCalls<'p> {
         for location in locations {
             let name = tables.string(self.profile.symbols.function(location.function).name);
             let file = tables.string(location.file);
-            facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
+            let code = Code { name, file, is_inlined: location.is_inlined, ..unnamed };
+            facts.is_own |= is_own(code);
+            facts.is_c_library |= is_c_library(code);
             let is_one_of = |names: &[&str]| is_one_of(name, names);
             facts.accepts |= is_one_of(&ACCEPTS);
             facts.awaits_signal |= is_one_of(&SIGNALS);

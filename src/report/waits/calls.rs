@@ -77,6 +77,9 @@ const LOCKS: [&str; 30] = [
 /// Locks whose waiters look again each time that a timer wakes them, until they have it.
 const RECHECKED_LOCKS: [&str; 3] = ["take_gil", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"];
 
+/// Functions that wait for the lock of an interpreter, or for another thread to take it.
+const INTERPRETER_LOCKS: [&str; 2] = ["take_gil", "drop_gil"];
+
 /// Locks of which a runtime makes whatever its programs wait for: Python's conditions, queues and ends of threads are its locks.
 const LOCKS_FOR_ALL: [&str; 1] = ["PyThread_acquire_lock"];
 
@@ -98,6 +101,8 @@ pub(crate) struct WaitingCall {
     pub(super) is_rechecked: bool,
     /// The wait may be for a condition or for the end of a thread.
     pub(super) may_be_other: bool,
+    /// The function waits for the lock of an interpreter.
+    pub(super) is_gil: bool,
 }
 
 impl WaitingCall {
@@ -113,6 +118,7 @@ impl WaitingCall {
             locks: has(&LOCKS) || is_in(&LOCK_FILES),
             is_rechecked: has(&RECHECKED_LOCKS),
             may_be_other: has(&LOCKS_FOR_ALL),
+            is_gil: has(&INTERPRETER_LOCKS),
         }
     }
 
@@ -124,6 +130,7 @@ impl WaitingCall {
             locks: self.locks || other.locks,
             is_rechecked: self.is_rechecked || other.is_rechecked,
             may_be_other: self.may_be_other || other.may_be_other,
+            is_gil: self.is_gil || other.is_gil,
         }
     }
 

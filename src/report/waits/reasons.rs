@@ -6,15 +6,15 @@
 use super::blocking::BlockingCalls;
 use crate::profile::{Profile, Reason, Sample, StackId, Wait};
 use crate::report::model::activity::Activity;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// The reasons of all waits of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
     /// Reasons of the stacks of waits that were recorded as waits for a lock.
     of_lock: FxHashMap<StackId, Reason>,
-    /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock.
-    rechecked_locks: FxHashSet<StackId>,
+    /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock: its kind.
+    rechecked_locks: FxHashMap<StackId, Reason>,
 }
 
 impl Reasons {
@@ -31,8 +31,9 @@ impl Reasons {
                         reasons.of_lock.entry(stack).or_insert_with(|| calls.of_lock(stack));
                     }
                     Reason::Sleep if std::mem::replace(&mut is_known[stack.index()], true) => {}
-                    Reason::Sleep if calls.is_rechecked_lock(stack) => {
-                        reasons.rechecked_locks.insert(stack);
+                    Reason::Sleep => {
+                        let lock = calls.rechecked_lock(stack);
+                        reasons.rechecked_locks.extend(lock.map(|lock| (stack, lock)));
                     }
                     _ => {}
                 }
@@ -45,7 +46,9 @@ impl Reasons {
     pub(crate) fn reason(&self, wait: &Wait, stack: Option<StackId>) -> Reason {
         match (wait.reason, stack) {
             (Reason::Lock, Some(stack)) => self.of_lock.get(&stack).copied().unwrap_or(Reason::Futex),
-            (Reason::Sleep, Some(stack)) if self.rechecked_locks.contains(&stack) => Reason::Lock,
+            (Reason::Sleep, Some(stack)) => {
+                self.rechecked_locks.get(&stack).copied().unwrap_or(Reason::Sleep)
+            }
             (reason, None) => of_short(reason),
             (reason, _) => reason,
         }
@@ -100,6 +103,20 @@ mod tests {
         reason(&stack.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
+    /// Python's functions that wait for its lock are not exported, so that they have no names in stripped programs.
+    #[test]
+    fn an_interpreters_lock_is_known_without_the_name_of_the_function_that_waits() {
+        let python =
+            ["_PyEval_EvalFrameDefault", "+0x1234"].map(|name| format!("/usr/bin/python3.11:{name}"));
+        let wait =
+            ["pthread_cond_timedwait", "__futex_abstimed_wait_common64"].map(|name| format!("{LIBC}:{name}"));
+        let stack = [&python[0], &python[1], &wait[0], &wait[1]].map(String::as_str);
+        assert_eq!(reason(&stack), Reason::Gil);
+        assert_eq!(reason_of(Reason::Sleep, &stack), Reason::Gil, "a timer woke it");
+        let own = ["/usr/bin/app:main", "/usr/bin/app:+0x1234", stack[2], stack[3]];
+        assert_eq!(reason(&own), Reason::Condvar);
+    }
+
     #[test]
     fn locks_and_condition_variables_are_told_apart_by_who_calls() {
         let lock = |functions: &[&str], library: &[(&str, &str)]| {
@@ -144,7 +161,7 @@ mod tests {
         lock(&["main.work", "runtime.lock2", "runtime.futexsleep"], &[]);
         condition(&["main.work", "sync.(*Cond).Wait", "runtime.notesleep"], &[]);
         // Python.
-        lock(&["_PyEval_EvalFrameDefault", "take_gil"], &CONDITION);
+        assert_eq!(in_app(&["_PyEval_EvalFrameDefault", "take_gil"], &CONDITION), Reason::Gil);
         // threading.Thread.join(), queue.get() and a lock look alike.
         other(&["_PyEval_EvalFrameDefault", "PyThread_acquire_lock_timed"], &[(LIBC, "sem_clockwait")]);
     }
@@ -163,7 +180,7 @@ mod tests {
         assert_eq!(slept(&[&java[0], &java[1], &java[2]]), Reason::Lock);
         let python =
             ["_PyEval_EvalFrameDefault", "take_gil"].map(|name| format!("/usr/bin/python3.11:{name}"));
-        assert_eq!(slept(&[&python[0], &python[1]]), Reason::Lock);
+        assert_eq!(slept(&[&python[0], &python[1]]), Reason::Gil);
         // One that may last so long, and no longer, has slept.
         assert_eq!(slept(&["/usr/bin/app:main", &library("pthread_mutex_timedlock")]), Reason::Sleep);
     }

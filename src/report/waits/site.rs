@@ -5,6 +5,7 @@ use crate::report::model::activity::Activity;
 use crate::report::model::label::{LabelId, Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
+use crate::report::naming::machinery::is_interpreter_file;
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +32,8 @@ pub(crate) struct WaitSites<'l> {
     is_own: Vec<[bool; 2]>,
     /// Whether each label is the C library's.
     is_c_library: Vec<bool>,
+    /// Whether each label is in the file of an interpreter.
+    is_interpreter: Vec<bool>,
 }
 
 impl<'l> WaitSites<'l> {
@@ -50,7 +53,8 @@ impl<'l> WaitSites<'l> {
                 is_c_library(Code { kind, module, name, file: "", is_inlined: false })
             })
             .collect();
-        WaitSites { labels, is_own, is_c_library }
+        let is_interpreter = labels.iter().map(|label| is_interpreter_file(&label.module)).collect();
+        WaitSites { labels, is_own, is_c_library, is_interpreter }
     }
 
     fn is_own(&self, step: &Step) -> bool {
@@ -64,7 +68,11 @@ impl<'l> WaitSites<'l> {
             Activity::Waiting(Reason::NoCpu) => return WaitSite::NoCpu,
             _ => {}
         }
-        let mut own = path.iter().rev().filter(|step| self.is_own(step)).map(|step| step.label);
+        // Where the functions that an interpreter runs are known, its own are none of the program's.
+        let has_run = path.iter().any(|step| self.kind(step.label) == LabelKind::Interpreted);
+        let is_own =
+            |step: &&Step| self.is_own(step) && !(has_run && self.is_interpreter[step.label.index()]);
+        let mut own = path.iter().rev().filter(is_own).map(|step| step.label);
         let first = own.next();
         if activity == Activity::Waiting(Reason::Fault) {
             return WaitSite::Call { blocked_in: None, called_by: first.or_else(|| self.fallback(path)) };
@@ -76,9 +84,7 @@ impl<'l> WaitSites<'l> {
 
     /// The innermost function outside of the kernel: the call that blocked.
     pub(crate) fn call(&self, path: &[Step]) -> Option<LabelId> {
-        let is_call = |label: &LabelId| {
-            matches!(self.kind(*label), LabelKind::Program | LabelKind::Library | LabelKind::Jit)
-        };
+        let is_call = |label: &LabelId| self.kind(*label).is_user_code();
         path.iter().rev().map(|step| step.label).find(is_call)
     }
 
@@ -89,12 +95,12 @@ impl<'l> WaitSites<'l> {
             self.kind(*label) == LabelKind::Kernel && !self.labels.get(*label).name.contains("schedule")
         };
         let is_reason = |label: &LabelId| matches!(self.kind(*label), LabelKind::Wait(_));
-        let is_runtime = |label: &LabelId| {
-            !self.is_c_library[label.index()]
-                && matches!(self.kind(*label), LabelKind::Program | LabelKind::Library | LabelKind::Jit)
-        };
+        let is_runtime =
+            |label: &LabelId| !self.is_c_library[label.index()] && self.kind(*label).is_user_code();
+        let is_run = |label: &LabelId| self.kind(*label) == LabelKind::Interpreted;
         // Of a language's runtime the function says more than that of the C library which it calls.
-        (path.iter().rev().map(|step| step.label).find(is_runtime))
+        (path.iter().rev().map(|step| step.label).find(is_run))
+            .or_else(|| path.iter().rev().map(|step| step.label).find(is_runtime))
             .or_else(|| self.call(path))
             .or_else(|| steps.clone().find(says_where))
             .or_else(|| steps.find(|label| !is_reason(label)))

@@ -91,6 +91,8 @@ pub enum Action {
     KernelFrames,
     /// Shows or hides inlined functions as frames of their own.
     InlinedFrames,
+    /// Cycles through what is shown of interpreters: their functions, all of their frames, native frames only.
+    RuntimeFrames,
     /// Cycles through short names, full names, and full names with their module.
     Names,
     /// Sorts by the next key.

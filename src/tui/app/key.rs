@@ -2,6 +2,7 @@
 
 use super::action::{Action, Tab};
 use super::context::{Context, Overlay, Prompt};
+use crate::profile::ModuleKind;
 use crate::report::ExportShape;
 use crate::tui::views::tabs::with_views;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -22,6 +23,8 @@ pub(crate) enum When {
     Metrics,
     /// The picture is compared with a base.
     Compared,
+    /// The recording has functions that an interpreter ran.
+    Interpreted,
 }
 
 /// A line of the help: keys that belong together, and what each does.
@@ -280,6 +283,10 @@ pub(crate) const TABLE: &[Entry] = &[
     entry("show", "T", "threads", "threads", ALL, &[(key('T'), Action::SplitThreads)]),
     entry("show", "K", "kernel", "", ALL, &[(key('K'), Action::KernelFrames)]),
     entry("show", "I", "inlined", "", ALL, &[(key('I'), Action::InlinedFrames)]),
+    Entry {
+        when: When::Interpreted,
+        ..entry("show", "R", "interpreter", "", ALL, &[(key('R'), Action::RuntimeFrames)])
+    },
     entry("show", "v", "names", "", ALL, &[(key('v'), Action::Names)]),
     entry("show", "s", "sort", "sort", SORTED, &[(key('s'), Action::Sort)]),
     entry("show", "S", "reverse", "", TABLES, &[(key('S'), Action::ReverseSort)]),
@@ -317,6 +324,10 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
     let tab = context.tab;
     let is_live = context.is_live();
     let has_metrics = context.picture.as_ref().is_some_and(|picture| picture.metrics.len() > 1);
+    let has_interpreter = context.picture.as_ref().is_some_and(|picture| {
+        let modules = picture.recording.profile.tables.modules();
+        modules.iter().any(|module| module.kind == ModuleKind::Runtime)
+    });
     TABLE.iter().filter(move |entry| {
         let is_now = match entry.when {
             When::Always => true,
@@ -324,6 +335,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
             When::Watched => context.live.is_some(),
             When::Metrics => has_metrics,
             When::Compared => context.query.base.is_some(),
+            When::Interpreted => has_interpreter,
         };
         is_now && entry.tabs.contains(&tab)
     })
@@ -407,6 +419,7 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
         // This action says itself what the recording lacks.
         When::Metrics => return Action::NextMetric,
         When::Compared => format!("{what}: only in a comparison (b, or prof tui BASE NEW)"),
+        When::Interpreted => format!("{what}: no interpreter ran functions in this recording"),
         When::Live | When::Watched if context.live.is_some() => {
             format!("{what}: the recording has ended")
         }

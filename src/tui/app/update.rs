@@ -6,6 +6,7 @@ use super::diff_base::DiffBase;
 use super::query::keep_threads;
 use super::refusal;
 use super::state::App;
+use crate::profile::RuntimeFrames;
 use crate::report::{
     Direction, FilterPart, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
     ThreadFilter, ThreadSplit, filter_parts,
@@ -154,6 +155,7 @@ impl App {
             Action::Idle => self.show_idle(&picture),
             Action::KernelFrames => self.show_kernel_frames(),
             Action::InlinedFrames => self.show_inlined_frames(),
+            Action::RuntimeFrames => self.next_runtime_frames(),
             Action::Names => self.next_names(),
             Action::Sort => self.context.ask(|query| {
                 query.sort = match query.sort {
@@ -217,6 +219,22 @@ impl App {
             "inlined functions are shown"
         } else {
             "inlined functions count as their callers; I shows them"
+        });
+    }
+
+    fn next_runtime_frames(&mut self) {
+        let recorded = self.context.picture.as_ref().map(|picture| picture.recording.profile.meta.runtime);
+        let now = self.context.query.common.runtime.or(recorded).unwrap_or_default();
+        let next = match now {
+            RuntimeFrames::Folded => RuntimeFrames::Full,
+            RuntimeFrames::Full => RuntimeFrames::Off,
+            RuntimeFrames::Off => RuntimeFrames::Folded,
+        };
+        self.context.ask(|query| query.common.runtime = Some(next));
+        self.context.show_message(match next {
+            RuntimeFrames::Folded => "functions of the language, without the interpreter's own frames",
+            RuntimeFrames::Full => "all frames of the interpreter are shown",
+            RuntimeFrames::Off => "native frames only; R shows the functions of the language",
         });
     }
 

@@ -356,7 +356,8 @@ fn timeline(
     }
     let filters_of = |query: &Query| {
         let filter = FilterOptions { time: TimeRange::default(), ..query.common.filter.clone() };
-        (query.window, filter, query.common.metric, query.common.inline, query.threads())
+        let CommonOptions { metric, inline, runtime, .. } = query.common;
+        (query.window, filter, metric, inline, runtime, query.threads())
     };
     let known = before.filter(|before| {
         Arc::ptr_eq(&before.recording, recording) && filters_of(&before.query) == filters_of(query)

@@ -8,11 +8,12 @@ use crate::tui::app::context::Context;
 use ratatui::style::Style;
 
 /// The kinds of boxes, each with a colour of its own.
-const KINDS: [LabelKind; 9] = [
+const KINDS: [LabelKind; 10] = [
     LabelKind::Program,
     LabelKind::Library,
     LabelKind::Kernel,
     LabelKind::Jit,
+    LabelKind::Interpreted,
     LabelKind::Wait(Reason::Lock),
     LabelKind::Wait(Reason::Disk),
     LabelKind::Wait(Reason::NoCpu),
@@ -21,7 +22,8 @@ const KINDS: [LabelKind; 9] = [
 ];
 
 /// The kinds of boxes that are paler where nothing but waits is below them.
-const PALER: [LabelKind; 4] = [LabelKind::Program, LabelKind::Library, LabelKind::Kernel, LabelKind::Jit];
+const PALER: [LabelKind; 5] =
+    [LabelKind::Program, LabelKind::Library, LabelKind::Kernel, LabelKind::Jit, LabelKind::Interpreted];
 
 /// The colours of boxes in a comparison.
 const TONES: [(Tone, &str); 8] = [

@@ -27,6 +27,7 @@ impl Hue {
     const LIBRARY: Hue = hue(0xf0_e442, 227, Color::Gray, Color::Black);
     const KERNEL: Hue = hue(0xd5_5e00, 166, Color::Red, Color::White);
     const JIT: Hue = hue(0x00_9e73, 72, Color::Green, Color::Black);
+    const INTERPRETED: Hue = hue(0x87_5fff, 99, Color::LightMagenta, Color::Black);
     pub(crate) const LOCK: Hue = hue(0x00_72b2, 32, Color::Blue, Color::White);
     const IO: Hue = hue(0x56_b4e9, 117, Color::Cyan, Color::Black);
     const NO_CPU: Hue = hue(0xcc_79a7, 175, Color::Magenta, Color::White);
@@ -35,6 +36,7 @@ impl Hue {
     const WAITING_LIBRARY: Hue = hue(0xc6_dcf0, 189, Color::Cyan, Color::Black);
     const WAITING_KERNEL: Hue = hue(0x7f_a8d1, 110, Color::Blue, Color::White);
     const WAITING_JIT: Hue = hue(0x8f_d0cf, 116, Color::Cyan, Color::Black);
+    const WAITING_INTERPRETED: Hue = hue(0xaf_af5f, 143, Color::Cyan, Color::Black);
     const OTHER_WAIT: Hue = hue(0xa9_b8e8, 147, Color::Blue, Color::White);
 
     const MUCH_LESS: Hue = hue(0x21_66ac, 25, Color::Blue, Color::White);
@@ -71,7 +73,9 @@ impl Hue {
             (LabelKind::Kernel, true) => Hue::WAITING_KERNEL,
             (LabelKind::Jit, false) => Hue::JIT,
             (LabelKind::Jit, true) => Hue::WAITING_JIT,
-            (LabelKind::Wait(Reason::Lock), _) => Hue::LOCK,
+            (LabelKind::Interpreted, false) => Hue::INTERPRETED,
+            (LabelKind::Interpreted, true) => Hue::WAITING_INTERPRETED,
+            (LabelKind::Wait(Reason::Lock | Reason::Gil), _) => Hue::LOCK,
             (LabelKind::Wait(reason), _) if reason.is_io() => Hue::IO,
             (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
             (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
@@ -171,23 +175,25 @@ mod tests {
         [0.0193339 / 1.08883, 0.1191920 / 1.08883, 0.9503041 / 1.08883],
     ];
 
-    const KINDS: [(&str, Hue); 8] = [
+    const KINDS: [(&str, Hue); 9] = [
         ("own", Hue::PROGRAM),
         ("library", Hue::LIBRARY),
         ("kernel", Hue::KERNEL),
         ("JIT", Hue::JIT),
+        ("interpreted", Hue::INTERPRETED),
         ("lock", Hue::LOCK),
         ("I/O", Hue::IO),
         ("no CPU", Hue::NO_CPU),
         ("thread", Hue::GREY),
     ];
 
-    const WITH_WAITS: [(&str, Hue); 5] = [
+    const WITH_WAITS: [(&str, Hue); 6] = [
         ("wait", Hue::OTHER_WAIT),
         ("own, waiting", Hue::WAITING_PROGRAM),
         ("library, waiting", Hue::WAITING_LIBRARY),
         ("kernel, waiting", Hue::WAITING_KERNEL),
         ("JIT, waiting", Hue::WAITING_JIT),
+        ("interpreted, waiting", Hue::WAITING_INTERPRETED),
     ];
 
     const TONES: [(&str, Hue); 8] = [

@@ -310,7 +310,7 @@ impl Theme {
         match state {
             TimelineState::Running | TimelineState::Sampled => self.glyphs.bars[8],
             TimelineState::NoCpu => self.glyphs.states[0],
-            TimelineState::Blocked(Reason::Lock) => self.glyphs.states[1],
+            TimelineState::Blocked(Reason::Lock | Reason::Gil) => self.glyphs.states[1],
             TimelineState::Blocked(reason) if reason.is_io() => self.glyphs.states[2],
             TimelineState::Blocked(_) | TimelineState::Idle => self.glyphs.dot,
         }
@@ -375,6 +375,7 @@ mod tests {
             LabelKind::Library,
             LabelKind::Kernel,
             LabelKind::Jit,
+            LabelKind::Interpreted,
             LabelKind::Task,
             LabelKind::Wait(Reason::Lock),
             LabelKind::Wait(Reason::Disk),

@@ -55,9 +55,16 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 }
 
 /* No rule of arm64 asks for it. */
-static __always_inline __u64 user_thread_pointer(void)
+static __always_inline __u64 user_thread_pointer(struct task_struct *task)
 {
 	return 0;
+}
+
+/* Where the address of glibc's dynamic thread vector is: of the thread-local variables of each
+ * module. */
+static __always_inline __u64 thread_vector_place(__u64 thread)
+{
+	return thread;
 }
 
 /* Where the return address of an interrupted function without unwind information is on the stack:

@@ -92,9 +92,16 @@ static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
 
 /* What fs points to in user space; kept by arch_prctl and clone, which all C libraries and Go use.
  */
-static __always_inline __u64 user_thread_pointer(void)
+static __always_inline __u64 user_thread_pointer(struct task_struct *task)
 {
-	return BPF_CORE_READ(bpf_get_current_task_btf(), thread.fsbase);
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
+/* Where the address of glibc's dynamic thread vector is: of the thread-local variables of each
+ * module. */
+static __always_inline __u64 thread_vector_place(__u64 thread)
+{
+	return thread + 8;
 }
 
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */

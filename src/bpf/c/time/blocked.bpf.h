@@ -92,6 +92,7 @@ static __always_inline bool send_blocked_copy(struct scratch *s, struct task_str
 static __always_inline void send_open_wait(struct scratch *s, struct task_struct *task,
 					   const struct thread_state *state, __u32 kind)
 {
+	struct prof_process *process;
 	long found;
 
 	s->wait.kind = kind;
@@ -108,6 +109,9 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 		s->sample.flags |= send_blocked_copy(s, task) ? PROF_SAMPLE_RESCUE :
 								PROF_SAMPLE_RESCUE_REFUSED;
 	}
+	process = bpf_map_lookup_elem(&processes, &s->sample.tgid);
+	if (reads_runtimes && process && process->runtime.kind == PROF_RUNTIME_PYTHON)
+		take_sleepers_frames(s, &process->runtime, task);
 	send_wait(s, finish_sample(s), PLACE_FREE);
 }
 

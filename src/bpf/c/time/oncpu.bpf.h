@@ -9,13 +9,16 @@
 #define SEND_TO(ring)                                                                        \
 	bpf_ringbuf_output(&ring, data, bytes,                                               \
 			   bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= ring_wake_bytes || \
-					   filled ?                                          \
+					   is_urgent ?                                       \
 				   BPF_RB_FORCE_WAKEUP :                                     \
 				   BPF_RB_NO_WAKEUP)
 
-static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
+static __always_inline long send_sample(struct scratch *s, __u64 bytes)
 {
-	bool filled = waits_fill_up();
+	/* The name of new code has to be read before the code is gone. */
+	bool is_urgent = waits_fill_up() || s->is_urgent;
+	__u32 cpu = s->sample.cpu;
+	void *data = &s->sample;
 
 	switch (cpu % PROF_SAMPLE_RINGS) {
 	case 0:
@@ -79,6 +82,7 @@ static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *
 		return 0;
 
 	begin_sample(s, start_ns, numbers.tgid, numbers.tid);
+	s->sends_codes = place == PLACE_TICK;
 	if (event) {
 		s->sample.event = event;
 		s->sample.weight = ctx->sample_period;
@@ -91,9 +95,11 @@ static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *
 			s->kernel_count = found / 8;
 	}
 	take_user_stack(s, ctx, task, process, place);
+	if (place == PLACE_TICK && reads_runtimes && process)
+		send_new_codes(s, &process->runtime);
 	bytes = finish_sample(s);
 	if (place == PLACE_TICK)
-		failed = send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + bytes);
+		failed = send_sample(s, sizeof(s->sample) + bytes);
 	else
 		failed = bpf_ringbuf_output(&counts, &s->sample, sizeof(s->sample) + bytes,
 					    BPF_RB_NO_WAKEUP);

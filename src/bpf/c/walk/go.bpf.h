@@ -21,7 +21,7 @@ static __always_inline bool read_user_word(__u64 address, __u64 *value)
 /* Finds the goroutine that the thread's m runs; false if it runs none. Global: verified once. */
 __noinline bool find_goroutine(const struct prof_rule *rule, __u64 bias, __u64 *goroutine)
 {
-	__u64 thread = user_thread_pointer(), offset, g, m, runs, its_m;
+	__u64 thread = user_thread_pointer(bpf_get_current_task_btf()), offset, g, m, runs, its_m;
 	__u64 m_of_g;
 
 	if (!rule || !goroutine || !thread)

@@ -4,6 +4,7 @@ use super::old_words;
 use crate::profile::contents::{End, Meta};
 use crate::profile::file::rows::schema;
 use crate::profile::kernel_addresses::AddressSettings;
+use crate::profile::runtime_frames::RuntimeFrames;
 use crate::profile::wait::ThreadTime;
 
 impl From<&Meta> for schema::Meta {
@@ -33,6 +34,7 @@ impl From<&Meta> for schema::Meta {
             is_command,
             notices,
             why_no_waits,
+            runtime,
             imported_from,
             source_file,
             source_tool,
@@ -68,6 +70,7 @@ impl From<&Meta> for schema::Meta {
             losses_known,
             clock_is_timer: Some(clock_is_timer),
             why_no_waits: Some(why_no_waits),
+            runtime: runtime.code(),
         }
     }
 }
@@ -76,6 +79,7 @@ impl From<schema::Meta> for Meta {
     fn from(meta: schema::Meta) -> Self {
         Meta {
             clock_is_timer: meta.clock_is_timer.unwrap_or_else(|| old_words::is_timer(&meta.clock)),
+            runtime: RuntimeFrames::from_code(meta.runtime),
             why_no_waits: meta
                 .why_no_waits
                 .unwrap_or_else(|| old_words::why_no_waits(&meta.notices).unwrap_or_default()),

@@ -69,6 +69,8 @@ pub(in crate::profile::file) struct Meta {
     pub(in crate::profile::file) clock_is_timer: Option<bool>,
     #[prost(string, optional, tag = "29")]
     pub(in crate::profile::file) why_no_waits: Option<String>,
+    #[prost(uint32, tag = "30")]
+    pub(in crate::profile::file) runtime: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -437,7 +439,7 @@ pub(in crate::profile::file) struct SourceRow {
 /// The fields that this version knows of a chunk.
 pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
-        ChunkKind::Meta => (29, None),
+        ChunkKind::Meta => (30, None),
         ChunkKind::Strings => (3, None),
         ChunkKind::Modules => (2, Some((2, 4))),
         ChunkKind::Tasks => (2, Some((2, 5))),

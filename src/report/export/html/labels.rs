@@ -41,12 +41,26 @@ pub(super) enum BoxKind {
     Other,
     /// The sum of boxes that the page leaves out.
     Rest,
+    /// A function that an interpreter runs.
+    Interpreted,
 }
 
 impl BoxKind {
     /// Names of the kinds in the page, by their number.
-    pub(super) const KEYS: [&'static str; 11] =
-        ["own", "library", "kernel", "jit", "lock", "io", "nocpu", "wait", "thread", "other", "rest"];
+    pub(super) const KEYS: [&'static str; 12] = [
+        "own",
+        "library",
+        "kernel",
+        "jit",
+        "lock",
+        "io",
+        "nocpu",
+        "wait",
+        "thread",
+        "other",
+        "rest",
+        "interpreted",
+    ];
 
     fn of(kind: LabelKind) -> Self {
         match kind {
@@ -54,7 +68,8 @@ impl BoxKind {
             LabelKind::Library => BoxKind::Library,
             LabelKind::Kernel => BoxKind::Kernel,
             LabelKind::Jit => BoxKind::Jit,
-            LabelKind::Wait(Reason::Lock) => BoxKind::Lock,
+            LabelKind::Interpreted => BoxKind::Interpreted,
+            LabelKind::Wait(Reason::Lock | Reason::Gil) => BoxKind::Lock,
             LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => BoxKind::Io,
             LabelKind::Wait(Reason::NoCpu) => BoxKind::NoCpu,
             LabelKind::Wait(_) => BoxKind::Wait,

@@ -78,6 +78,7 @@ const KINDS = {
 	library: { hue: 0xf0e442, waiting: 0xc6dcf0, words: "library" },
 	kernel: { hue: 0xd55e00, waiting: 0x7fa8d1, words: "kernel" },
 	jit: { hue: 0x009e73, waiting: 0x8fd0cf, words: "JIT" },
+	interpreted: { hue: 0x875fff, waiting: 0xafaf5f, words: "interpreted" },
 	lock: { hue: 0x0072b2, words: "lock" },
 	io: { hue: 0x56b4e9, words: "I/O" },
 	nocpu: { hue: 0xcc79a7, words: "no CPU (runnable)" },

@@ -114,10 +114,12 @@ impl Labels {
         }
         let start = self.steps.len() as u32;
         let mut locations = profile.symbols.locations(frame);
-        if !self.inline && !locations.is_empty() {
+        let row = profile.tables.frame(frame);
+        // What is inlined into an interpreter's loop comes after the functions that it runs, which are frames.
+        let shows_inlined = self.inline && !row.flags.is_interpreter;
+        if !shows_inlined && !locations.is_empty() {
             locations = &locations[locations.len() - 1..];
         }
-        let row = profile.tables.frame(frame);
         let is_kernel = row.flags.space == FrameSpace::Kernel;
         if self.grouping == Grouping::Module || locations.is_empty() {
             let label = self.code_label(profile, frame, None);
@@ -401,6 +403,7 @@ pub(crate) fn code_kind(module: ModuleKind, path: &str, space: FrameSpace) -> La
     match module {
         ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
         ModuleKind::Jit => LabelKind::Jit,
+        ModuleKind::Runtime => LabelKind::Interpreted,
         _ if space == FrameSpace::Kernel => LabelKind::Kernel,
         _ if name::module_file(path).contains(".so") || module == ModuleKind::Vdso => LabelKind::Library,
         _ => LabelKind::Program,

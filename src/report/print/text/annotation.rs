@@ -385,7 +385,7 @@ pub(crate) fn notes(sheet: &AnnotationSheet<'_>) -> Vec<String> {
         remarks.dedup();
         notes.extend(remarks.into_iter().cloned());
     }
-    notes.extend(skid_note(sheet));
+    notes.extend(skid_note(sheet).filter(|_| !annotation.instructions.is_empty()));
     let samples = annotation.in_code().samples;
     if (1..FEW_SAMPLES).contains(&samples) {
         notes.push(format!("{} in its code: costs of single lines are rough", counted(samples, "sample")));

@@ -113,6 +113,7 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
     if quality.frames > 0 {
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
+    parts.extend(recording.profile.interpreter_words());
     parts.push(lost_words(&recording.profile, quality));
     let ending = ending::words(&recording.profile).map(|words| page.safe(&words).into_owned());
     // Side by side, wherever that is.

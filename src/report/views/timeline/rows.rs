@@ -88,7 +88,7 @@ fn rank_of(state: TimelineState) -> (u8, u8) {
         return (3 + u8::from(state == TimelineState::Sampled), 0);
     };
     let colour = match reason {
-        Reason::Lock => 0,
+        Reason::Lock | Reason::Gil => 0,
         reason if reason.is_io() => 1,
         _ => 2,
     };

@@ -42,6 +42,7 @@ const WORDS: &[(Action, &str)] = &[
     (Action::ShowBase, "show the base of the comparison, or the new side"),
     (Action::KernelFrames, "show or hide kernel frames"),
     (Action::InlinedFrames, "show or hide inlined functions"),
+    (Action::RuntimeFrames, "interpreters: their functions, all of their frames, native frames only"),
     (Action::Names, "names: short, full, with module"),
     (Action::Sort, "sort by the next column"),
     (Action::ReverseSort, "reverse the order"),

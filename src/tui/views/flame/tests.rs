@@ -128,7 +128,7 @@ fn the_help_explains_colours_and_marks() {
     screen.keys("?");
     let text = screen.text(&PLAIN);
     for words in [
-        "colours own library kernel JIT lock I/O no CPU wait thread match",
+        "colours own library kernel JIT interpreted lock I/O no CPU wait thread match",
         "blank below a box = its own time   [k] = kernel   [i] = inlined",
         "… = cut, or calls too narrow to draw   ×N = N threads",
         "±N = 95% error, in points   in N places = N boxes in Flame",
@@ -140,7 +140,7 @@ fn the_help_explains_colours_and_marks() {
     let mut screen = TestScreen::with(waiting(), common, 80, 24);
     screen.keys("?");
     let text = screen.text(&PLAIN);
-    assert!(text.contains("paler   own library kernel JIT lead to nothing but waits"), "{text}");
+    assert!(text.contains("paler   own library kernel JIT interpreted lead to nothing but waits"), "{text}");
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn group_of(state: TimelineState) -> &'static str {
     let group = match state {
         TimelineState::Running | TimelineState::Sampled => 0,
         TimelineState::NoCpu => 1,
-        TimelineState::Blocked(Reason::Lock) => 2,
+        TimelineState::Blocked(Reason::Lock | Reason::Gil) => 2,
         TimelineState::Blocked(reason) if reason.is_io() => 3,
         TimelineState::Blocked(_) => 4,
         TimelineState::Idle => 5,

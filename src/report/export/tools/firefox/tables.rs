@@ -10,13 +10,14 @@ use crate::report::naming::name::module_file;
 use std::io::{self, Write};
 
 /// Categories of frames with their colours, the default first.
-pub(super) const CATEGORIES: [(&str, &str); 6] = [
+pub(super) const CATEGORIES: [(&str, &str); 7] = [
     ("Other", "grey"),
     ("Program", "yellow"),
     ("Library", "lightblue"),
     ("Kernel", "orange"),
     ("JIT", "green"),
     ("Waiting", "blue"),
+    ("Interpreted", "purple"),
 ];
 
 /// Limit up to which JavaScript represents all integers exactly.
@@ -31,6 +32,7 @@ fn category(kind: LabelKind) -> u64 {
         LabelKind::Kernel => 3,
         LabelKind::Jit => 4,
         LabelKind::Wait(_) => WAITING,
+        LabelKind::Interpreted => 6,
     }
 }
 

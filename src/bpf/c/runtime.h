@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Part of the contract of prof.h: where the interpreter of a language keeps the frames of its
+ * functions. User space writes it, the kernel side follows it.
+ */
+#ifndef PROF_RUNTIME_H
+#define PROF_RUNTIME_H
+
+/* Interpreter frames of one sample, leaf first; those further from the leaf are left out. */
+#define PROF_MAX_RUNTIME_FRAMES 1024
+
+/* Whose frames they are. */
+enum prof_runtime_kind {
+	PROF_RUNTIME_NONE = 0,
+	PROF_RUNTIME_PYTHON = 1, /* CPython */
+	/* There is one, which has not begun yet, or has not been looked at. */
+	PROF_RUNTIME_PENDING = 255,
+};
+
+/* How the state that the runtime keeps of each thread is found. */
+enum prof_locator {
+	PROF_LOCATOR_NONE = 0,
+	PROF_LOCATOR_THREAD = 1, /* *(thread pointer + locator_off) */
+	PROF_LOCATOR_MODULE = 2, /* *(block of module locator_module in the thread's DTV +
+				  * locator_off) */
+};
+
+/* Which frames C code has entered: each of those belongs to an interpreter loop of its own. */
+enum prof_entry_mark {
+	PROF_ENTRY_EVERY = 0, /* all */
+	PROF_ENTRY_FRAME = 1, /* those whose byte at entry_off is entry_least or more */
+	/* A frame whose byte at entry_off is entry_least or more is none, and stands before
+	 * (nearer to the root than) each frame that was entered from C. */
+	PROF_ENTRY_SHIM = 2,
+};
+
+/* No offset within a structure. */
+#define PROF_NO_OFFSET 0xffff
+/* Offsets in a frame are below this. */
+#define PROF_RUNTIME_FRAME_BYTES 128
+/* Offsets in a code object are below this. */
+#define PROF_RUNTIME_CODE_BYTES 256
+
+/* Where the list begins while the interpreter's loop sets itself up, and the state of its thread
+ * points to nothing yet. */
+enum prof_list_place {
+	PROF_LIST_LOST = 0,	   /* nowhere that is known */
+	PROF_LIST_INNER_OF = 1,	   /* register `reg` points to the structure that says it */
+	PROF_LIST_IN = 2,	   /* register `reg` points to the frame */
+	PROF_LIST_INNER_OF_AT = 3, /* as 1, by the word `offset` above the stack pointer */
+	PROF_LIST_AT = 4,	   /* as 2, by that word */
+};
+
+/* Instructions of the loop that are about to run. */
+struct prof_loop_setup {
+	__u64 start; /* process address */
+	__u32 bytes;
+	__u8 place; /* enum prof_list_place */
+	__u8 reg;   /* DWARF number */
+	__u16 offset;
+};
+
+#define PROF_LOOP_SETUPS 3
+
+/* Frames in a list that begins in the state of a thread. Offsets are in bytes. */
+struct prof_runtime {
+	__u8 kind;	 /* enum prof_runtime_kind */
+	__u8 locator;	 /* enum prof_locator */
+	__u8 entry_mark; /* enum prof_entry_mark */
+	__u8 entry_least;
+	__u16 entry_off;
+	__u8 is_position_pointer; /* else a number of 32 bits */
+	__u8 are_frames_adjacent; /* a caller's frame mostly lies a little below its callee's */
+	__s64 locator_off;
+	__u32 locator_module;
+	__u16 list_off;	      /* in the state: where the list begins, or a structure that says so */
+	__u16 list_inner_off; /* in that structure; PROF_NO_OFFSET: there is none */
+	__u16 code_off;	      /* in a frame: its code object */
+	__u16 previous_off;   /* in a frame: its caller's frame; 0 ends the list */
+	__u16 position_off;   /* in a frame: where in the code it is */
+	__u16 code_type_off;  /* in a code object: a word that is code_type in all of them */
+	/* In a code object: pointers, and one number of 32 bits, that tell it from others. What the
+	 * pointers lead to counts, too: memory that is freed is soon used for the same again. */
+	__u16 code_word_off[3];
+	__u16 code_number_off;
+	__u8 frame_bytes;   /* of a frame that are read, below PROF_RUNTIME_FRAME_BYTES */
+	__u8 code_bytes;    /* of a code object that are read */
+	__u8 object_header; /* in what they lead to: where its length is */
+	/* Words from there to the text of a name or file, and to the bytes of the lines. */
+	__u8 text_word;
+	__u8 lines_word;
+	__u8 pad[3];
+	__u64 code_type;
+	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
+	__u64 lock_held; /* address of a number that is 0 while nobody holds it; 0: there is none */
+	/* Neighbours, by address; the first has length 0 where there are none. */
+	struct prof_loop_setup setup[PROF_LOOP_SETUPS];
+};
+
+/* What is known of the thread of a sample. */
+enum prof_runtime_flags {
+	PROF_RUNTIME_HAS_STATE = 1 << 0,  /* the thread has a state: it is one of the runtime's */
+	PROF_RUNTIME_CUT = 1 << 1,	  /* the list goes on, or could not be read further */
+	PROF_RUNTIME_HAS_LOCK = 1 << 2,	  /* it holds the runtime's lock */
+	PROF_RUNTIME_KNOWS_LOCK = 1 << 3, /* else it is known that it does not */
+};
+
+/* An interpreter frame of a sample: two words. */
+struct prof_runtime_frame {
+	__u64 code;	/* address of the code object, with marks */
+	__u32 position; /* bytes from the code object on, or the number in the frame */
+	__u32 check;	/* of read_code_check; 0: it could not be read, or is no code object */
+};
+
+/* Marks in the unused high bits of `code`. */
+#define PROF_RUNTIME_ENTRY (1ULL << 63)	  /* the frame was entered from C */
+#define PROF_RUNTIME_CHECKED (1ULL << 62) /* `check` was read with this sample, not before it */
+#define PROF_RUNTIME_ADDRESS ((1ULL << 56) - 1)
+
+/* A code object that was not seen before, and what it points to: its process may be gone before
+ * user space looks. Bytes that could not be read are 0. */
+#define PROF_NEW_CODES 16 /* of one sample */
+#define PROF_CODE_TEXT_BYTES 512
+#define PROF_CODE_LINES_BYTES 1024
+struct prof_new_code {
+	__u64 time_ns; /* of the sample */
+	__u64 code;
+	__u32 tgid;
+	__u32 check;
+	__u64 word[3]; /* those of code_word_off: addresses of the parts below */
+	__u8 object[PROF_RUNTIME_CODE_BYTES]; /* code_bytes of it */
+	__u8 text[2][PROF_CODE_TEXT_BYTES];
+	__u8 lines[PROF_CODE_LINES_BYTES];
+};
+
+/* So much of what the pointers of a code object lead to is read, from its length on, or less at the
+ * end of a page; and so much of its text counts, if it is that long. */
+#define PROF_CHECK_BYTES 96
+#define PROF_CHECK_TEXT_WORDS 7
+#define PROF_CHECK_PAGE_BYTES 4096
+
+/* Factors of the check. */
+#define PROF_CHECK_FIRST 0x9e3779b97f4a7c15
+#define PROF_CHECK_SECOND 0xc2b2ae3d27d4eb4f
+#define PROF_CHECK_THIRD 0xff51afd7ed558ccd
+#define PROF_CHECK_NUMBER 0x165667b19e3779f9
+
+/* A code object of this age is checked this often, and a younger one with each sample, ms. */
+#define PROF_CODE_OLD_MS 1000
+#define PROF_CODE_CHECK_MS 100
+
+#endif /* PROF_RUNTIME_H */

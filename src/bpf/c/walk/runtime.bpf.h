@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Frames that the interpreter of a language keeps in a list of its own. They are sent after the
+ * native frames, and user space puts the two together.
+ */
+#ifndef PROF_RUNTIME_BPF_H
+#define PROF_RUNTIME_BPF_H
+
+#define KNOWN_CODES 1024
+/* The description of the code object was sent. */
+#define CODE_IS_SENT (1U << 31)
+
+/* A code object that was looked at on this CPU. */
+struct known_code {
+	__u64 code;  /* 0: none */
+	__u32 owner; /* process, and CODE_IS_SENT */
+	__u32 check;
+	__u32 first_ms;	  /* when it was first seen as it is */
+	__u32 checked_ms; /* when it was last looked at */
+};
+
+struct known_codes {
+	struct known_code code[KNOWN_CODES];
+};
+
+/* One per CPU, for all programs: what an interrupt finds half written names no code object. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct known_codes);
+} known_codes SEC(".maps");
+
+/* A list that is being followed. */
+struct runtime_walk {
+	struct task_struct *sleeper; /* the thread, where that is not the current one */
+	struct scratch *s;
+	const struct prof_runtime *runtime;
+	struct known_codes *known;
+	__u64 frame; /* address of the next frame; 0: the list has ended */
+	__u32 first; /* index of the first word in the scratch's frames */
+	__u32 now_ms;
+};
+
+/* Reads memory of the current thread, or of a sleeping one, whose pages are brought in if need be.
+ * Which is known at every call: only programs that may sleep have the latter. */
+static __always_inline bool read_of(struct task_struct *sleeper, void *to, __u32 bytes,
+				    __u64 address)
+{
+	if (sleeper)
+		return !bpf_copy_from_user_task(to, bytes, (void *)address, sleeper, 0);
+	return !bpf_probe_read_user(to, bytes, (void *)address);
+}
+
+/* One of the words that tell the code object in the scratch from others. */
+#define CODE_WORD(number) \
+	(*(__u64 *)(s->code + (runtime->code_word_off[number] & (PROF_RUNTIME_CODE_BYTES - 1))))
+
+static __always_inline __u64 mix_word(__u64 mixed, __u64 word)
+{
+	mixed = (mixed ^ word) * PROF_CHECK_FIRST;
+	return mixed ^ mixed >> 29;
+}
+
+/* Mixes the length and the first words of the text of the object at `address` into `mixed`; zeros
+ * in the place of what is on another page, or cannot be read. What lies between the two changes: an
+ * object keeps the hash of its text there once it is asked for. */
+static __always_inline __u64 mix_content(struct task_struct *sleeper, struct scratch *s,
+					 const struct prof_runtime *runtime, __u64 address,
+					 __u32 text_word, __u64 mixed)
+{
+	__u64 length, word;
+	__u32 bytes;
+
+	address += runtime->object_header;
+	bytes = PROF_CHECK_PAGE_BYTES - (address & (PROF_CHECK_PAGE_BYTES - 1));
+	__builtin_memset(s->content, 0, sizeof(s->content));
+	if (bytes > PROF_CHECK_BYTES)
+		bytes = PROF_CHECK_BYTES;
+	/* What cannot be read is filled with zeros. */
+	read_of(sleeper, s->content, bytes, address);
+	length = s->content[0];
+	mixed = mix_word(mixed, length);
+	for (__u32 i = 0; i < PROF_CHECK_TEXT_WORDS; i++) {
+		if (length <= 8 * i)
+			break;
+		word = s->content[(text_word + i) & 15];
+		if (length < 8 * i + 8)
+			word &= (1ULL << (8 * (length & 7))) - 1;
+		mixed = mix_word(mixed, word);
+	}
+	return mixed;
+}
+
+/* What tells a code object from another one that may lie at its address later; 0 if it is none. */
+static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
+					     const struct prof_runtime *runtime, __u64 code)
+{
+	__u64 mixed;
+
+	if (!read_of(sleeper, s->code, runtime->code_bytes, code))
+		return 0;
+	if (*(__u64 *)(s->code + (runtime->code_type_off & (PROF_RUNTIME_CODE_BYTES - 1))) !=
+	    runtime->code_type)
+		return 0;
+	mixed = CODE_WORD(0) * PROF_CHECK_FIRST ^ CODE_WORD(1) * PROF_CHECK_SECOND ^
+		CODE_WORD(2) * PROF_CHECK_THIRD;
+	mixed ^= *(__u32 *)(s->code + (runtime->code_number_off & (PROF_RUNTIME_CODE_BYTES - 1))) *
+		 PROF_CHECK_NUMBER;
+	for (__u32 i = 0; i < 3; i++)
+		mixed = mix_content(sleeper, s, runtime, CODE_WORD(i),
+				    i < 2 ? runtime->text_word : runtime->lines_word, mixed);
+	mixed ^= mixed >> 32;
+	return (__u32)mixed ? (__u32)mixed : 1;
+}
+
+/* Notes that the description of a code object is to be sent with this sample. Where there is no
+ * room for that, the next sample has it. */
+static __always_inline void note_new_code(struct scratch *s, struct known_code *known, __u64 code)
+{
+	__u32 index = s->new_codes;
+
+	if (!s->sends_codes || index >= PROF_NEW_CODES)
+		return;
+	s->new_code[index] = code;
+	s->new_check[index] = known->check;
+	s->new_codes = index + 1;
+	known->owner |= CODE_IS_SENT;
+}
+
+/* Where a code object is remembered, or would be: each has two places, and the one that was looked
+ * at last stays. */
+static __always_inline struct known_code *place_of_code(struct runtime_walk *w, __u64 code)
+{
+	__u64 mixed = (code >> 4) * PROF_CHECK_FIRST;
+	__u32 slot = (mixed >> 40) & (KNOWN_CODES - 1), tgid = w->s->sample.tgid;
+	struct known_code *known = &w->known->code[slot], *other = &w->known->code[slot ^ 1];
+
+	if (known->code == code && (known->owner & ~CODE_IS_SENT) == tgid)
+		return known;
+	if ((other->code == code && (other->owner & ~CODE_IS_SENT) == tgid) ||
+	    (__s32)(other->checked_ms - known->checked_ms) < 0)
+		return other;
+	return known;
+}
+
+/* The check of a code object, from memory where it is known well enough. Returns marks in the upper
+ * half. */
+static __always_inline __u64 code_check(struct task_struct *sleeper, struct runtime_walk *w,
+					__u64 code)
+{
+	struct known_code *known = place_of_code(w, code);
+	__u32 tgid = w->s->sample.tgid, check;
+	bool is_known = known->code == code && (known->owner & ~CODE_IS_SENT) == tgid;
+
+	if (is_known && w->now_ms - known->first_ms > PROF_CODE_OLD_MS &&
+	    w->now_ms - known->checked_ms < PROF_CODE_CHECK_MS)
+		return known->check;
+	check = read_code_check(sleeper, w->s, w->runtime, code);
+	if (!check)
+		return PROF_RUNTIME_CHECKED;
+	if (!is_known || check != known->check) {
+		known->code = 0;
+		known->owner = tgid;
+		known->check = check;
+		known->first_ms = w->now_ms;
+		known->code = code;
+	}
+	known->checked_ms = w->now_ms;
+	if (!(known->owner & CODE_IS_SENT))
+		note_new_code(w->s, known, code);
+	return PROF_RUNTIME_CHECKED | check;
+}
+
+/* Where the frame at `address` can be read: in the scratch's window. One read serves many frames
+ * where these lie side by side, a caller's below its callee's. NULL if it cannot be read. */
+static __always_inline __u8 *frame_at(struct task_struct *sleeper, struct scratch *s,
+				      const struct prof_runtime *runtime, __u64 address)
+{
+	__u32 own = runtime->frame_bytes & (PROF_RUNTIME_FRAME_BYTES - 1), bytes = own;
+	__u64 offset = address - s->window_start, start = address;
+
+	if (offset >= s->window_words) {
+		/* A window ends after its frame, and begins with the page at the earliest. */
+		if (runtime->are_frames_adjacent && (address & 4095) >= LEAST_READ_BYTES) {
+			bytes = WINDOW_BYTES;
+			start = address + own - WINDOW_BYTES;
+			if ((start ^ address) >> 12) {
+				start = address & ~4095ULL;
+				bytes = (address & 4095) + own;
+			}
+		}
+		if (bytes > WINDOW_BYTES || !read_of(sleeper, s->window, bytes, start)) {
+			start = address;
+			bytes = own;
+			if (!read_of(sleeper, s->window, own, start))
+				return NULL;
+		}
+		s->window_start = start;
+		s->window_words = bytes - own + 1;
+		offset = address - start;
+	}
+	return s->window + (offset & (WINDOW_BYTES - 1));
+}
+
+/* Takes one frame. Returns 1 to stop. */
+static __always_inline long take_frame_of(struct task_struct *sleeper, struct runtime_walk *w)
+{
+	const struct prof_runtime *runtime = w->runtime;
+	struct scratch *s = w->s;
+	__u64 code, position, check;
+	/* In memory, not in `w`: the verifier would follow each count apart. */
+	__u32 count = s->sample.runtime_count, slot = w->first + 2 * count;
+	__u8 *frame, mark;
+
+	if (!w->frame)
+		return 1;
+	frame = frame_at(sleeper, s, runtime, w->frame);
+	if (!frame || count >= PROF_MAX_RUNTIME_FRAMES || slot > FRAME_WORDS - 2) {
+		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+		return 1;
+	}
+	mark = frame[runtime->entry_off & (PROF_RUNTIME_FRAME_BYTES - 1)];
+	w->frame = *(__u64 *)(frame + (runtime->previous_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
+	if (runtime->entry_mark == PROF_ENTRY_SHIM && mark >= runtime->entry_least) {
+		if (count && slot >= 2)
+			s->frames[slot - 2] |= PROF_RUNTIME_ENTRY;
+		return 0;
+	}
+	/* Runtimes mark pointers in their lowest bits. */
+	code = *(__u64 *)(frame + (runtime->code_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
+	code &= PROF_RUNTIME_ADDRESS & ~7ULL;
+	position = *(__u64 *)(frame + (runtime->position_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
+	if (runtime->is_position_pointer)
+		position -= code;
+	check = code_check(sleeper, w, code);
+	if (runtime->entry_mark == PROF_ENTRY_EVERY ||
+	    (runtime->entry_mark == PROF_ENTRY_FRAME && mark >= runtime->entry_least))
+		code |= PROF_RUNTIME_ENTRY;
+	s->frames[slot] = code | (check & PROF_RUNTIME_CHECKED);
+	s->frames[slot + 1] = (position & 0xffffffff) | check << 32;
+	s->sample.runtime_count = count + 1;
+	return 0;
+}
+
+static long take_runtime_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_frame_of(NULL, w);
+}
+
+static long take_sleepers_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_frame_of(w->sleeper, w);
+}
+
+/* The state that the runtime keeps of a thread; 0 if there is none. */
+static __always_inline __u64 runtime_state(struct task_struct *sleeper,
+					   const struct prof_runtime *runtime)
+{
+	__u64 place = user_thread_pointer(sleeper ? sleeper : bpf_get_current_task_btf()), state;
+
+	if (!place)
+		return 0;
+	if (runtime->locator == PROF_LOCATOR_MODULE &&
+	    (!read_of(sleeper, &place, sizeof(place), thread_vector_place(place)) ||
+	     !read_of(sleeper, &place, sizeof(place), place + 16 * (__u64)runtime->locator_module)))
+		return 0;
+	return read_of(sleeper, &state, sizeof(state), place + runtime->locator_off) ? state : 0;
+}
+
+/* Notes whether the thread with this state holds the runtime's lock. */
+static __always_inline void note_lock(struct task_struct *sleeper, struct scratch *s,
+				      const struct prof_runtime *runtime, __u64 state)
+{
+	__u64 holder;
+	__u32 is_held = 1;
+
+	if (!runtime->lock_holder ||
+	    !read_of(sleeper, &holder, sizeof(holder), runtime->lock_holder))
+		return;
+	s->sample.runtime_flags |= PROF_RUNTIME_KNOWS_LOCK;
+	if (holder != state)
+		return;
+	if (runtime->lock_held && !read_of(sleeper, &is_held, sizeof(is_held), runtime->lock_held))
+		return;
+	if (is_held)
+		s->sample.runtime_flags |= PROF_RUNTIME_HAS_LOCK;
+}
+
+/* Whether the thread was interrupted at an instruction with which the loop sets itself up. */
+static __always_inline bool is_in_setup(struct scratch *s, const struct prof_runtime *runtime)
+{
+	__u64 leaf = s->frames[s->kernel_count & (2 * PROF_MAX_USER_FRAMES - 1)];
+	const struct prof_loop_setup *last = &runtime->setup[PROF_LOOP_SETUPS - 1];
+
+	return runtime->setup[0].bytes && !(leaf & PROF_FRAME_RETURN) &&
+	       (leaf & PROF_FRAME_ADDRESS) - runtime->setup[0].start <
+		       last->start + last->bytes - runtime->setup[0].start;
+}
+
+/* Finds the first frame where the loop sets itself up: the registers in the scratch, which are
+ * those of the leaf, still have it. */
+static __always_inline bool find_first_in_setup(struct scratch *s,
+						const struct prof_runtime *runtime, __u64 *frame)
+{
+	__u64 leaf = s->regs[REG_IP], list;
+
+#pragma unroll
+	for (int i = 0; i < PROF_LOOP_SETUPS; i++) {
+		const struct prof_loop_setup *setup = &runtime->setup[i];
+
+		if (leaf - setup->start >= setup->bytes)
+			continue;
+		list = s->regs[setup->reg & REG_MASK];
+		if (setup->place == PROF_LIST_LOST)
+			return false;
+		if ((setup->place == PROF_LIST_AT || setup->place == PROF_LIST_INNER_OF_AT) &&
+		    !read_user_word(s->regs[REG_SP] + setup->offset, &list))
+			return false;
+		*frame = list;
+		return setup->place == PROF_LIST_IN || setup->place == PROF_LIST_AT ||
+		       read_user_word(list + runtime->list_inner_off, frame);
+	}
+	return false;
+}
+
+/* Finds the first frame of the thread with this state. */
+static __always_inline bool find_first(struct task_struct *sleeper,
+				       const struct prof_runtime *runtime, __u64 state,
+				       __u64 *frame)
+{
+	if (!read_of(sleeper, frame, sizeof(*frame), state + runtime->list_off))
+		return false;
+	return runtime->list_inner_off == PROF_NO_OFFSET || !*frame ||
+	       read_of(sleeper, frame, sizeof(*frame), *frame + runtime->list_inner_off);
+}
+
+/* Finds the list of the thread's frames; false if there is none that can be read. */
+static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, struct runtime_walk *w,
+					       bool is_setup)
+{
+	const struct prof_runtime *runtime = w->runtime;
+	struct scratch *s = w->s;
+	__u64 state = runtime_state(sleeper, runtime);
+	__u32 zero = 0;
+
+	w->known = bpf_map_lookup_elem(&known_codes, &zero);
+	if (!w->known || !state)
+		return false;
+	s->sample.runtime_flags = PROF_RUNTIME_HAS_STATE;
+	note_lock(sleeper, s, runtime, state);
+	if (is_setup ? !find_first_in_setup(s, runtime, &w->frame) :
+		       !find_first(sleeper, runtime, state, &w->frame)) {
+		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+		return false;
+	}
+	w->first = s->kernel_count + kept_frames(s);
+	w->now_ms = s->sample.time_ns / 1000000;
+	s->window_words = 0;
+	return true;
+}
+
+static __always_inline void end_runtime_walk(struct runtime_walk *w)
+{
+	if (w->frame)
+		w->s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+}
+
+/*
+ * Takes the frames of the current thread's interpreter, after the native ones that are in the
+ * scratch. Where its loop sets itself up the registers in the scratch are those of the leaf.
+ * Global: verified once, not for every path that leads here.
+ */
+__noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime *runtime,
+				   bool is_setup)
+{
+	struct runtime_walk w = {.s = s, .runtime = runtime};
+
+	if (!s || !runtime || !begin_runtime_walk(NULL, &w, is_setup))
+		return 0;
+	/* Shims are no frames, and there is one for each call from C. */
+	bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_runtime_frame, &w, 0);
+	end_runtime_walk(&w);
+	return 0;
+}
+
+/* The same of a thread that sleeps, in a program that may sleep. */
+static __always_inline void take_sleepers_frames(struct scratch *s,
+						 const struct prof_runtime *runtime,
+						 struct task_struct *sleeper)
+{
+	struct runtime_walk w = {.s = s, .runtime = runtime, .sleeper = sleeper};
+
+	if (!begin_runtime_walk(sleeper, &w, false))
+		return;
+	bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_frame, &w, 0);
+	end_runtime_walk(&w);
+}
+
+/* New code objects. Only the sampling interrupt writes to it. Sized before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} new_codes SEC(".maps");
+
+/* Reads `bytes`, or those up to the end of the page, where the next one is not there. */
+static __always_inline void read_part(void *part, __u32 bytes, __u64 address)
+{
+	__u32 left = 4096 - (address & 4095);
+
+	if (!bpf_probe_read_user(part, bytes, (void *)address) || left >= bytes)
+		return;
+	bpf_probe_read_user(part, left & (bytes - 1), (void *)address);
+}
+
+/* What is sent of a sample's new code objects. */
+struct new_code_list {
+	struct scratch *s;
+	const struct prof_runtime *runtime;
+};
+
+/* Sends one of them. Returns 1 to stop. */
+static long send_new_code(__u32 index, struct new_code_list *list)
+{
+	const struct prof_runtime *runtime = list->runtime;
+	struct scratch *s = list->s;
+	struct prof_new_code *record;
+	__u64 code;
+
+	if (index >= PROF_NEW_CODES || index >= s->new_codes)
+		return 1;
+	record = bpf_ringbuf_reserve(&new_codes, sizeof(*record), 0);
+	if (!record)
+		return 1;
+	code = s->new_code[index];
+	record->time_ns = s->sample.time_ns;
+	record->code = code;
+	record->tgid = s->sample.tgid;
+	record->check = s->new_check[index];
+	bpf_probe_read_user(record->object, runtime->code_bytes, (void *)code);
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		record->word[i] = *(__u64 *)(record->object + (runtime->code_word_off[i] &
+							       (PROF_RUNTIME_CODE_BYTES - 8)));
+	read_part(record->text[0], PROF_CODE_TEXT_BYTES, record->word[0]);
+	read_part(record->text[1], PROF_CODE_TEXT_BYTES, record->word[1]);
+	read_part(record->lines, PROF_CODE_LINES_BYTES, record->word[2]);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Sends the sample's new code objects with what they point to: they may be gone soon. */
+static __always_inline void send_new_codes(struct scratch *s, const struct prof_runtime *runtime)
+{
+	struct new_code_list list = {.s = s, .runtime = runtime};
+
+	if (s->new_codes)
+		bpf_loop(PROF_NEW_CODES, send_new_code, &list, 0);
+}
+
+#endif /* PROF_RUNTIME_BPF_H */

@@ -1,0 +1,101 @@
+//! The functions that interpreters ran, by numbers. Equal functions of several processes have one number, so that
+//! processes share frames. A frame's address in the profile is the number of the function and the line.
+
+use crate::profile::Frame;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Bits of an address that are the line.
+const LINE_BITS: u32 = 24;
+/// Most functions that are told apart: beyond, they have no name.
+const MOST_FUNCTIONS: usize = 1 << 20;
+
+/// A function of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct RunFunction {
+    pub(super) name: String,
+    /// Source file as the runtime knows it.
+    pub(super) file: String,
+    /// Line at which it begins; 0 when not known.
+    pub(super) first_line: u32,
+}
+
+/// A function, by its number; 0 is one that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct FunctionNumber(u32);
+
+impl FunctionNumber {
+    /// The number of functions that could not be read.
+    pub(super) const UNREAD: FunctionNumber = FunctionNumber(0);
+
+    /// The address of frames of the function at `line`.
+    pub(super) fn address(self, line: u32) -> u64 {
+        u64::from(self.0) << LINE_BITS | u64::from(line.min((1 << LINE_BITS) - 1))
+    }
+
+    /// The function and line of a frame.
+    fn of(frame: &Frame) -> (FunctionNumber, u32) {
+        let number = u32::try_from(frame.address >> LINE_BITS).unwrap_or(0);
+        (FunctionNumber(number), (frame.address & ((1 << LINE_BITS) - 1)) as u32)
+    }
+}
+
+/// All functions that were met.
+#[derive(Debug, Default)]
+pub(super) struct FunctionNames {
+    functions: Vec<Arc<RunFunction>>,
+    numbers: FxHashMap<Arc<RunFunction>, FunctionNumber>,
+}
+
+impl FunctionNames {
+    /// The number of a function.
+    pub(super) fn number(&mut self, function: RunFunction) -> FunctionNumber {
+        if let Some(&number) = self.numbers.get(&function) {
+            return number;
+        }
+        if self.functions.len() >= MOST_FUNCTIONS {
+            return FunctionNumber::UNREAD;
+        }
+        let function = Arc::new(function);
+        self.functions.push(Arc::clone(&function));
+        let number = FunctionNumber(self.functions.len() as u32);
+        self.numbers.insert(function, number);
+        number
+    }
+
+    /// The function and line of a frame; `None` for one that could not be read.
+    pub(super) fn of_frame(&self, frame: &Frame) -> Option<(&RunFunction, u32)> {
+        let (number, line) = FunctionNumber::of(frame);
+        let index = (number.0 as usize).checked_sub(1)?;
+        self.functions.get(index).map(|function| (&**function, line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, first_line: u32) -> RunFunction {
+        RunFunction { name: name.to_owned(), file: "/srv/app.py".to_owned(), first_line }
+    }
+
+    #[test]
+    fn equal_functions_share_a_number_and_others_do_not() {
+        let mut names = FunctionNames::default();
+        let first = names.number(function("run", 3));
+        assert_eq!(names.number(function("run", 3)), first);
+        assert_ne!(names.number(function("run", 4)), first);
+        assert_ne!(first, FunctionNumber::UNREAD);
+    }
+
+    #[test]
+    fn an_address_is_a_function_and_a_line() {
+        let mut names = FunctionNames::default();
+        let number = names.number(function("run", 3));
+        let frame = |address| Frame { address, ..Frame::default() };
+        assert_eq!(names.of_frame(&frame(number.address(17))), Some((&function("run", 3), 17)));
+        assert_eq!(names.of_frame(&frame(number.address(u32::MAX))).map(|(_, line)| line), Some(0xff_ffff));
+        assert_eq!(names.of_frame(&frame(FunctionNumber::UNREAD.address(17))), None);
+        assert_eq!(names.of_frame(&frame(u64::MAX)), None);
+    }
+}

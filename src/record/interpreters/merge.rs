@@ -1,0 +1,128 @@
+//! One stack of two: the native frames of a thread and those that its interpreter keeps. A pure function.
+//!
+//! Each call of the interpreter's loop is one native frame, and runs a group of frames: the function that C code
+//! entered, and those that were called from it without leaving the loop. The two lists are matched from the root on: at
+//! the leaf a loop may have been entered that has no function yet.
+
+/// A native frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NativeFrame<T> {
+    pub(super) frame: T,
+    /// Whether it is a call of the interpreter's loop.
+    pub(super) is_loop: bool,
+}
+
+/// A frame of the interpreter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunFrame<T> {
+    pub(super) frame: T,
+    /// Whether C code entered it: it is the outermost of its group.
+    pub(super) is_entry: bool,
+}
+
+/// How two lists fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// Each loop has its group.
+    Exact,
+    /// So it is, but for the loop next to the leaf, which has just begun or is about to return.
+    LeafStarts,
+    /// The native stack lacks its root: groups next to the root have no loop.
+    RootMissing,
+    /// There is no telling which group is whose.
+    Mismatch,
+}
+
+/// Whether both lists reach to the root of the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WholeParts {
+    pub(super) native: bool,
+    pub(super) run: bool,
+}
+
+/// Puts the merged stack into `out`, leaf first as both lists are. Each group comes in front of (nearer to the leaf than)
+/// its loop. Nothing is put there if the lists do not fit.
+pub(super) fn merge<T: Copy>(
+    native: &[NativeFrame<T>],
+    run: &[RunFrame<T>],
+    whole: WholeParts,
+    out: &mut Vec<T>,
+) -> Fit {
+    let groups: Vec<&[RunFrame<T>]> = run.split_inclusive(|frame| frame.is_entry).collect();
+    let loops = native.iter().filter(|frame| frame.is_loop).count();
+    // The outermost function was entered from C, too: without that mark the list was cut.
+    let whole = WholeParts { run: whole.run && run.last().is_none_or(|last| last.is_entry), ..whole };
+    let fit = match (whole, loops.checked_sub(groups.len())) {
+        (WholeParts { native: true, run: true }, Some(0)) => Fit::Exact,
+        (WholeParts { native: true, run: true }, Some(1)) => Fit::LeafStarts,
+        (WholeParts { native: false, run: true }, None) => Fit::RootMissing,
+        _ => return Fit::Mismatch,
+    };
+    let mut next = groups.iter();
+    let mut is_first_loop = true;
+    for frame in native {
+        if frame.is_loop && !(is_first_loop && fit == Fit::LeafStarts) {
+            out.extend(next.next().into_iter().copied().flatten().map(|run| run.frame));
+        }
+        is_first_loop &= !frame.is_loop;
+        out.push(frame.frame);
+    }
+    out.extend(next.copied().flatten().map(|run| run.frame));
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: WholeParts = WholeParts { native: true, run: true };
+
+    /// Native frames in small letters, loops as `E`; frames of the interpreter in capitals, each entry followed by `|`.
+    fn merged(native: &str, run: &str, whole: WholeParts) -> (String, Fit) {
+        let native: Vec<NativeFrame<char>> =
+            native.chars().map(|frame| NativeFrame { frame, is_loop: frame == 'E' }).collect();
+        let letters: Vec<char> = run.chars().collect();
+        let run: Vec<RunFrame<char>> = (letters.iter().enumerate())
+            .filter(|(_, letter)| **letter != '|')
+            .map(|(index, &frame)| RunFrame { frame, is_entry: letters.get(index + 1) == Some(&'|') })
+            .collect();
+        let mut out = Vec::new();
+        let fit = merge(&native, &run, whole, &mut out);
+        (out.into_iter().collect(), fit)
+    }
+
+    #[test]
+    fn each_loop_has_the_functions_that_it_runs() {
+        assert_eq!(merged("abEcEds", "PQ|R|", WHOLE), ("abPQEcREds".to_owned(), Fit::Exact));
+        assert_eq!(merged("abc", "", WHOLE), ("abc".to_owned(), Fit::Exact));
+    }
+
+    /// A generator between two yields: its loop has begun, its frame is not linked yet. Matched from the leaf, every group
+    /// would be a callee's.
+    #[test]
+    fn a_loop_that_begins_has_no_function() {
+        assert_eq!(merged("EgEcEs", "P|Q|", WHOLE), ("EgPEcQEs".to_owned(), Fit::LeafStarts));
+        assert_eq!(merged("xEs", "", WHOLE), ("xEs".to_owned(), Fit::LeafStarts));
+    }
+
+    #[test]
+    fn groups_without_a_loop_are_kept_where_the_native_stack_was_cut() {
+        let cut = WholeParts { native: false, run: true };
+        assert_eq!(merged("abEc", "P|Q|R|", cut), ("abPEcQR".to_owned(), Fit::RootMissing));
+        // As many loops as groups, or more: the loop at the leaf may have none, or may be whose root was cut.
+        assert_eq!(merged("abEcE", "P|Q|", cut).1, Fit::Mismatch);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_guessed() {
+        for (native, run, whole) in [
+            ("EEE", "P|", WHOLE),
+            ("E", "P|Q|", WHOLE),
+            ("EE", "P|Q|", WholeParts { native: true, run: false }),
+            ("EE", "P|Q|", WholeParts { native: false, run: false }),
+            ("Es", "PQ", WHOLE),
+        ] {
+            assert_eq!(merged(native, run, whole), (String::new(), Fit::Mismatch), "{native} {run}");
+        }
+    }
+}

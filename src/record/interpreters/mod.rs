@@ -1,0 +1,13 @@
+//! Interpreters of languages in recorded processes: which process has one, what the kernel side has to know of it, and
+//! from frames that an interpreter keeps to frames of the profile, merged with the native ones. How a runtime lays out
+//! its memory is in `runtimes`.
+
+mod function_names;
+pub(crate) mod interpreter;
+mod known_code;
+mod merge;
+mod process_memory;
+mod registry;
+mod runtime_file;
+
+pub(crate) use registry::Interpreters;

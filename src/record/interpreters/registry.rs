@@ -1,0 +1,299 @@
+//! The registry of the interpreters of all recorded processes, and the way of a sample's interpreter frames into its stack.
+
+use super::function_names::{FunctionNames, FunctionNumber};
+use super::interpreter::{Interpreter, ProcessInterpreter};
+use super::merge::{Fit, NativeFrame, RunFrame, WholeParts, merge};
+use super::runtime_file::RuntimeFile;
+use crate::bpf::{InterpreterFrames, NewCodeEvent};
+use crate::profile::{
+    FoundBy, Frame, FrameFlags, FrameId, Module, ModuleKind, Outcome, Profile, Tables, UNPLACED, counter,
+};
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::process::mappings::Process;
+use crate::runtimes::python::PythonProblem;
+use crate::symbols::ResolvedLocation;
+use rustc_hash::FxHashMap;
+
+/// Time after which an interpreter that has not begun is not looked for any more, ns.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Shortest time between two attempts, ns; longer ones grow with the time since the first.
+const LEAST_INTERVAL_NS: u64 = 1_000_000;
+/// Sentences about interpreters that are kept.
+const MOST_PROBLEMS: usize = 16;
+/// Note on processes that had no interpreter when the recording began.
+const STARTED_LATE: &str = "a recorded process has begun to run an interpreter, whose functions are not in this recording: to \
+                            have them, start the recording now";
+/// Name of a function that could not be read.
+const UNREAD_FUNCTION: &str = "[function not read]";
+
+/// Interpreters of recorded processes.
+#[derive(Debug, Default)]
+pub(crate) struct Interpreters {
+    /// Frames of interpreters are to be recorded.
+    pub(crate) is_wanted: bool,
+    /// The kernel side reads them: a target has an interpreter, or one may come.
+    pub(crate) is_loaded: bool,
+    files: FxHashMap<FileId, Option<RuntimeFile>>,
+    names: FunctionNames,
+    /// Sentences about interpreters whose stacks cannot be read, each once.
+    problems: Vec<String>,
+    /// Number of these that were taken.
+    problems_taken: usize,
+    native: Vec<NativeFrame<FrameId>>,
+    run: Vec<RunFrame<FrameId>>,
+}
+
+impl Interpreters {
+    /// The runtime that a file is, if it is one.
+    fn runtime(&mut self, id: FileId, files: &ModuleFiles) -> Option<&RuntimeFile> {
+        let file =
+            self.files.entry(id).or_insert_with(|| RuntimeFile::of(files.get(id), || files.sections(id)));
+        file.as_ref()
+    }
+
+    /// Whether one of the own addresses of a file is in the loop of an interpreter.
+    pub(crate) fn is_loop(&self, file: FileId, address: u64) -> bool {
+        self.files.get(&file).and_then(Option::as_ref).is_some_and(|runtime| runtime.is_loop(address))
+    }
+
+    /// Whether a process has mapped a runtime.
+    pub(crate) fn has_runtime(&mut self, process: &Process, files: &ModuleFiles) -> bool {
+        process.mappings().iter().any(|mapping| self.runtime(mapping.file, files).is_some())
+    }
+
+    /// Looks for the interpreter of a process, unless it is known. Returns whether it is to be looked for again soon.
+    pub(crate) fn look(&mut self, pid: u32, process: &mut Process, files: &ModuleFiles) -> bool {
+        if !self.is_wanted || process.has_ended {
+            return false;
+        }
+        let is_pending = matches!(process.interpreter(), ProcessInterpreter::Pending { .. });
+        if !is_pending && process.interpreter_sought_ns == Some(process.changed_ns()) {
+            return false;
+        }
+        process.interpreter_sought_ns = Some(process.changed_ns());
+        let mapped = (process.mappings().iter())
+            .find(|mapping| self.runtime(mapping.file, files).is_some())
+            .map(|mapping| (mapping.file, mapping.bias));
+        let Some((file, bias)) = mapped else {
+            process.set_interpreter(ProcessInterpreter::None);
+            return false;
+        };
+        if !self.is_loaded {
+            self.note(STARTED_LATE);
+            return false;
+        }
+        let now_ns = monotonic_ns();
+        let (since_ns, next_ns) = match process.interpreter() {
+            ProcessInterpreter::Pending { file: known, since_ns, next_ns, .. } if *known == file => {
+                (if *since_ns == 0 { now_ns } else { *since_ns }, *next_ns)
+            }
+            known if known.file() == Some(file) => return false,
+            _ => (now_ns, 0),
+        };
+        if now_ns < next_ns {
+            return true;
+        }
+        let found = self.find(pid, (file, bias), files);
+        let age_ns = now_ns - since_ns;
+        let (next, is_pending) = match found {
+            Ok(interpreter) => (ProcessInterpreter::Ready(Box::new(interpreter)), false),
+            Err(problem) if problem.is_temporary() && age_ns < PATIENCE_NS => {
+                let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
+                (ProcessInterpreter::Pending { file, since_ns, next_ns, why: problem.to_string() }, true)
+            }
+            Err(problem) => {
+                let why = problem.to_string();
+                self.note(&why);
+                (ProcessInterpreter::Unknown { file, why }, false)
+            }
+        };
+        process.set_interpreter(next);
+        is_pending
+    }
+
+    /// Looks for the interpreter in the memory of a process, which has mapped `file` with a bias.
+    fn find(
+        &mut self,
+        pid: u32,
+        (file, bias): (FileId, u64),
+        files: &ModuleFiles,
+    ) -> Result<Interpreter, PythonProblem> {
+        let module = files.get(file);
+        let elf = module.elf.as_deref();
+        let symbols = |name: &str| Some(elf?.exported(name)?.address.wrapping_add(bias));
+        let mut interpreter = Interpreter::find(pid, file, &module.path, &symbols)?;
+        if let (Some(runtime), Some(elf)) = (self.runtime(file, files), elf) {
+            interpreter.note_setup(runtime.loop_function(), bias, &|address, size| {
+                elf.read_address(address, size).ok()
+            });
+        }
+        Ok(interpreter)
+    }
+
+    fn note(&mut self, problem: &str) {
+        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
+            self.problems.push(problem.to_owned());
+        }
+    }
+
+    /// Takes the sentences about interpreters whose stacks cannot be read, each once.
+    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
+        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
+        let new = self.problems[from..].to_vec();
+        new.into_iter()
+    }
+
+    /// Takes a code object that samples of the process will have.
+    pub(crate) fn add_code(&mut self, process: &mut Process, code: &NewCodeEvent) {
+        if let ProcessInterpreter::Ready(interpreter) = process.interpreter_mut() {
+            interpreter.codes.add(code, &interpreter.layout, &mut self.names);
+        }
+    }
+
+    /// Puts the frames of the interpreter of a sample into `path`, the native frames of its user stack, leaf first. They
+    /// are those of the whole stack, unless the walk had another `outcome`.
+    pub(crate) fn merge(
+        &mut self,
+        pid: u32,
+        process: &mut Process,
+        sample: &InterpreterFrames,
+        outcome: Outcome,
+        profile: &mut Profile,
+        path: &mut Vec<FrameId>,
+    ) {
+        let ProcessInterpreter::Ready(interpreter) = process.interpreter_mut() else { return };
+        if !sample.has_state() {
+            return;
+        }
+        profile.count(counter::INTERPRETER_SAMPLES, 1);
+        self.take_frames(pid, interpreter, sample, profile);
+        let tables = &profile.tables;
+        self.native.clear();
+        self.native.extend(
+            path.iter()
+                .map(|&frame| NativeFrame { frame, is_loop: tables.frame(frame).flags.is_interpreter }),
+        );
+        let whole = WholeParts { native: outcome == Outcome::Complete, run: !sample.is_cut() };
+        path.clear();
+        let fit = merge(&self.native, &self.run, whole, path);
+        if fit == Fit::Mismatch {
+            profile.count(counter::INTERPRETER_MISMATCHES, 1);
+            self.place_apart(profile, path);
+        }
+    }
+
+    /// Puts the frames of the interpreter into `self.run`.
+    fn take_frames(
+        &mut self,
+        pid: u32,
+        interpreter: &mut Interpreter,
+        sample: &InterpreterFrames,
+        profile: &mut Profile,
+    ) {
+        self.run.clear();
+        let mut unread = 0;
+        let mut module = None;
+        for &frame in &sample.frames {
+            let key = (frame.code, frame.check, frame.position);
+            // What was seen before is looked at again when the kernel side has looked.
+            let place = interpreter.place(pid, frame, &mut self.names);
+            unread += u64::from(place.is_some_and(|place| place.function == FunctionNumber::UNREAD));
+            let known = interpreter.frames.get(&key).copied();
+            let id = known.unwrap_or_else(|| {
+                let id = place.map(|place| {
+                    let tables = &mut profile.tables;
+                    let module = *module.get_or_insert_with(|| runtime_module(interpreter, tables));
+                    let address = place.function.address(place.line);
+                    let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
+                    tables.intern_frame(Frame { module, address, flags })
+                });
+                interpreter.remember(key, id);
+                id
+            });
+            match id {
+                Some(id) => self.run.push(RunFrame { frame: id, is_entry: frame.is_entry }),
+                // The next one towards the leaf stays the outermost of the group.
+                None if frame.is_entry => {
+                    if let Some(last) = self.run.last_mut() {
+                        last.is_entry = true;
+                    }
+                }
+                None => {}
+            }
+        }
+        profile.count(counter::INTERPRETER_FRAMES, sample.frames.len() as u64);
+        profile.count(counter::INTERPRETER_FRAMES_UNREAD, unread);
+        let uncertain = std::mem::take(&mut interpreter.codes.uncertain);
+        profile.count(counter::INTERPRETER_FRAMES_UNCERTAIN, uncertain);
+    }
+
+    /// The frames of an interpreter that do not fit the native ones come together, called by a frame that says so, in
+    /// front of the loop next to the leaf. The native stack stays as whole as it is.
+    fn place_apart(&self, profile: &mut Profile, path: &mut Vec<FrameId>) {
+        let has_loop = |native: &NativeFrame<FrameId>| native.is_loop;
+        let inner = self.native.iter().position(has_loop).unwrap_or(self.native.len());
+        let (inner, outer) = self.native.split_at(inner);
+        path.extend(inner.iter().map(|native| native.frame));
+        if !self.run.is_empty() {
+            path.extend(self.run.iter().map(|run| run.frame));
+            path.push(profile.marker_frame(UNPLACED));
+        }
+        path.extend(outer.iter().map(|native| native.frame));
+    }
+
+    /// The function and line of a frame, if it is one of an interpreter.
+    pub(crate) fn name(&self, frame: &Frame, tables: &Tables) -> Option<ResolvedLocation> {
+        if tables.module(frame.module).kind != ModuleKind::Runtime {
+            return None;
+        }
+        Some(match self.names.of_frame(frame) {
+            Some((function, line)) => ResolvedLocation {
+                name: function.name.clone(),
+                raw_name: function.name.clone(),
+                file: Some(function.file.clone()).filter(|file| !file.is_empty()),
+                line,
+                is_inlined: false,
+            },
+            None => ResolvedLocation {
+                name: UNREAD_FUNCTION.to_owned(),
+                raw_name: String::new(),
+                file: None,
+                line: 0,
+                is_inlined: false,
+            },
+        })
+    }
+}
+
+/// The row of the runtime of an interpreter.
+fn runtime_module(interpreter: &Interpreter, tables: &mut Tables) -> crate::profile::ModuleId {
+    let path = tables.intern_string(&interpreter.layout.version.runtime());
+    tables.intern_module(Module { path, kind: ModuleKind::Runtime, ..Module::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Meta;
+
+    #[test]
+    fn what_does_not_fit_stands_together_in_a_native_stack_that_stays_whole() {
+        let mut profile = Profile::new(Meta::default());
+        profile.tables.intern_module(Module::default());
+        let mut frame = |address| profile.tables.intern_frame(Frame { address, ..Frame::default() });
+        let native = [(1, false), (2, true), (3, false), (4, true), (5, false)];
+        let native = native.map(|(address, is_loop)| NativeFrame { frame: frame(address), is_loop });
+        let run = [11, 12].map(|address| RunFrame { frame: frame(address), is_entry: false });
+        let mut interpreters = Interpreters { native: native.to_vec(), ..Interpreters::default() };
+        let apart = |interpreters: &Interpreters, profile: &mut Profile| {
+            let mut path = Vec::new();
+            interpreters.place_apart(profile, &mut path);
+            path.into_iter().map(|id| profile.tables.frame(id).address).collect::<Vec<_>>()
+        };
+        assert_eq!(apart(&interpreters, &mut profile), [1, 2, 3, 4, 5]);
+        interpreters.run = run.to_vec();
+        // The frame that says so has the address 0.
+        assert_eq!(apart(&interpreters, &mut profile), [1, 11, 12, 0, 2, 3, 4, 5]);
+    }
+}

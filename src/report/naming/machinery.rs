@@ -1,0 +1,142 @@
+//! Functions of interpreters that call other functions: nobody looks for them between two functions of a program.
+
+use super::name::module_stem;
+
+/// Beginnings of the names of functions of CPython's interface, and of its own functions that call others.
+const PYTHON_PREFIXES: [&str; 20] = [
+    "_Py",
+    "Py",
+    "pymain_",
+    "pyrun_",
+    "pythread_",
+    "run_mod",
+    "run_eval_code_obj",
+    "method_vectorcall",
+    "cfunction_",
+    "slot_",
+    "wrap_",
+    "vectorcall_",
+    "object_vacall",
+    "object_call",
+    "type_call",
+    "type_vectorcall",
+    "function_",
+    "call_",
+    "_call_",
+    "do_call_",
+];
+
+/// Beginnings of the names of functions that do nothing but call another one.
+const CALLS: [&str; 17] = [
+    "_PyEval_EvalFrame",
+    "_PyEval_Vector",
+    "PyEval_EvalCode",
+    "PyObject_Call",
+    "_PyObject_Call",
+    "_PyObject_FastCall",
+    "_PyObject_MakeTpCall",
+    "PyObject_Vectorcall",
+    "_PyObject_Vectorcall",
+    "_PyFunction_Vectorcall",
+    "PyVectorcall_",
+    "_PyVectorcall_",
+    "method_vectorcall",
+    "cfunction_vectorcall",
+    "cfunction_call",
+    "vectorcall_",
+    "object_vacall",
+];
+
+/// Whole names of such functions.
+const PYTHON_NAMES: [&str; 17] = [
+    "thread_run",
+    "t_bootstrap",
+    "gen_send_ex",
+    "gen_send_ex2",
+    "gen_iternext",
+    "gen_send",
+    "method_call",
+    "partial_call",
+    "partial_vectorcall",
+    "import_find_and_load",
+    "import_name",
+    "builtin___import__",
+    "builtin_exec",
+    "builtin_exec_impl",
+    "builtin_eval",
+    "builtin___build_class__",
+    "py_trampoline_evaluator",
+];
+
+/// Whether a file is nothing but an interpreter: its program, its library, or a part of the language's own library that is
+/// made of C.
+pub(crate) fn is_interpreter_file(path: &str) -> bool {
+    let stem = module_stem(path);
+    // Not `python-service`, a program of someone's own.
+    let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || b".td".contains(&byte));
+    ["libpython", "python"].iter().any(|name| stem.strip_prefix(name).is_some_and(is_version))
+        || path.contains("/lib-dynload/")
+}
+
+/// Whether generated code is a trampoline that a runtime makes for profilers, with the name of the function that it calls
+/// (`python -X perf`).
+pub(crate) fn is_trampoline(name: &str) -> bool {
+    name.starts_with("py::")
+}
+
+/// Whether a function does nothing but call another one: wherever it is, its time is that of its caller.
+pub(crate) fn is_call(name: &str) -> bool {
+    let name = name.split('.').next().unwrap_or(name);
+    CALLS.iter().any(|call| name.starts_with(call))
+}
+
+/// Whether a function of an interpreter's file only calls other functions.
+pub(crate) fn is_machinery(name: &str) -> bool {
+    // Static functions that nothing names are called after their address: `python3.11+0x5c`.
+    let is_address = name.contains("+0x");
+    // Parts that a compiler split off: `take_gil.isra.0`, `_PyEval_EvalFrameDefault.cold`.
+    let name = name.split('.').next().unwrap_or(name);
+    is_address
+        || PYTHON_NAMES.contains(&name)
+        || PYTHON_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_is_known_by_its_file() {
+        for path in [
+            "/usr/bin/python3.11",
+            "/usr/lib/libpython3.13t.so.1.0",
+            "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+        ] {
+            assert!(is_interpreter_file(path), "{path}");
+        }
+        for path in ["/srv/python-service", "/srv/app", "/usr/lib/libpythonic.so", "python 3.11"] {
+            assert!(!is_interpreter_file(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_calls_is_machinery_and_what_works_is_not() {
+        for name in [
+            "_PyEval_EvalFrameDefault",
+            "_PyEval_EvalFrameDefault.cold",
+            "PyObject_Vectorcall",
+            "method_vectorcall_FASTCALL",
+            "cfunction_vectorcall_O",
+            "gen_iternext",
+            "py_trampoline_evaluator",
+            "thread_run",
+            "python3.11+0x5c",
+        ] {
+            assert!(is_machinery(name), "{name}");
+        }
+        assert!(is_call("_PyFunction_Vectorcall.localalias") && !is_call("PyObject_Free"));
+        for name in ["list_sort", "builtin_sorted", "_sre_SRE_Pattern_sub", "take_gil", "sock_recv", "main"] {
+            assert!(!is_machinery(name), "{name}");
+        }
+    }
+}
