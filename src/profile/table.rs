@@ -3,9 +3,8 @@
 //! They are append-only and their rows are compared by equality, so that the writer can append "all rows since the
 //! last flush".
 
-use super::intern_set::InternSet;
+use super::interned::{InternSet, StackSet};
 use super::rows::{Frame, FrameId, Module, ModuleId, Stack, StackId, StringId, Task, TaskId};
-use super::stack_set::StackSet;
 use std::sync::Arc;
 
 /// All interned rows of a profile.

@@ -1,6 +1,6 @@
 //! The stacks of a profile, as a tree of frames.
 
-use super::rows::{Stack, StackId};
+use crate::profile::rows::{Stack, StackId};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 use std::ops::Index;
@@ -14,7 +14,7 @@ use std::ops::Index;
 /// `buckets` covers the first `indexed` rows. A reader appends rows without looking for equal ones: that is faster,
 /// and a file made to collide in the hash cannot slow it down. The first search catches up.
 #[derive(Debug, Default)]
-pub(super) struct StackSet {
+pub(in crate::profile) struct StackSet {
     rows: Vec<Stack>,
     buckets: hashbrown::HashTable<u32>,
     indexed: usize,
@@ -35,7 +35,7 @@ impl PartialEq for StackSet {
 
 impl StackSet {
     /// The id of the row equal to `stack`, added when new.
-    pub(super) fn intern(&mut self, stack: Stack) -> StackId {
+    pub(in crate::profile) fn intern(&mut self, stack: Stack) -> StackId {
         self.catch_up();
         let next = stack.parent.map_or(0, |parent| parent.index() + 1);
         match self.rows.get(next) {
@@ -60,7 +60,7 @@ impl StackSet {
     }
 
     /// Appends `stack` as the next id, whether or not an equal one is there.
-    pub(super) fn push(&mut self, stack: Stack) {
+    pub(in crate::profile) fn push(&mut self, stack: Stack) {
         self.append(stack);
     }
 
@@ -84,7 +84,7 @@ impl StackSet {
         self.indexed = rows.len();
     }
 
-    pub(super) fn as_slice(&self) -> &[Stack] {
+    pub(in crate::profile) fn as_slice(&self) -> &[Stack] {
         &self.rows
     }
 }
@@ -104,8 +104,8 @@ impl Index<StackId> for StackSet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::FrameId;
     use super::*;
+    use crate::profile::rows::FrameId;
     use std::collections::HashMap;
 
     /// A stack of a small random tree; `None` is a root.

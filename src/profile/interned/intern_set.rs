@@ -11,7 +11,7 @@ use std::ops::Index;
 /// ones: that is faster, and a file made to collide in the hash cannot slow it down. The first search
 /// catches up.
 #[derive(Debug)]
-pub(super) struct InternSet<T> {
+pub(in crate::profile) struct InternSet<T> {
     values: Vec<T>,
     buckets: hashbrown::HashTable<u32>,
     indexed: usize,
@@ -37,7 +37,7 @@ impl<T: PartialEq> PartialEq for InternSet<T> {
 }
 
 impl<T: Hash + Eq> InternSet<T> {
-    pub(super) fn get_id<Q: Hash + Eq + ?Sized>(&mut self, value: &Q) -> Option<u32>
+    pub(in crate::profile) fn get_id<Q: Hash + Eq + ?Sized>(&mut self, value: &Q) -> Option<u32>
     where
         T: Borrow<Q>,
     {
@@ -46,7 +46,7 @@ impl<T: Hash + Eq> InternSet<T> {
         (self.buckets).find(hash, |&id| self.values[id as usize].borrow() == value).copied()
     }
 
-    pub(super) fn intern(&mut self, value: T) -> u32 {
+    pub(in crate::profile) fn intern(&mut self, value: T) -> u32 {
         self.catch_up();
         let hash = FxBuildHasher.hash_one(&value);
         let values = &self.values;
@@ -83,26 +83,26 @@ impl<T: Hash + Eq> InternSet<T> {
 
 impl<T> InternSet<T> {
     /// Appends `value` as the next id, whether or not an equal one is there.
-    pub(super) fn push(&mut self, value: T) {
+    pub(in crate::profile) fn push(&mut self, value: T) {
         self.values.push(value);
     }
 
     /// Puts `value` in the place of another. The index is made again by the next search.
-    pub(super) fn replace(&mut self, index: usize, value: T) {
+    pub(in crate::profile) fn replace(&mut self, index: usize, value: T) {
         self.values[index] = value;
         self.buckets.clear();
         self.indexed = 0;
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::profile) fn len(&self) -> usize {
         self.values.len()
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
+    pub(in crate::profile) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.values.iter()
     }
 
-    pub(super) fn as_slice(&self) -> &[T] {
+    pub(in crate::profile) fn as_slice(&self) -> &[T] {
         &self.values
     }
 }
