@@ -33,9 +33,9 @@ pub mod elf {
 pub mod profile {
     pub use crate::profile::{
         AddressSettings, End, Event, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId,
-        FrameSpace, Function, FunctionId, Integrity, Location, Merged, Meta, Module, ModuleId, ModuleKind,
-        OUTSIDE, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Tables, Task,
-        TaskId, ThreadTime, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
+        FrameSpace, Function, FunctionId, Integrity, LabelSetId, Location, Merged, Meta, Module, ModuleId,
+        ModuleKind, OUTSIDE, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId,
+        Tables, Task, TaskId, ThreadTime, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
     };
 }
 

@@ -318,7 +318,7 @@ impl Profile {
         frame
     }
 
-    /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
+    /// Forgets all rows but modules and sets of labels, which keep their ids, with the samples and names that refer to them: a recorder that
     /// runs for days has handed them over. Returns the tables as they were. See [`super::Writer::reset`].
     pub(crate) fn reset(&mut self) -> Tables {
         let old = std::mem::take(&mut self.tables);
@@ -331,6 +331,7 @@ impl Profile {
             let path = self.tables.intern_string(old.string(module.path));
             self.tables.intern_module(Module { path, ..module.clone() });
         }
+        self.tables.intern_label_sets_of(&old);
         old
     }
 

@@ -3,7 +3,7 @@
 use super::kind::EventKind;
 use super::merged::Merged;
 use super::outcome::Outcome;
-use super::rows::{StackId, TaskId, id};
+use super::rows::{LabelSetId, StackId, TaskId, id};
 use super::wait::Wait;
 use crate::base::units::Unit;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub struct Sample {
     pub wait: Option<Wait>,
     /// Statistics of observations merged into one sample; `time_ns` is the start of their bucket of time.
     pub merged: Option<Merged>,
+    /// Labels that it has; `None` for none. Several observations in one sample have those that all of them had.
+    pub labels: Option<LabelSetId>,
 }
 
 /// Samples in columns of equal length, each as in [`Sample`].
@@ -67,6 +69,8 @@ pub(super) struct Columns {
     pub(super) wait: Vec<Wait>,
     /// Empty, or as long as the others; of no samples where a row is one observation.
     pub(super) merged: Vec<Merged>,
+    /// Empty, or as long as the others.
+    pub(super) labels: Vec<Option<LabelSetId>>,
 }
 
 impl Columns {
@@ -82,6 +86,10 @@ impl Columns {
         if sample.merged.is_some() || !self.merged.is_empty() {
             self.merged.resize(rows, Merged::default());
             self.merged.push(sample.merged.unwrap_or_default());
+        }
+        if sample.labels.is_some() || !self.labels.is_empty() {
+            self.labels.resize(rows, None);
+            self.labels.push(sample.labels);
         }
     }
 
@@ -101,6 +109,12 @@ impl Columns {
             self.merged.extend_from_slice(merged);
             self.merged.resize(rows + to - from, Merged::default());
         }
+        let labels = other.labels.get(from..to).unwrap_or_default();
+        if !self.labels.is_empty() || labels.iter().any(Option::is_some) {
+            self.labels.resize(rows, None);
+            self.labels.extend_from_slice(labels);
+            self.labels.resize(rows + to - from, None);
+        }
     }
 
     fn sample(&self, row: usize) -> Sample {
@@ -113,6 +127,7 @@ impl Columns {
             outcome: self.outcome[row],
             wait: self.wait.get(row).copied(),
             merged: self.merged.get(row).copied().filter(|merged| merged.samples > 0),
+            labels: self.labels.get(row).copied().flatten(),
         }
     }
 }
@@ -241,6 +256,7 @@ mod tests {
             time_ns: number as u64,
             weight: 1,
             merged: number.is_multiple_of(5_000).then_some(merged),
+            labels: number.is_multiple_of(7_000).then_some(LabelSetId(number as u32)),
             ..Sample::default()
         }
     }
@@ -268,6 +284,19 @@ mod tests {
             appended.append(&columns);
         }
         assert_eq!(appended, pushed);
+    }
+
+    #[test]
+    fn samples_without_labels_take_no_room_for_them() {
+        let sets = |labels: [Option<u32>; 3]| {
+            let mut columns = Columns::default();
+            labels.map(|set| {
+                columns.push(Sample { labels: set.map(LabelSetId), ..Sample::default() });
+                columns.labels.len()
+            })
+        };
+        assert_eq!(sets([None; 3]), [0; 3]);
+        assert_eq!(sets([None, Some(4), None]), [0, 2, 3]);
     }
 
     #[test]

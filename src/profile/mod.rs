@@ -10,6 +10,7 @@ mod interned;
 mod interpreter_quality;
 mod kernel_addresses;
 mod kind;
+mod labels;
 pub(crate) mod merged;
 mod outcome;
 mod rows;
@@ -35,10 +36,10 @@ pub(crate) use kind::KindKey;
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{
-    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Task,
-    TaskId,
+    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, LabelSetId, Module, ModuleId, ModuleKind, StackId,
+    StringId, Task, TaskId,
 };
-pub(crate) use rows::{ModuleNotes, Stack, SymbolsFrom, call_address};
+pub(crate) use rows::{LabelSet, ModuleNotes, Stack, SymbolsFrom, call_address};
 pub(crate) use runtime_frames::RuntimeFrames;
 pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};

@@ -1,4 +1,4 @@
-//! The rows that samples refer to, and their ids: modules, tasks, frames and stacks.
+//! The rows that samples refer to, and their ids: modules, tasks, frames, stacks and sets of labels.
 //!
 //! An id means the same row for ever. A stack is its leaf frame plus a parent stack; the parent is interned first
 //! and so has the smaller id.
@@ -25,6 +25,7 @@ id!(/** A [`Module`]. */ ModuleId);
 id!(/** A [`Task`]. */ TaskId);
 id!(/** A [`Frame`]. */ FrameId);
 id!(/** A [`Stack`]. */ StackId);
+id!(/** A [`LabelSet`]. */ LabelSetId);
 
 /// Kind of object that a module is. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -231,6 +232,9 @@ pub struct Stack {
     /// The leaf frame of this stack.
     pub frame: FrameId,
 }
+
+/// Labels of one sample as (key, value), such as `gil=held`: in the order of their texts, each once.
+pub(crate) type LabelSet = Box<[(StringId, StringId)]>;
 
 /// The best table of functions that a module had. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,10 +1,12 @@
-//! The tables of a profile: strings, modules, tasks, frames and stacks.
+//! The tables of a profile: strings, modules, tasks, frames, stacks and sets of labels.
 //!
 //! They are append-only and their rows are compared by equality, so that the writer can append "all rows since the
 //! last flush".
 
 use super::interned::{InternSet, StackSet};
-use super::rows::{Frame, FrameId, Module, ModuleId, Stack, StackId, StringId, Task, TaskId};
+use super::rows::{
+    Frame, FrameId, LabelSet, LabelSetId, Module, ModuleId, Stack, StackId, StringId, Task, TaskId,
+};
 use std::sync::Arc;
 
 /// All interned rows of a profile.
@@ -15,6 +17,7 @@ pub struct Tables {
     tasks: InternSet<Task>,
     frames: InternSet<Frame>,
     stacks: StackSet,
+    label_sets: InternSet<LabelSet>,
 }
 
 impl Default for Tables {
@@ -27,6 +30,7 @@ impl Default for Tables {
             tasks: InternSet::default(),
             frames: InternSet::default(),
             stacks: StackSet::default(),
+            label_sets: InternSet::default(),
         }
     }
 }
@@ -65,6 +69,12 @@ impl Tables {
         self.stacks.intern(Stack { parent, frame })
     }
 
+    /// The id of a set of labels, added when new; its strings must exist.
+    pub(crate) fn intern_label_set(&mut self, set: LabelSet) -> LabelSetId {
+        debug_assert!(set.iter().all(|(key, value)| key.max(value).index() < self.strings.len()));
+        LabelSetId(self.label_sets.intern(set))
+    }
+
     /// Appends a string as the next id. The reader's way in: an equal one is not looked for.
     pub(super) fn push_string(&mut self, text: Box<str>) {
         self.strings.push(text.into());
@@ -88,6 +98,11 @@ impl Tables {
     /// Appends a stack as the next id; its frame and parent must exist.
     pub(super) fn push_stack(&mut self, stack: Stack) {
         self.stacks.push(stack);
+    }
+
+    /// Appends a set of labels as the next id; its strings must exist.
+    pub(super) fn push_label_set(&mut self, set: LabelSet) {
+        self.label_sets.push(set);
     }
 
     /// Text of a string.
@@ -145,6 +160,11 @@ impl Tables {
     /// All stacks, by id; parents come before children.
     pub fn stacks(&self) -> &[Stack] {
         self.stacks.as_slice()
+    }
+
+    /// All sets of labels, by id.
+    pub(crate) fn label_sets(&self) -> &[LabelSet] {
+        self.label_sets.as_slice()
     }
 
     /// The frames of a stack, leaf first.

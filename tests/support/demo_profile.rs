@@ -124,6 +124,7 @@ impl Demo {
             outcome: Outcome::Complete,
             wait: None,
             merged: None,
+            labels: None,
         };
         self.profile.events[self.event.index()].push(sample);
     }
@@ -308,6 +309,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
             outcome: Outcome::Complete,
             wait: Some(Wait { duration_ns, reason, waker }),
             merged: None,
+            labels: None,
         });
     }
     profile.events.push(event);

@@ -15,6 +15,9 @@ pub(crate) const MAX_STRING: usize = 1 << 20;
 /// Most locations of one frame. The writer keeps the outermost ones.
 pub(crate) const MAX_LOCATIONS: usize = 1 << 9;
 
+/// Most labels of one sample. The writer keeps the first ones.
+pub(crate) const MAX_LABELS: usize = 1 << 6;
+
 /// A reader refuses a file of a later major version.
 pub(crate) const MAJOR: u16 = 1;
 

@@ -29,10 +29,11 @@ pub(super) enum ChunkKind {
     ThreadTimes = 14,
     Sources = 15,
     ModuleNotes = 16,
+    LabelSets = 17,
 }
 
 impl ChunkKind {
-    const ALL: [ChunkKind; 16] = [
+    const ALL: [ChunkKind; 17] = [
         ChunkKind::Meta,
         ChunkKind::Strings,
         ChunkKind::Modules,
@@ -49,6 +50,7 @@ impl ChunkKind {
         ChunkKind::ThreadTimes,
         ChunkKind::Sources,
         ChunkKind::ModuleNotes,
+        ChunkKind::LabelSets,
     ];
 
     /// The kind of a stored number, if this version knows it.
@@ -75,6 +77,7 @@ impl ChunkKind {
             ChunkKind::ThreadTimes => "thread times",
             ChunkKind::Sources => "source lines",
             ChunkKind::ModuleNotes => "module notes",
+            ChunkKind::LabelSets => "sets of labels",
         }
     }
 }
@@ -294,7 +297,7 @@ mod tests {
 
     #[test]
     fn numbers_of_kinds_are_as_documented() {
-        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(1..=16));
+        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(1..=17));
         for kind in ChunkKind::ALL {
             assert_eq!(ChunkKind::from_code(kind as u8), Some(kind));
         }

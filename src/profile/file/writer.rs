@@ -4,9 +4,9 @@ use super::bounds::{MAX_ROWS, MAX_STACK_DEPTH, cut};
 use super::chunk::{ChunkKind, Packer};
 use super::error::WriteError;
 use super::header;
-use super::rows::code_rows::{self, BYTES_PER_CHUNK};
+use super::rows::code_rows;
 use super::rows::coding::{AddressCoder, NoveltyCoder, squeeze};
-use super::rows::columns::{SymbolCoders, add_merged, add_waits, samples_chunk};
+use super::rows::columns::{SymbolCoders, add_merged, add_waits, label_sets_chunk, samples_chunk};
 use super::rows::module_notes;
 use super::rows::schema;
 use super::sink::WriterSink;
@@ -49,6 +49,7 @@ pub struct Writer<W: Write> {
     code: usize,
     sources: usize,
     thread_times: usize,
+    label_sets: usize,
     module_notes: BTreeMap<ModuleId, ModuleNotes>,
     counters: BTreeMap<String, u64>,
     end: Option<End>,
@@ -95,6 +96,7 @@ impl<W: Write> Writer<W> {
             code: 0,
             sources: 0,
             thread_times: 0,
+            label_sets: 0,
             module_notes: BTreeMap::new(),
             counters: BTreeMap::new(),
             end: None,
@@ -126,6 +128,7 @@ impl<W: Write> Writer<W> {
         self.write_symbols(&profile.symbols)?;
         self.write_code(profile)?;
         self.write_sources(profile)?;
+        self.write_label_sets(profile)?;
         self.write_events(profile)?;
         for (index, event) in profile.events.iter_mut().enumerate() {
             self.write_samples(EventId(index as u32), event)?;
@@ -141,8 +144,8 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Notes that the profile begins again with its rows: it has none now but modules, which keep their ids, and what it adds
-    /// from here on comes after the rows in the file. All of those were written, samples too.
+    /// Notes that the profile begins again with its rows: it has none now but modules and sets of labels, which keep their
+    /// ids, and what it adds from here on comes after the rows in the file. All of those were written, samples too.
     pub(crate) fn reset(&mut self) {
         self.strings.reset(EMPTY_STRING);
         for rows in [&mut self.tasks, &mut self.frames, &mut self.stacks, &mut self.functions] {
@@ -375,33 +378,33 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_code(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = profile.code.get(self.code..).filter(|new| !new.is_empty()) {
-            let (mut chunk, mut bytes) = (schema::CodeRows::default(), 0);
-            for code in new.iter().take(MAX_ROWS) {
-                bytes += code.bytes.len();
-                if bytes > BYTES_PER_CHUNK && !chunk.rows.is_empty() {
-                    break;
-                }
-                chunk.rows.push(code_rows::encode(code, |id| self.string(id), |id| self.functions.id(id.0)));
-            }
+        while let Some(new) = next_rows(&profile.code, self.code) {
+            let new = &new[..code_rows::fitting(new.iter().map(|code| code.bytes.len()))];
+            let row = |code| code_rows::encode(code, |id| self.string(id), |id| self.functions.id(id.0));
+            let chunk = schema::CodeRows { rows: new.iter().map(row).collect() };
             self.out.chunk(ChunkKind::Code, &chunk)?;
-            self.code += chunk.rows.len();
+            self.code += new.len();
         }
         Ok(())
     }
 
     fn write_sources(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = profile.sources.get(self.sources..).filter(|new| !new.is_empty()) {
-            let (mut chunk, mut bytes) = (schema::Sources::default(), 0);
-            for source in new.iter().take(MAX_ROWS) {
-                bytes += source.text.len();
-                if bytes > BYTES_PER_CHUNK && !chunk.rows.is_empty() {
-                    break;
-                }
-                chunk.rows.push(code_rows::encode_source(source, |id| self.string(id)));
-            }
+        while let Some(new) = next_rows(&profile.sources, self.sources) {
+            let new = &new[..code_rows::fitting(new.iter().map(|source| source.text.len()))];
+            let row = |source| code_rows::encode_source(source, |id| self.string(id));
+            let chunk = schema::Sources { rows: new.iter().map(row).collect() };
             self.out.chunk(ChunkKind::Sources, &chunk)?;
-            self.sources += chunk.rows.len();
+            self.sources += new.len();
+        }
+        Ok(())
+    }
+
+    fn write_label_sets(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.tables.label_sets(), self.label_sets) {
+            let (chunk, taken) = label_sets_chunk(self.label_sets, new, |id| self.string(id));
+            self.out.chunk(ChunkKind::LabelSets, &chunk)?;
+            self.label_sets += taken;
+            check_id("a table of sets of labels", self.label_sets)?;
         }
         Ok(())
     }

@@ -413,6 +413,7 @@ impl Collector {
             outcome: trusted.outcome,
             wait: None,
             merged: None,
+            labels: None,
         });
     }
 }

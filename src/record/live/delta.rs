@@ -1,7 +1,7 @@
 //! Updates from a recorder: new rows and samples since the last update, and where names can be found.
 
 use crate::profile::{
-    End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, Module, Sample, Stack, Task, ThreadTime,
+    End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, LabelSet, Module, Sample, Stack, Task, ThreadTime,
 };
 use crate::record::collect::collector::Collector;
 use crate::record::collect::table_reset::MostRows;
@@ -21,8 +21,8 @@ const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 
 /// An update of a recording. Ids of rows are those of the recorder.
 #[derive(Debug, Default)]
 pub(super) struct Delta {
-    /// Whether the recorder starts over with its rows after this update: from the next one on all rows, except modules,
-    /// have new ids.
+    /// Whether the recorder starts over with its rows after this update: from the next one on all rows, except modules
+    /// and sets of labels, have new ids.
     pub(crate) was_reset: bool,
     /// Rows added since the last update.
     pub(crate) strings: Vec<Box<str>>,
@@ -30,6 +30,7 @@ pub(super) struct Delta {
     pub(crate) tasks: Vec<Task>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) stacks: Vec<Stack>,
+    pub(crate) label_sets: Vec<LabelSet>,
     /// New samples of each event.
     pub(crate) samples: Vec<Vec<Sample>>,
     /// Waits that are not over, up to the last look at the threads.
@@ -64,6 +65,7 @@ pub(super) struct Cursor {
     tasks: usize,
     frames: usize,
     stacks: usize,
+    label_sets: usize,
 }
 
 impl Cursor {
@@ -105,12 +107,14 @@ impl Cursor {
         delta.tasks = tables.tasks()[self.tasks..].to_vec();
         delta.frames = tables.frames()[self.frames..].to_vec();
         delta.stacks = tables.stacks()[self.stacks..].to_vec();
+        delta.label_sets = tables.label_sets()[self.label_sets..].to_vec();
         *self = Cursor {
             strings: tables.strings().len(),
             modules: tables.modules().len(),
             tasks: tables.tasks().len(),
             frames: tables.frames().len(),
             stacks: tables.stacks().len(),
+            label_sets: tables.label_sets().len(),
         };
         let profile = &collector.profile;
         let named = collector.dumps.named.drain(..).map(|id| (id, locations_of(profile, id)));

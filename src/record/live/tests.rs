@@ -11,8 +11,8 @@ use super::*;
 use crate::base::mailbox::{MailReceiver, MailSender, mailbox};
 use crate::bpf::Doing;
 use crate::profile::{
-    End, Event, EventInfo, EventKind, Frame, FrameId, Integrity, Merged, Meta, Module, ModuleId, ModuleKind,
-    Profile, Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Wait,
+    End, Event, EventInfo, EventKind, Frame, FrameId, Integrity, LabelSetId, Merged, Meta, Module, ModuleId,
+    ModuleKind, Profile, Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Wait,
 };
 use crate::record::names::symbolize::kernel_location;
 use crate::record::options::Output;
@@ -117,6 +117,30 @@ fn the_names_and_numbers_of_a_recorder_that_begins_anew_are_those_of_the_same_fr
     };
     let names: Vec<String> = profile.events[0].samples().map(name).collect();
     assert_eq!(names, ["function_3", "function_4", "function_4", "function_4"]);
+}
+
+#[test]
+fn labels_stay_those_of_their_samples_when_a_recorder_begins_anew() {
+    let (mut archive, _receiver) = archive();
+    // The texts have other numbers after the recorder has begun anew; the sets have not.
+    let with_sets = |texts: [&str; 3], sets: &[[u32; 2]]| {
+        let set = |[key, value]: &[u32; 2]| vec![(StringId(*key), StringId(*value))].into_boxed_slice();
+        let mut delta = beginning(3);
+        delta.strings.extend(texts.map(Box::from));
+        delta.label_sets = sets.iter().map(set).collect();
+        delta
+    };
+    let sample = |time_ns, set| Sample { labels: Some(LabelSetId(set)), ..running(time_ns, 1) };
+    archive.apply(with_sets(["gil", "held", "wanted"], &[[3, 4], [3, 5]]));
+    let first = vec![running(1, 1), sample(2, 0), sample(3, 1)];
+    archive.apply(Delta { was_reset: true, ..delta_of(SECOND_NS, first, vec![]) });
+    let mut again = with_sets(["wanted", "held", "gil"], &[[5, 4], [5, 3]]);
+    again.samples = vec![vec![sample(4, 1), sample(5, 0)], vec![]];
+    archive.apply(again);
+    let profile = archive.profile("test");
+    let value = |sample: Sample| profile.tables.labels(sample.labels?).map(|(_, value)| value).next();
+    let values: Vec<Option<&str>> = profile.events[0].samples().map(value).collect();
+    assert_eq!(values, [None, Some("held"), Some("wanted"), Some("wanted"), Some("held")]);
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl Waits {
                         outcome: what.outcome,
                         wait: Some(Wait { duration_ns, reason, waker: Waker::default() }),
                         merged: None,
+                        labels: None,
                     });
                 }
             };

@@ -111,6 +111,7 @@ impl Waits {
                 outcome,
                 wait: Some(Wait { duration_ns, reason, waker }),
                 merged: None,
+                labels: None,
             });
         };
         push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);

@@ -74,7 +74,17 @@ impl Build {
         let is_user = root_first.iter().any(|frame| !frame.starts_with("[kernel]"));
         let outcome = if is_user { Outcome::Complete } else { Outcome::NoUserStack };
         let wait = Some(Wait { duration_ns, reason, waker });
-        self.waits.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged: None });
+        self.waits.push(Sample {
+            time_ns,
+            task,
+            stack,
+            weight,
+            cpu: 0,
+            outcome,
+            wait,
+            merged: None,
+            labels: None,
+        });
     }
 
     /// Says where the time of a thread went that lived through all of the ten seconds.
@@ -211,6 +221,7 @@ impl Build {
                 outcome,
                 wait: None,
                 merged: None,
+                labels: None,
             });
         }
     }
@@ -241,8 +252,8 @@ impl Build {
             self.counters.len() - 1
         });
         for time_ns in times_ns {
-            let (outcome, wait, merged) = (Outcome::Complete, None, None);
-            self.counters[at].push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged });
+            let outcome = Outcome::Complete;
+            self.counters[at].push(Sample { time_ns, task, stack, weight, outcome, ..Sample::default() });
         }
     }
 

@@ -2,13 +2,15 @@
 
 use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, check, column, decode, narrow, row_count};
-use super::sample_columns::{merged, times_ns, waits};
+use super::sample_columns::{label_sets, merged, times_ns, waits};
 use super::wire;
 use crate::base::units::Unit;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};
-use crate::profile::file::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
+use crate::profile::file::bounds::{
+    MAX_ID, MAX_LABELS, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING,
+};
 use crate::profile::file::chunk::ChunkKind;
 use crate::profile::file::rows::code_rows::{self, RowCounts};
 use crate::profile::file::rows::coding::{AddressCoder, NoveltyCoder, PlaceCoder};
@@ -16,9 +18,11 @@ use crate::profile::file::rows::module_notes;
 use crate::profile::file::rows::old_words::limit_in_words;
 use crate::profile::file::rows::schema;
 use crate::profile::kind::EventKind;
+use crate::profile::merged::Merged;
 use crate::profile::outcome::Outcome;
 use crate::profile::rows::{
-    Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Stack, StackId, StringId, Task, TaskId,
+    Frame, FrameFlags, FrameId, LabelSet, Module, ModuleId, ModuleKind, Stack, StackId, StringId, Task,
+    TaskId,
 };
 use crate::profile::symbols::{Function, FunctionId, Location};
 use crate::profile::wait::{Reason, ShortWaits, ThreadTime};
@@ -61,6 +65,18 @@ struct EventState {
     merged_samples: u64,
 }
 
+impl EventState {
+    /// Adds the observations of rows that are several to those before.
+    fn add_merged(&mut self, merged: &[Merged]) -> Result<(), Damage> {
+        let samples = merged.iter().try_fold(self.merged_samples, |sum: u64, merged| {
+            sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_MERGED_SAMPLES)
+        });
+        let too_many = || Damage(format!("it is weighted as more than {MAX_MERGED_SAMPLES} samples"));
+        self.merged_samples = samples.ok_or_else(too_many)?;
+        Ok(())
+    }
+}
+
 impl Decoder {
     /// Takes a chunk that ends at byte `end` of the file.
     pub(in crate::profile::file) fn chunk(
@@ -88,6 +104,7 @@ impl Decoder {
             ChunkKind::ThreadTimes => self.thread_times(decode(payload)?)?,
             ChunkKind::Counters => self.counters(decode(payload)?)?,
             ChunkKind::ModuleNotes => self.module_notes(decode(payload)?)?,
+            ChunkKind::LabelSets => self.label_sets(&decode(payload)?)?,
             ChunkKind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
         }
         Ok(())
@@ -336,15 +353,33 @@ impl Decoder {
         } else {
             self.memory.spend(rows, row_bytes::MERGED)?;
             let merged = merged(chunk, rows)?;
-            let samples = merged.iter().try_fold(state.merged_samples, |sum: u64, merged| {
-                sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_MERGED_SAMPLES)
-            });
-            state.merged_samples = samples
-                .ok_or_else(|| Damage(format!("it is weighted as more than {MAX_MERGED_SAMPLES} samples")))?;
+            state.add_merged(&merged)?;
             merged
         };
-        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged });
+
+        let labels = label_sets(chunk, rows, tables.label_sets().len(), &mut self.memory)?;
+        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged, labels });
         Ok(())
+    }
+
+    fn label_sets(&mut self, chunk: &schema::LabelSets) -> Result<(), Damage> {
+        let (rows, total) = (row_count(chunk.rows)?, row_count(chunk.labels)?);
+        let have = self.profile.tables.label_sets().len();
+        self.grow(chunk.first_id, have, rows, row_bytes::LABEL_SET)?;
+        self.memory.spend(total, row_bytes::LABEL)?;
+        let counts = column(&chunk.label_count, rows, 1, "label_count")?.iter(rows);
+        let keys = column(&chunk.key, total, 0, "key")?;
+        let values = column(&chunk.value, total, 0, "value")?;
+        let mut at = 0;
+        for count in counts {
+            let count = count as usize;
+            check(count <= MAX_LABELS && count <= total - at, || format!("a set of {count} labels"))?;
+            let label = |at| Ok((self.text(keys.get(at))?, self.text(values.get(at))?));
+            let set = (at..at + count).map(label).collect::<Result<LabelSet, Damage>>()?;
+            self.profile.tables.push_label_set(set);
+            at += count;
+        }
+        check(at == total, || format!("{} labels are in no set", total - at))
     }
 
     fn thread_times(&mut self, chunk: schema::ThreadTimes) -> Result<(), Damage> {

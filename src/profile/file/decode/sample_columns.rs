@@ -1,10 +1,11 @@
-//! Columns of samples: from the fields of a chunk to times, waits and merged observations.
+//! Columns of samples: from the fields of a chunk to times, waits, merged observations and labels.
 
+use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, column, narrow};
 use crate::profile::file::rows::coding::NoveltyCoder;
 use crate::profile::file::rows::schema;
 use crate::profile::merged::Merged;
-use crate::profile::rows::{StackId, TaskId};
+use crate::profile::rows::{LabelSetId, StackId, TaskId};
 use crate::profile::wait::{Reason, Wait, Waker, WakerKind};
 
 /// The columns that only waits have.
@@ -49,6 +50,24 @@ pub(super) fn merged(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>
         span_ns: spans.get(row),
     };
     Ok((0..rows).map(merged).collect())
+}
+
+/// The sets of labels that samples have, of which there are `set_count`; nothing where no sample has one.
+pub(super) fn label_sets(
+    chunk: &schema::Samples,
+    rows: usize,
+    set_count: usize,
+    memory: &mut Budget,
+) -> Result<Vec<Option<LabelSetId>>, Damage> {
+    if chunk.labels.is_empty() {
+        return Ok(Vec::new());
+    }
+    memory.spend(rows, row_bytes::SAMPLE_LABELS)?;
+    let set = |code| match code {
+        0 => Ok(None),
+        id => below(id - 1, set_count, "set of labels").map(|id| Some(LabelSetId(id))),
+    };
+    column(&chunk.labels, rows, 0, "labels")?.iter(rows).map(set).collect()
 }
 
 /// Times in ns: the first, then each a step and a difference after the one before.

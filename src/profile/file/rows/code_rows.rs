@@ -10,7 +10,16 @@ use crate::profile::symbols::FunctionId;
 /// Most code bytes of one row.
 const MAX_CODE_BYTES: usize = 1 << 20;
 /// Code bytes and text after which a chunk is closed.
-pub(in crate::profile::file) const BYTES_PER_CHUNK: usize = 1 << 20;
+const BYTES_PER_CHUNK: usize = 1 << 20;
+
+/// Number of rows that fit into a chunk, at least one where there are rows, given the bytes of code or text of each.
+pub(in crate::profile::file) fn fitting(bytes: impl Iterator<Item = usize>) -> usize {
+    let sums = bytes.scan(0, |sum: &mut usize, bytes| {
+        *sum += bytes;
+        Some(*sum)
+    });
+    sums.enumerate().take_while(|(row, sum)| *row == 0 || *sum <= BYTES_PER_CHUNK).count()
+}
 
 /// The row of `code`, with the ids that `string` and `function` give.
 pub(in crate::profile::file) fn encode(

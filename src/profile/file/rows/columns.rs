@@ -1,10 +1,11 @@
-//! Columns of samples and of names: from rows with the ids of the file to the fields of a chunk.
+//! Columns of samples, of names and of labels: from rows with the ids of the file to the fields of a chunk.
 
 use crate::profile::event::{EventId, Sample};
-use crate::profile::file::bounds::{MAX_LOCATIONS, MAX_ROWS};
+use crate::profile::file::bounds::{MAX_LABELS, MAX_LOCATIONS, MAX_ROWS};
 use crate::profile::file::rows::coding::{NoveltyCoder, PlaceCoder, squeeze};
 use crate::profile::file::rows::schema;
 use crate::profile::merged::Merged;
+use crate::profile::rows::{LabelSet, LabelSetId, StringId};
 use crate::profile::symbols::Location;
 use crate::profile::wait::Wait;
 
@@ -62,6 +63,7 @@ pub(in crate::profile::file) fn samples_chunk(
     samples: impl ExactSizeIterator<Item = Sample> + Clone,
 ) -> schema::Samples {
     let stack = |sample: Sample| stacks.encode(sample.stack.map_or(0, |stack| stack.0.saturating_add(1)));
+    let labels = |sample: Sample| sample.labels.map_or(0, |set: LabelSetId| set.0.saturating_add(1));
     let times_us: Vec<u64> = samples.clone().map(|sample| sample.time_ns / 1000).collect();
     let mut steps: Vec<i64> =
         times_us.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
@@ -78,9 +80,35 @@ pub(in crate::profile::file) fn samples_chunk(
         stack: squeeze(samples.clone().map(stack).collect(), 0),
         weight: squeeze(samples.clone().map(|sample| sample.weight).collect(), period),
         cpu: squeeze(samples.clone().map(|sample| u32::from(sample.cpu)).collect(), 0),
-        outcome: squeeze(samples.map(|sample| u32::from(sample.outcome.code())).collect(), 0),
+        outcome: squeeze(samples.clone().map(|sample| u32::from(sample.outcome.code())).collect(), 0),
+        labels: squeeze(samples.map(labels).collect(), 0),
         ..schema::Samples::default()
     }
+}
+
+/// As many of the sets as fit into a chunk, at least one, and how many these are. `string` gives strings the ids of the file.
+pub(in crate::profile::file) fn label_sets_chunk(
+    first_id: usize,
+    sets: &[LabelSet],
+    string: impl Fn(StringId) -> u32,
+) -> (schema::LabelSets, usize) {
+    let mut chunk = schema::LabelSets { first_id: first_id as u32, ..Default::default() };
+    let mut counts = Vec::new();
+    for set in sets {
+        let labels = &set[..set.len().min(MAX_LABELS)];
+        if counts.len() == MAX_ROWS || chunk.key.len() + labels.len() > MAX_ROWS {
+            break;
+        }
+        counts.push(labels.len() as u32);
+        chunk.key.extend(labels.iter().map(|(key, _)| string(*key)));
+        chunk.value.extend(labels.iter().map(|(_, value)| string(*value)));
+    }
+    let taken = counts.len();
+    (chunk.rows, chunk.labels) = (taken as u32, chunk.key.len() as u32);
+    chunk.label_count = squeeze(counts, 1);
+    chunk.key = squeeze(chunk.key, 0);
+    chunk.value = squeeze(chunk.value, 0);
+    (chunk, taken)
 }
 
 /// Adds what is known of waits to the columns of their samples.

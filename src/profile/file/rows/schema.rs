@@ -258,6 +258,8 @@ pub(in crate::profile::file) struct Samples {
     pub(in crate::profile::file) merged_variance: Vec<u64>,
     #[prost(uint64, repeated, packed = "true", tag = "20")]
     pub(in crate::profile::file) merged_span: Vec<u64>,
+    #[prost(uint32, repeated, packed = "true", tag = "21")]
+    pub(in crate::profile::file) labels: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -436,6 +438,23 @@ pub(in crate::profile::file) struct SourceRow {
     pub(in crate::profile::file) text: String,
 }
 
+/// Sets of labels that samples have.
+#[derive(Clone, PartialEq, Message)]
+pub(in crate::profile::file) struct LabelSets {
+    #[prost(uint32, tag = "1")]
+    pub(in crate::profile::file) first_id: u32,
+    #[prost(uint32, tag = "2")]
+    pub(in crate::profile::file) rows: u32,
+    #[prost(uint32, tag = "3")]
+    pub(in crate::profile::file) labels: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "4")]
+    pub(in crate::profile::file) label_count: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "5")]
+    pub(in crate::profile::file) key: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "6")]
+    pub(in crate::profile::file) value: Vec<u32>,
+}
+
 /// The fields that this version knows of a chunk.
 pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
@@ -448,13 +467,14 @@ pub(in crate::profile::file) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::Events => (2, Some((2, 9))),
         ChunkKind::Functions => (4, None),
         ChunkKind::Symbols => (8, None),
-        ChunkKind::Samples => (20, None),
+        ChunkKind::Samples => (21, None),
         ChunkKind::ThreadTimes => (1, Some((1, 11))),
         ChunkKind::Counters => (1, Some((1, 2))),
         ChunkKind::ModuleNotes => (1, Some((1, 12))),
         ChunkKind::End => (12, None),
         ChunkKind::Code => (1, Some((1, 16))),
         ChunkKind::Sources => (1, Some((1, 3))),
+        ChunkKind::LabelSets => (6, None),
     };
     KnownFields { highest, row }
 }

@@ -10,13 +10,13 @@ use crate::profile::file::header;
 use crate::profile::file::reader::read;
 use crate::profile::file::rows::schema;
 use crate::profile::file::writer::Writer;
-use crate::profile::rows::{Frame, Module, StackId, Task};
+use crate::profile::rows::{Frame, LabelSetId, Module, StackId, Task};
 use crate::profile::symbols::{Function, Location};
 use proptest::prelude::*;
 use prost::Message;
 
 /// A file of a header and the given chunks.
-struct File {
+pub(super) struct File {
     bytes: Vec<u8>,
     chunks: u16,
 }
@@ -26,8 +26,8 @@ impl File {
         File { bytes: header::encode(0).to_vec(), chunks: 0 }
     }
 
-    /// One module, task, frame, stack and event, each with id 0.
-    fn with_one_row_each() -> Self {
+    /// One module, task, frame, stack, event and set of labels, each with id 0.
+    pub(super) fn with_one_row_each() -> Self {
         File::new()
             .with(
                 ChunkKind::Modules,
@@ -38,9 +38,10 @@ impl File {
             .with(ChunkKind::Stacks, &stacks(0, &[0], &[1], &[0]))
             .with(ChunkKind::Events, &schema::Events { first_id: 0, rows: vec![schema::EventRow::default()] })
             .with(ChunkKind::Functions, &schema::Functions { rows: 1, ..Default::default() })
+            .with(ChunkKind::LabelSets, &label_sets(0, 1, &[]))
     }
 
-    fn with(self, kind: ChunkKind, message: &impl Message) -> Self {
+    pub(super) fn with(self, kind: ChunkKind, message: &impl Message) -> Self {
         self.with_payload(kind as u8, 0, &message.encode_to_vec())
     }
 
@@ -58,14 +59,14 @@ impl File {
         self
     }
 
-    fn read(&self) -> (Profile, Integrity) {
+    pub(super) fn read(&self) -> (Profile, Integrity) {
         let (profile, integrity) = read(self.bytes.as_slice()).unwrap();
         assert_eq!(integrity.bytes_read + integrity.bytes_skipped, self.bytes.len() as u64);
         (profile, integrity)
     }
 
     /// The problem with the last chunk, which must be the only one.
-    fn problem(&self) -> String {
+    pub(super) fn problem(&self) -> String {
         let (_, integrity) = self.read();
         assert!(!integrity.is_complete && integrity.bytes_skipped > 0, "{integrity:?}");
         integrity.problem.unwrap()
@@ -77,8 +78,14 @@ fn stacks(first_id: u32, run_parent: &[u32], run_length: &[u32], frame: &[u32]) 
     schema::Stacks { first_id, run_parent, run_length, frame }
 }
 
+/// Sets of labels whose texts are all empty, with the numbers of their labels.
+pub(super) fn label_sets(first_id: u32, labels: u32, label_count: &[u32]) -> schema::LabelSets {
+    let (rows, label_count) = (label_count.len().max(1) as u32, label_count.to_vec());
+    schema::LabelSets { first_id, rows, labels, label_count, ..Default::default() }
+}
+
 /// One sample of stack 0 (stored as 1, so one past the 0 of "no stack").
-fn sample() -> schema::Samples {
+pub(super) fn sample() -> schema::Samples {
     schema::Samples { rows: 1, stack: vec![2], ..Default::default() }
 }
 
@@ -111,6 +118,10 @@ fn an_id_that_is_not_there_is_refused_for_every_kind() {
         file: vec![file],
         ..Default::default()
     };
+    let with_label = |[key, value]: [u32; 2]| {
+        let sets = schema::LabelSets { key: vec![key], value: vec![value], ..label_sets(1, 1, &[]) };
+        File::with_one_row_each().with(ChunkKind::LabelSets, &sets)
+    };
     for (file, part) in [
         (
             File::new().with(ChunkKind::Modules, &schema::Modules { first_id: 0, rows: vec![module] }),
@@ -126,6 +137,10 @@ fn an_id_that_is_not_there_is_refused_for_every_kind() {
         (samples(|samples| samples.event = 1), "event 1"),
         (samples(|samples| samples.task = vec![1]), "task 1"),
         (samples(|samples| samples.stack = vec![4]), "stack 1"),
+        (samples(|samples| samples.labels = vec![2]), "set of labels 1"),
+        (samples(|samples| samples.labels = vec![u32::MAX]), "set of labels 4294967294"),
+        (with_label([1, 0]), "string 1"),
+        (with_label([0, u32::MAX]), "string 4294967295"),
         (samples(|samples| samples.stack = vec![u32::MAX - 1]), "stack 2147483646"),
     ] {
         let problem = file.problem();
@@ -154,6 +169,8 @@ fn a_gap_or_an_overlap_in_ids_is_refused() {
         (ChunkKind::Stacks, stacks(5, &[], &[], &[]).encode_to_vec()),
         (ChunkKind::Events, schema::Events { first_id: 2, ..Default::default() }.encode_to_vec()),
         (ChunkKind::Functions, schema::Functions { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::LabelSets, label_sets(0, 1, &[]).encode_to_vec()),
+        (ChunkKind::LabelSets, label_sets(u32::MAX, 1, &[]).encode_to_vec()),
     ] {
         let problem = File::with_one_row_each().with_payload(kind as u8, 0, &payload).problem();
         assert!(problem.contains("it starts with id"), "{problem}");
@@ -346,8 +363,12 @@ fn nothing_behind_damage_is_read_of_a_stream() {
 #[test]
 fn a_known_field_number_is_the_highest_of_its_message() {
     // Every field set, so that each is written: none of them may count as unknown.
-    for kind in [ChunkKind::Meta, ChunkKind::End] {
+    for kind in [ChunkKind::Meta, ChunkKind::End, ChunkKind::Samples, ChunkKind::LabelSets] {
         let payload = match kind {
+            ChunkKind::Samples => schema::Samples { labels: vec![1], ..Default::default() }.encode_to_vec(),
+            ChunkKind::LabelSets => {
+                schema::LabelSets { value: vec![1], ..Default::default() }.encode_to_vec()
+            }
             ChunkKind::Meta => schema::Meta { runtime: 1, ..Default::default() }.encode_to_vec(),
             _ => schema::End { writing_failed: Some(true), ..Default::default() }.encode_to_vec(),
         };
@@ -374,6 +395,7 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
         let module =
             tables.intern_module(Module { path, build_id: vec![flush as u8; 4], ..Module::default() });
         let task = tables.intern_task(Task { pid: 5, tid: 5 + flush, comm: name, ..Task::default() });
+        tables.intern_labels(&[("gil", "held"), ("round", ["first", "second"][flush as usize])]);
         for number in 0..6_u32 {
             let (address, stack_parent) =
                 (u64::from(number) * 16, number.checked_sub(1 + number % 2).map(StackId));
@@ -385,7 +407,9 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
             let time_ns = u64::from(number) * 1_000_000;
             let stack = (number > 0).then_some(stack);
             let weight = 7 + u64::from(number % 2);
-            let sample = Sample { time_ns, task, stack, weight, cpu: number as u16, ..Sample::default() };
+            let labels = (number > 1).then_some(LabelSetId(number % (flush + 1)));
+            let sample =
+                Sample { time_ns, task, stack, weight, cpu: number as u16, labels, ..Sample::default() };
             profile.events[event.index()].push(sample);
         }
         profile.count("rescued", 1);
@@ -429,6 +453,7 @@ proptest! {
             event.total_weight();
             for sample in event.samples() {
                 profile.tables.string(profile.tables.task(sample.task).comm);
+                sample.labels.map(|set| profile.tables.labels(set).count());
                 for frame in sample.stack.into_iter().flat_map(|stack| profile.tables.stack_frames(stack)) {
                     profile.tables.string(profile.tables.module(profile.tables.frame(frame).module).path);
                     for location in profile.symbols.locations(frame) {

@@ -3,6 +3,7 @@
 #[path = "../../../../tests/support/demo_profile.rs"]
 pub(crate) mod demo_profile;
 mod hostile;
+mod labels;
 mod steps;
 
 use crate::profile::{

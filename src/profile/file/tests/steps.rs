@@ -2,9 +2,9 @@
 
 use super::written;
 use crate::profile::{
-    End, EventId, EventInfo, EventKind, Frame, FrameFlags, FrameId, Function, Location, Merged, Meta, Module,
-    ModuleId, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
-    ThreadTime, Unit, Wait, Waker, WakerKind, Writer, read,
+    End, EventId, EventInfo, EventKind, Frame, FrameFlags, FrameId, Function, LabelSetId, Location, Merged,
+    Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId,
+    Task, TaskId, ThreadTime, Unit, Wait, Waker, WakerKind, Writer, read,
 };
 use proptest::prelude::*;
 
@@ -31,6 +31,9 @@ enum Step {
     Stack {
         parent: Option<u32>,
         frame: u32,
+    },
+    Labels {
+        labels: Vec<(String, String)>,
     },
     Event {
         name: String,
@@ -86,6 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (any::<u32>(), any::<u64>(), 0_u8..16)
             .prop_map(|(module, address, flags)| Step::Frame { module, address, flags }),
         6 => (any::<Option<u32>>(), any::<u32>()).prop_map(|(parent, frame)| Step::Stack { parent, frame }),
+        2 => proptest::collection::vec((text, text), 0..4).prop_map(|labels| Step::Labels { labels }),
         1 => (text, 0_u8..5, 0_u64..5).prop_map(|(name, unit, period)| Step::Event { name, unit, period }),
         8 => (any::<u32>(), 0..=u64::MAX / 1000, any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<u16>(), 0_u8..16, any::<[u64; 5]>())
             .prop_map(|(event, time_us, task, stack, weight, cpu, outcome, wait)| {
@@ -132,6 +136,11 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
             let frame = FrameId(pick(*frame, tables.frames().len())?);
             tables.intern_stack(parent, frame);
         }
+        Step::Labels { labels } => {
+            let labels: Vec<(&str, &str)> =
+                labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            tables.intern_labels(&labels);
+        }
         Step::Event { name, unit, period } => {
             let unit = Unit::from_code(*unit);
             let title = format!("{name} of a test");
@@ -169,6 +178,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 variance_us2: wait_numbers[3],
                 span_ns: wait_numbers[4],
             });
+            let labels = pick(wait_numbers[2] as u32, tables.label_sets().len()).map(LabelSetId);
             event.push(Sample {
                 time_ns: time_us * 1000,
                 task,
@@ -178,6 +188,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 outcome,
                 wait,
                 merged,
+                labels: labels.filter(|_| wait_numbers[3] % 2 == 0),
             });
         }
         Step::ThreadTime { task, from_ns, times_ns, has_ended, short } => {
@@ -262,9 +273,12 @@ impl Spelled {
                     let waker = (wait.waker.kind, wait.waker.task.map(task), stack(wait.waker.stack));
                     format!("{} {:?} {waker:?}", wait.duration_ns, wait.reason)
                 });
+                let labels = sample.labels.map(|set| tables.labels(set).collect::<Vec<_>>());
                 let Sample { time_ns, weight, cpu, outcome, merged, .. } = sample;
                 let (task, stack) = (task(sample.task), stack(sample.stack));
-                format!("{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {merged:?}")
+                format!(
+                    "{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {merged:?} {labels:?}"
+                )
             }));
         }
         self.thread_times.extend(

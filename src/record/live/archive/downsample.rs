@@ -1,7 +1,8 @@
 //! Keeps a recording that is watched for days bounded, by merging equal samples of its past into one.
 //!
 //! Samples of the last minute stay as they are. Older ones are put into time buckets, which are longer the older they
-//! are; in a bucket all samples with the same thread, stack, CPU, outcome and reason are one row. Where that is not
+//! are; in a bucket all samples with the same thread, stack, CPU, outcome and reason are one row, which keeps labels that all
+//! of them have. Where that is not
 //! enough, buckets grow sooner; then the oldest samples lose their stacks, so that those of a thread are
 //! equal; in the end the oldest are dropped, and counted.
 
@@ -337,6 +338,7 @@ fn merge(row: &mut Sample, other: &Sample) {
         wait.duration_ns = u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX);
     }
     row.weight = row.weight.saturating_add(other.weight);
+    row.labels = row.labels.filter(|labels| other.labels == Some(*labels));
     row.merged = Some(Merged {
         samples: one.samples.saturating_add(two.samples),
         count_thousandths: one.count_thousandths.saturating_add(two.count_thousandths),

@@ -8,8 +8,8 @@ pub(crate) mod stacks;
 
 use super::delta::Delta;
 use crate::profile::{
-    End, Event, EventId, EventInfo, EventKind, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile,
-    Sample, StringId, Task, TaskId, ThreadTime, Waker, counter,
+    End, Event, EventId, EventInfo, EventKind, Frame, FrameId, LabelSetId, Meta, Module, ModuleId, Outcome,
+    Profile, Sample, StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
 use crate::record::names::lookup::Names;
 use crate::record::names::symbolize;
@@ -31,6 +31,7 @@ struct Numbers {
     tasks: Vec<TaskId>,
     frames: Vec<FrameId>,
     stacks: ArchiveStacks,
+    label_sets: Vec<LabelSetId>,
 }
 
 /// Everything seen since the start, or since the archive was cleared.
@@ -259,18 +260,24 @@ impl Archive {
             numbers.frames.push(tables.intern_frame(Frame { module, ..*frame }));
         }
         numbers.stacks.extend(&delta.stacks);
+        for set in &delta.label_sets {
+            let label = |&(key, value)| (string(numbers, key), string(numbers, value));
+            let set = tables.intern_label_set(set.iter().map(label).collect());
+            numbers.label_sets.push(set);
+        }
     }
 
     /// A sample of the recorder, with the ids of the archive.
     fn numbered(&mut self, sample: Sample) -> Sample {
-        let Numbers { stacks, frames, tasks, .. } = &mut self.numbers;
+        let Numbers { stacks, frames, tasks, label_sets, .. } = &mut self.numbers;
+        let labels = sample.labels.map(|id| label_sets[id.index()]);
         let mut outcome = sample.outcome;
         let stack = sample.stack.map(|id| {
             let (here, becomes) = stacks.of(id, outcome, frames, &mut self.profile);
             outcome = becomes;
             here
         });
-        let mut sample = Sample { task: tasks[sample.task.index()], stack, outcome, ..sample };
+        let mut sample = Sample { task: tasks[sample.task.index()], stack, outcome, labels, ..sample };
         if let Some(wait) = &mut sample.wait {
             let task = wait.waker.task.map(|id| tasks[id.index()]);
             let stack =

@@ -14,7 +14,8 @@ pub(crate) struct Renumbered {
     pub(crate) frames: Vec<Option<FrameId>>,
 }
 
-/// `profile` with only the rows that its samples and threads refer to, and all modules.
+/// `profile` with only the rows that its samples and threads refer to, and all modules and sets of labels, of which there
+/// are few.
 pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     let old = &profile.tables;
     let mut rows = RenumberedRows {
@@ -28,12 +29,8 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
         stacks: vec![None; old.stacks().len()],
         texts: old.strings().collect(),
     };
-    let modules: Vec<ModuleId> = (old.modules().iter())
-        .map(|module| {
-            let path = rows.string(module.path);
-            rows.tables.intern_module(Module { path, ..module.clone() })
-        })
-        .collect();
+    let modules = rows.modules();
+    let label_sets = rows.tables.intern_label_sets_of(old);
     let mut events: Vec<Event> = Vec::new();
     for event in &profile.events {
         let mut new = Event::new(event.info().clone());
@@ -50,14 +47,14 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
                 task: rows.task(sample.task),
                 stack: sample.stack.map(|stack| rows.stack(stack, &modules)),
                 wait,
+                labels: sample.labels.map(|set| label_sets[set.index()]),
                 ..sample
             });
         }
         events.push(new);
     }
-    let thread_times = profile.thread_times.iter();
-    let thread_times =
-        thread_times.map(|time| ThreadTime { task: rows.task(time.task), ..time.clone() }).collect();
+    let renumbered_time = |time: &ThreadTime| ThreadTime { task: rows.task(time.task), ..time.clone() };
+    let thread_times = profile.thread_times.iter().map(renumbered_time).collect();
     let RenumberedRows { tables, new_symbols: symbols, frames, .. } = rows;
     let profile = Profile {
         meta: profile.meta.clone(),
@@ -89,6 +86,16 @@ struct RenumberedRows<'p> {
 }
 
 impl RenumberedRows<'_> {
+    /// Takes over all modules; returns their new ids.
+    fn modules(&mut self) -> Vec<ModuleId> {
+        let modules = self.old.modules().iter();
+        let take = |module: &Module| {
+            let path = self.string(module.path);
+            self.tables.intern_module(Module { path, ..module.clone() })
+        };
+        modules.map(take).collect()
+    }
+
     fn string(&mut self, id: StringId) -> StringId {
         if let Some(new) = self.strings[id.index()] {
             return new;

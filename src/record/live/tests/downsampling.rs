@@ -50,6 +50,27 @@ fn folding_keeps_all_sums_and_the_last_minute() {
 }
 
 #[test]
+fn a_merged_row_has_the_labels_that_all_of_its_samples_had() {
+    let labelled = |time_ns, stack, set: Option<u32>| Sample {
+        labels: set.map(LabelSetId),
+        ..running(time_ns * SECOND_NS / 10, stack)
+    };
+    let sets =
+        [(1, [Some(0), Some(0), Some(0)]), (2, [Some(0), None, Some(0)]), (3, [Some(0), Some(1), Some(1)])];
+    let mut events = [Event::new(event(EventKind::ON_CPU, PERIOD_NS))];
+    for (stack, sets) in sets {
+        (0..).zip(sets).for_each(|(at, set)| events[0].push(labelled(at, stack, set)));
+    }
+    let before = sums(&events[0]);
+    Downsampler::default().downsample(&mut events, 500 * SECOND_NS);
+    assert_eq!(sums(&events[0]), before);
+    let mut rows: Vec<_> = events[0].samples().map(|sample| (sample.stack, sample.labels)).collect();
+    rows.sort_unstable();
+    let row = |stack, set: Option<u32>| (Some(StackId(stack)), set.map(LabelSetId));
+    assert_eq!(rows, [row(1, Some(0)), row(2, None), row(3, None)]);
+}
+
+#[test]
 fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(300));
