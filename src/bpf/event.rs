@@ -17,6 +17,7 @@ const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
 /// One sample as the kernel side sent it. Addresses are leaf first.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct SampleEvent {
     /// CLOCK_MONOTONIC, ns.
     pub(crate) time_ns: u64,

@@ -18,6 +18,17 @@ impl InterpreterFrames {
         u64::from(self.flags) & flag != 0
     }
 
+    /// No frames, and whether the lock was held; `None` where that is not known.
+    #[cfg(test)]
+    pub(crate) fn of_lock(holds: Option<bool>) -> Self {
+        let flags = match holds {
+            None => 0,
+            Some(false) => number::PROF_RUNTIME_KNOWS_LOCK,
+            Some(true) => number::PROF_RUNTIME_KNOWS_LOCK | number::PROF_RUNTIME_HAS_LOCK,
+        };
+        InterpreterFrames { flags: flags as u8, ..InterpreterFrames::default() }
+    }
+
     /// Whether the runtime knows the thread.
     pub(crate) fn has_state(&self) -> bool {
         self.has(number::PROF_RUNTIME_HAS_STATE)

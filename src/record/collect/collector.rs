@@ -17,7 +17,9 @@ use crate::bpf::{
     LEAF_FRAMES, MarkedAddress, NewCodeEvent, RescueEvent, SampleEvent, ThreadTimeEvent, WaitKind,
     WatchedThreadEvent, outcome,
 };
-use crate::profile::{EventId, EventInfo, EventKind, FrameId, Outcome, Profile, Sample, StackId, counter};
+use crate::profile::{
+    EventId, EventInfo, EventKind, FrameId, LabelSetId, Outcome, Profile, Sample, StackId, counter,
+};
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::interpreters::Interpreters;
 use crate::record::modules::ModuleFiles;
@@ -29,6 +31,10 @@ use crate::record::waits::state::Waits;
 
 /// A process is read again after an unknown address, but not more often than this, ns.
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
+
+/// Label, as key and value, of a sample whose thread held the lock of its interpreter. A sample without it is of a thread that
+/// did not hold the lock, or of which that is not known.
+const LOCK_HELD: (&str, &str) = ("gil", "held");
 
 /// Turns samples into rows of a profile.
 #[derive(Debug)]
@@ -60,6 +66,8 @@ pub(crate) struct Collector {
     pub(crate) dumps: JitDumps,
     /// Interpreters of languages.
     pub(crate) interpreters: Interpreters,
+    /// Labels of samples whose thread held its interpreter's lock, once there is one.
+    lock_held: Option<LabelSetId>,
     path: Vec<FrameId>,
 }
 
@@ -84,6 +92,7 @@ impl Collector {
             calls: CallChecks::default(),
             dumps: JitDumps::default(),
             interpreters: Interpreters::default(),
+            lock_held: None,
             path: Vec::new(),
         }
     }
@@ -382,6 +391,17 @@ impl Collector {
         path[from..].reverse();
     }
 
+    /// The labels of a sample: that its thread held the lock of its interpreter while it ran.
+    fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
+        let is_running = sample.event == 0 && sample.wait.is_none();
+        if !is_running || sample.interpreter.holds_lock() != Some(true) {
+            return None;
+        }
+        // Sets keep their ids when the rows begin again.
+        let tables = &mut self.profile.tables;
+        Some(*self.lock_held.get_or_insert_with(|| tables.intern_labels(&[LOCK_HELD])))
+    }
+
     /// Adds a sample that is no wait to its event, and to the sums.
     fn count(
         &mut self,
@@ -392,6 +412,7 @@ impl Collector {
     ) {
         let Some((event, weight)) = self.event_of(sample) else { return };
         let task = self.rows().task(sample.time_ns, (sample.tgid, sample.tid), &sample.comm);
+        let labels = self.labels_of(sample);
         let totals = &mut self.totals;
         totals.add(event, weight);
         *totals.outcomes.entry(trusted.outcome).or_default() += 1;
@@ -413,7 +434,7 @@ impl Collector {
             outcome: trusted.outcome,
             wait: None,
             merged: None,
-            labels: None,
+            labels,
         });
     }
 }

@@ -60,9 +60,39 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Frame, Meta, Module, Profile};
+    use crate::bpf::{InterpreterFrames, SampleEvent};
+    use crate::profile::{EventKind, Frame, Meta, Module, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
+
+    #[test]
+    fn samples_of_threads_that_hold_their_interpreters_lock_say_so_before_and_after() {
+        let mut collector =
+            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
+        collector.add_samples("a rule".to_owned(), 1_000);
+        collector.add_counter(EventKind::counted("faults", "faults"), "each".to_owned(), Some(1));
+        let sample = |event, holds| SampleEvent {
+            event,
+            interpreter: InterpreterFrames::of_lock(holds),
+            ..SampleEvent::default()
+        };
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            for holds in [None, Some(false), Some(true)] {
+                collector.add(sample(0, holds), None);
+                collector.add(sample(1, holds), None);
+            }
+            let profile = &collector.profile;
+            for sample in profile.events.iter().flat_map(|event| event.samples()) {
+                let words = |set| profile.tables.labels(set).map(|(key, value)| format!("{key}={value}"));
+                found.push(sample.labels.map(|set| words(set).collect::<String>()));
+            }
+            collector.forget_rows();
+        }
+        let held = Some("gil=held".to_owned());
+        let once = [None, None, held, None, None, None];
+        assert_eq!(found, [once.clone(), once].concat());
+    }
 
     #[test]
     fn modules_keep_their_numbers_and_stacks_of_open_waits_their_frames() {
