@@ -8,8 +8,8 @@ use crate::commands::symbolize::SymbolizeOptions;
 use crate::profile::RuntimeFrames;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
-    Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    RowLimits, SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
+    Format, Grouping, InfoOptions, Input, LabelPattern, Metric, NameStyle, ReportDestination, ReportOptions,
+    ReportView, RowLimits, SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -117,6 +117,9 @@ pub(super) struct CommonArgs {
     /// Only samples taken on these CPUs
     #[arg(long, value_name = "CPU,…", value_delimiter = ',', value_parser = value::cpu, allow_negative_numbers = true)]
     cpu: Vec<u16>,
+    /// Only samples with this label, of any value or one that matches; gil=held: the thread held its interpreter's lock
+    #[arg(long, value_name = "KEY[=REGEX]", value_parser = value::label_pattern)]
+    label: Vec<LabelPattern>,
     /// Only this part of the recording: 2s..5s, 2s.. or ..5s
     #[arg(long, value_name = "FROM..TO", value_parser = value::time_range, allow_hyphen_values = true)]
     time: Option<TimeRange>,
@@ -163,6 +166,7 @@ impl CommonArgs {
                 show: value::any_of(self.show),
                 module: value::any_of(self.module),
                 cpus: self.cpu,
+                labels: self.label,
                 time: self.time.unwrap_or_default(),
                 space,
                 idle: time.idle,

@@ -5,7 +5,9 @@ use crate::diff::{DiffFormat, DiffSort, Per};
 use crate::import::{FirstElement, FoldedUnit, ImportFormat};
 use crate::profile::RuntimeFrames;
 use crate::record::{self, CallGraph, PerfCounter, Rate};
-use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, ThreadSplit, TimeRange};
+use crate::report::{
+    ColorWhen, ExportFormat, Grouping, LabelPattern, Metric, NameStyle, SortKey, ThreadSplit, TimeRange,
+};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -415,6 +417,15 @@ pub(super) fn pattern(text: &str) -> Result<String, String> {
         }
         Err(_) => Err("the regular expression is too big".to_owned()),
     }
+}
+
+/// `KEY` or `KEY=REGEX`.
+pub(super) fn label_pattern(text: &str) -> Result<LabelPattern, String> {
+    let (key, value) = text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value)));
+    if key.is_empty() {
+        return Err("write KEY, or KEY=REGEX for its value, such as gil=held".to_owned());
+    }
+    Ok(LabelPattern { key: key.to_owned(), value: value.map(pattern).transpose()? })
 }
 
 /// One regular expression that matches what any of `patterns` matches; `None` of none.

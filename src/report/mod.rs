@@ -43,8 +43,8 @@ pub(crate) use naming::nearest::nearest;
 pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
-    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
-    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
+    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, LabelPattern, NamePattern,
+    PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, ThreadSplit, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};

@@ -159,6 +159,8 @@ pub struct FilterOptions {
     pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
     pub(crate) cpus: Vec<u16>,
+    /// Keep samples with a label that one of these means; all when empty.
+    pub(crate) labels: Vec<LabelPattern>,
     /// Keep samples of this time, and the part of waits that lies in it.
     pub time: TimeRange,
     /// User frames, kernel frames or both.
@@ -185,6 +187,11 @@ impl FilterOptions {
     /// Whether samples and waits are dropped for their threads.
     pub(super) fn is_on_threads(&self) -> bool {
         !self.threads.is_empty()
+    }
+
+    /// Whether samples of a thread are dropped for what they alone have: what it did between them is not known then.
+    pub(super) fn drops_single_samples(&self) -> bool {
+        !self.cpus.is_empty() || !self.labels.is_empty()
     }
 
     /// Whether samples and waits are dropped for their functions or frames.
@@ -241,6 +248,15 @@ pub(crate) struct NamePattern {
     pub(crate) text: String,
     /// Division of threads that decides which names the pattern is matched against: those that are shown under it.
     pub(crate) threads: ThreadSplit,
+}
+
+/// Which labels of samples are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelPattern {
+    /// The key, exactly.
+    pub(crate) key: String,
+    /// Regular expression for the value; `None` for any.
+    pub(crate) value: Option<String>,
 }
 
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.

@@ -206,7 +206,7 @@ mod tests {
         ("prof report -nodecount=20", "-n 20"),
         ("prof report -lines", "--by function|line"),
         ("prof -sample_index=alloc_space x.pb.gz", "-e EVENT"),
-        ("prof -tagfocus=x", "no labels"),
+        ("prof -tagfocus=x", "--label"),
         ("prof --focus x", "that is the report's --focus"),
         ("prof script", "export"),
         ("prof stat", "-c 1"),

@@ -289,7 +289,7 @@ pub(super) const PERF_RECORD: [Foreign; 11] = [
 ];
 
 /// Options of pprof.
-pub(super) const PPROF: [Foreign; 27] = [
+pub(super) const PPROF: [Foreign; 28] = [
     word(&["top", "text", "topN"], "that is the report", &["prof report"]),
     word(
         &["list", "disasm", "weblist"],
@@ -327,9 +327,14 @@ pub(super) const PPROF: [Foreign; 27] = [
         ],
     ),
     word(
-        &["tagfocus", "tagignore", "tagshow", "taghide", "tagroot", "tagleaf", "tags"],
-        "this version records no labels",
-        &["threads:  --thread REGEX", "processes:  --process REGEX"],
+        &["tagfocus"],
+        "samples are chosen by a label with --label, by their thread with --thread",
+        &["prof report --label KEY=REGEX", "threads:  --thread REGEX", "processes:  --process REGEX"],
+    ),
+    word(
+        &["tagignore", "tagshow", "taghide", "tagroot", "tagleaf", "tags"],
+        "labels of samples are neither shown nor frames; --label chooses samples by them",
+        &["the keys:  prof info", "prof report --label KEY=REGEX"],
     ),
     word(&["relative_percentages"], "percentages are of the whole; --relative changes that", &["--relative"]),
     word(&["nodecount"], "the number of rows is chosen by -n", &["-n {}"]),

@@ -1,8 +1,8 @@
 use super::*;
 use crate::record::{CallGraph, Output, Rate, RecordOptions, Sampler, Target, WaitOptions};
 use crate::report::{
-    ExportFormat, Format, Grouping, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    SortKey, Space, ThreadFilter, TimeRange,
+    ExportFormat, Format, Grouping, Input, LabelPattern, Metric, NameStyle, ReportDestination, ReportOptions,
+    ReportView, SortKey, Space, ThreadFilter, TimeRange,
 };
 use std::time::Duration;
 
@@ -269,6 +269,8 @@ fn numbers_that_cannot_be_are_refused_in_words() {
         ("prof report --pid abc", "`abc` is not a process id; recorded processes: prof report --by process"),
         ("prof report --cpu x", "write CPU numbers"),
         ("prof report --min-pct -1", "from 0 to 100"),
+        ("prof report --label =held", "write KEY, or KEY=REGEX for its value"),
+        ("prof report --label gil=(", "not a regular expression"),
         ("prof doctor -p abc", "`abc` is not a process id"),
     ] {
         let (status, text) = refused(line);
@@ -384,6 +386,10 @@ fn a_filter_that_is_given_several_times_means_any_of_them() {
         (of(&filter.ignore), of(&filter.hide), of(&filter.show)),
         ("i|j".into(), "h|k".into(), "s|t".into())
     );
+    let label =
+        |key: &str, value: Option<&str>| LabelPattern { key: key.into(), value: value.map(Into::into) };
+    let labels = reported("prof report --label gil=^held$ --label tenant --label a=b=c").common.filter.labels;
+    assert_eq!(labels, [label("gil", Some("^held$")), label("tenant", None), label("a", Some("b=c"))]);
     let processes = ThreadFilter::OfProcessesMatching("x|y".into());
     assert_eq!(filter.threads, [ThreadFilter::named("w1|w2"), processes]);
     // Each is checked for itself: two halves are no whole.

@@ -11,6 +11,7 @@ pub(crate) mod label_kind;
 pub(crate) mod metric;
 pub(crate) mod quality;
 pub(crate) mod rollup;
+pub(crate) mod sample_labels;
 pub(crate) mod spread;
 pub(crate) mod thread_names;
 pub(crate) mod totals;

@@ -144,7 +144,7 @@ impl Totals {
         if waits_of(profile).is_none() || options.metric.is_some_and(|metric| !metric.is_time()) {
             return Ok(None);
         }
-        if options.filter.drops_by_code() {
+        if options.filter.drops_by_code() || !options.filter.labels.is_empty() {
             return Self::of_code(recording, options).map(Some);
         }
         // Time is that of threads, whichever CPU they were on.
@@ -191,7 +191,7 @@ impl Totals {
         Ok(Some(Totals { threads, times, is_by_scheduler, unaccounted_threads }))
     }
 
-    /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
+    /// The totals of what the filters on functions, frames and labels leave, of which the scheduler knows nothing.
     fn of_code(recording: &Analysis, options: &CommonOptions) -> Result<Self, Failure> {
         let filter = FilterOptions { idle: true, ..options.filter.clone() };
         let options = CommonOptions { filter, ..options.clone() };

@@ -14,6 +14,7 @@ use crate::base::{safe_text, units};
 use crate::profile::{Event, EventKind, FrameId, Meta, Profile};
 use crate::report::analysis::Analysis;
 use crate::report::model::ending;
+use crate::report::model::sample_labels::SampleLabels;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ColorWhen, CommonOptions, InfoOptions};
 use crate::report::print::cost::cost_lines;
@@ -67,6 +68,9 @@ struct Info {
     events: Vec<EventFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<TotalsFields>,
+    /// Number of values of each key of labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, u64>,
     counters: BTreeMap<String, u64>,
     modules: Vec<ModuleFields>,
 }
@@ -187,6 +191,7 @@ pub(crate) fn render_json(recording: &Analysis) -> anyhow::Result<String> {
         file: file_fields(recording),
         events: profile.events.iter().map(|event| event_fields(recording, event)).collect(),
         totals: totals(recording).as_ref().map(TotalsFields::of),
+        labels: SampleLabels::of(&profile.tables).counts(),
         counters: profile.counters.clone(),
         modules: module_fields(recording),
     })
@@ -282,6 +287,7 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     if let Some(totals) = totals(recording) {
         add_totals(&mut facts, &totals);
     }
+    facts.add("labels", &SampleLabels::of(&profile.tables).count_words());
     for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
         facts.add("counter", &format!("{name} {}", count(*value)));
     }

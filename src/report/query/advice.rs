@@ -143,10 +143,10 @@ fn chosen(profile: &Profile, tid: u32, name: &str) -> String {
     }
 }
 
-/// Advice on threads that were ready to run for long without a CPU. The threads' accounts say that, which know neither
-/// functions nor CPUs: under filters on these there is no such note.
+/// Advice on threads that were ready to run for long without a CPU. The threads' accounts say that, which know no functions,
+/// CPUs or labels: under filters on these there is no such note.
 fn no_cpu(recording: &Analysis, options: &CommonOptions) -> Option<Advice> {
-    if options.filter.is_on_code() || !options.filter.cpus.is_empty() {
+    if options.filter.is_on_code() || options.filter.drops_single_samples() {
         return None;
     }
     let times = Totals::of(recording, options).ok()??.times;

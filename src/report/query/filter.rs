@@ -1,13 +1,13 @@
 //! Which samples count, and which labels of their stacks: filter options made ready to use.
 
 use crate::base::failure::Failure;
-use crate::profile::{Sample, ShortWaits, StringId, Tables, Task, TaskId, ThreadTime};
+use crate::profile::{LabelSetId, Sample, ShortWaits, StringId, Tables, Task, TaskId, ThreadTime};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{Label, LabelId, Labels};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
 use crate::report::naming::thread_class::{ThreadClasses, thread_class};
-use crate::report::options::{FilterOptions, NamePattern, Space, ThreadFilter, TimeRange};
+use crate::report::options::{FilterOptions, LabelPattern, NamePattern, Space, ThreadFilter, TimeRange};
 use regex::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
@@ -77,12 +77,30 @@ fn is_of_class(name: &str, class: &str) -> bool {
     name == class || thread_class(name) == class
 }
 
+/// Which sets of labels have one that any of `patterns` means, by [`LabelSetId`].
+pub(super) fn meant_sets(patterns: &[LabelPattern], tables: &Tables) -> Result<Vec<bool>, Failure> {
+    let value = |wanted: &LabelPattern| {
+        wanted.value.as_ref().map(|text| pattern(&format!("--label {}=", wanted.key), text)).transpose()
+    };
+    let values = patterns.iter().map(value).collect::<Result<Vec<Option<Regex>>, Failure>>()?;
+    let is_meant = |set| {
+        tables.labels(set).any(|(key, value)| {
+            patterns.iter().zip(&values).any(|(wanted, pattern)| {
+                wanted.key == key && pattern.as_ref().is_none_or(|pattern| pattern.is_match(value))
+            })
+        })
+    };
+    Ok((0..tables.label_sets().len() as u32).map(|set| is_meant(LabelSetId(set))).collect())
+}
+
 /// Decides which samples count. Decisions that need only the sample are made first, once for each task;
 /// those about names are made once for each label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SampleFilter {
     keep_task: Vec<bool>,
     cpus: Vec<u16>,
+    /// Which sets of labels are asked for; `None` where samples without labels count, too.
+    keep_labels: Option<Vec<bool>>,
     time: TimeRange,
 }
 
@@ -93,7 +111,11 @@ impl SampleFilter {
             let meant = meant_threads(filter, tables)?;
             keep_task.iter_mut().zip(meant).for_each(|(keep, is_meant)| *keep &= is_meant);
         }
-        Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), time: options.time })
+        let keep_labels = match options.labels.as_slice() {
+            [] => None,
+            patterns => Some(meant_sets(patterns, tables)?),
+        };
+        Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), keep_labels, time: options.time })
     }
 
     /// Whether the samples of a thread count.
@@ -103,7 +125,7 @@ impl SampleFilter {
 
     /// Whether it is the thread alone that decides.
     pub(crate) fn is_by_thread(&self) -> bool {
-        self.cpus.is_empty() && self.time.is_everything()
+        self.cpus.is_empty() && self.keep_labels.is_none() && self.time.is_everything()
     }
 
     /// Whether every sample counts, and all of it.
@@ -116,9 +138,15 @@ impl SampleFilter {
         self.time
     }
 
+    fn keeps_labels(&self, labels: Option<LabelSetId>) -> bool {
+        let Some(keep) = &self.keep_labels else { return true };
+        labels.and_then(|set| keep.get(set.index()).copied()).unwrap_or(false)
+    }
+
     /// Returns the part of `sample` that counts: of a wait the part that lies in the time range. `None` when nothing does.
     pub(crate) fn amount(&self, sample: &Sample) -> Option<Amount> {
-        if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
+        let is_of_cpus = self.cpus.is_empty() || self.cpus.contains(&sample.cpu);
+        if !self.keeps_task(sample.task) || !is_of_cpus || !self.keeps_labels(sample.labels) {
             return None;
         }
         if let Some(merged) = &sample.merged {
@@ -135,9 +163,9 @@ impl SampleFilter {
     }
 
     /// Returns the part of the short waits of a thread that counts. Where in its life they were is not known: they are spread
-    /// evenly. On which CPU is not known either.
+    /// evenly. On which CPU is not known either, and they have no labels.
     pub(crate) fn short_waits(&self, time: &ThreadTime, short: &ShortWaits) -> Option<Amount> {
-        if !self.keeps_task(time.task) || !self.cpus.is_empty() {
+        if !self.keeps_task(time.task) || !self.cpus.is_empty() || self.keep_labels.is_some() {
             return None;
         }
         if self.time.is_everything() {

@@ -3,7 +3,8 @@
 use crate::report::naming::name;
 use crate::report::naming::thread_class::thread_name;
 use crate::report::options::{
-    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, ThreadSplit, TimeRange,
+    FilterOptions, LabelPattern, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey,
+    ThreadSplit, TimeRange,
 };
 
 /// One of the filters in force.
@@ -23,6 +24,8 @@ pub(crate) enum FilterPart {
     Thread(usize),
     /// `--cpu`.
     Cpus,
+    /// `--label`.
+    Labels,
     /// `--time`.
     Time,
     /// `--user`, `--kernel`.
@@ -42,6 +45,7 @@ impl FilterPart {
             FilterPart::Module => options.module = None,
             FilterPart::Thread(at) if at < options.threads.len() => drop(options.threads.remove(at)),
             FilterPart::Cpus => options.cpus.clear(),
+            FilterPart::Labels => options.labels.clear(),
             FilterPart::Time => options.time = TimeRange::default(),
             FilterPart::Space => options.space = Space::All,
             FilterPart::Stack(at) if at < options.stacks.len() => drop(options.stacks.remove(at)),
@@ -68,6 +72,10 @@ pub(crate) fn filter_parts(options: &FilterOptions) -> Vec<(FilterPart, String)>
     if !options.cpus.is_empty() {
         parts.push((FilterPart::Cpus, list_words("--cpu", &options.cpus)));
     }
+    if !options.labels.is_empty() {
+        let words: Vec<String> = options.labels.iter().map(label_words).collect();
+        parts.push((FilterPart::Labels, words.join(" ")));
+    }
     if options.time != TimeRange::default() {
         let end = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{}s", ns as f64 / 1e9));
         let words = format!("--time {}..{}", end(options.time.from_ns), end(options.time.to_ns));
@@ -88,6 +96,13 @@ pub(crate) fn filter_parts(options: &FilterOptions) -> Vec<(FilterPart, String)>
 pub(crate) fn description(options: &FilterOptions) -> Option<String> {
     let words: Vec<String> = filter_parts(options).into_iter().map(|(_, words)| words).collect();
     (!words.is_empty()).then(|| words.join(" "))
+}
+
+fn label_words(wanted: &LabelPattern) -> String {
+    match &wanted.value {
+        None => format!("--label {}", wanted.key),
+        Some(value) => format!("--label {}={value}", wanted.key),
+    }
 }
 
 fn list_words<T: ToString>(option: &str, numbers: &[T]) -> String {
@@ -150,6 +165,10 @@ mod tests {
         };
         assert_eq!(description(&options).unwrap(), "--focus parse --tid 7,8 --time 2.5s..");
         assert_eq!(description(&FilterOptions::default()), None);
+        let labels = [("gil", Some("held")), ("tenant", None)]
+            .map(|(key, value)| LabelPattern { key: key.into(), value: value.map(str::to_owned) });
+        let options = FilterOptions { labels: labels.into(), ..FilterOptions::default() };
+        assert_eq!(description(&options).unwrap(), "--label gil=held --label tenant");
         let key = LabelKey::function("parse", "/x");
         let stacks = vec![StackFilter::Focus(key.clone()), StackFilter::CollapseRecursion(key)];
         let options = FilterOptions { stacks, ..FilterOptions::default() };
@@ -167,13 +186,14 @@ mod tests {
             module: Some("e".into()),
             threads: vec![ThreadFilter::named("f"), ThreadFilter::Ids(vec![7])],
             cpus: vec![1],
+            labels: vec![LabelPattern { key: "gil".into(), value: None }],
             time: TimeRange { from_ns: Some(1), to_ns: None },
             space: Space::User,
             stacks: stacks.to_vec(),
             ..FilterOptions::default()
         };
         let parts = filter_parts(&options);
-        assert_eq!(parts.len(), 12, "{parts:?}");
+        assert_eq!(parts.len(), 13, "{parts:?}");
         for (at, (part, _)) in parts.iter().enumerate() {
             let mut others = options.clone();
             part.remove(&mut others);

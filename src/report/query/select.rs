@@ -1,13 +1,14 @@
 //! From a recording and what is asked of it to the samples that are shown, or to why there are none.
 
-use super::filter::meant_labels;
+use super::filter::{meant_labels, meant_sets};
 use super::selection::Selection;
 use super::{advice, filter_words, notes};
 use crate::base::failure::{Failure, status};
 use crate::base::units;
-use crate::profile::{End, counter};
+use crate::profile::{End, Profile, counter};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{self, Metric, Shown};
+use crate::report::model::sample_labels::SampleLabels;
 use crate::report::model::totals::Totals;
 use crate::report::naming::nearest::nearest_hint;
 use crate::report::options::{CommonOptions, FilterOptions, ReportView};
@@ -53,7 +54,9 @@ impl Recording {
             let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
             let whole = units::counted(all, noun);
             let failure = Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"));
-            let failure = nearest_names(selection, &options.filter).into_iter().fold(failure, Failure::hint);
+            let hints = nearest_names(selection, &options.filter).into_iter();
+            let failure =
+                hints.chain(known_labels(&self.profile, &options.filter)).fold(failure, Failure::hint);
             return failure.hint("to see what is in it:  prof report -n 0, prof report --threads");
         }
         if !selection.hidden_idle.is_empty() {
@@ -187,6 +190,13 @@ fn nearest_names(selection: &Selection<'_>, filter: &FilterOptions) -> Option<St
     };
     let wanted = [&filter.focus, &filter.show].into_iter().flatten().find(matches_none)?;
     Some(nearest_hint(selection.labels.names_of_code(), wanted))
+}
+
+/// The labels that there are, where `filter` asks for others. Foreign text.
+fn known_labels(profile: &Profile, filter: &FilterOptions) -> Option<String> {
+    let meant = meant_sets(&filter.labels, &profile.tables).ok()?;
+    let is_unknown = !filter.labels.is_empty() && !meant.contains(&true);
+    is_unknown.then(|| SampleLabels::of(&profile.tables).hint())
 }
 
 /// No one knows what was in the part that is missing.

@@ -49,6 +49,94 @@ fn filters_leave_the_same_samples_whatever_the_rows_are() {
     }
 }
 
+fn label(key: &str, value: Option<&str>) -> LabelPattern {
+    LabelPattern { key: key.to_owned(), value: value.map(str::to_owned) }
+}
+
+/// Samples of one thread and stack: 3 with the lock, 2 without labels, 1 with the lock for a request, 1 for another; and waits.
+fn labelled() -> Analysis {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "app", "app");
+    let stack = ["/x:main", "/x:work"];
+    build.label(&[("gil", "held")]);
+    build.add(task, 3, &stack);
+    build.label(&[]);
+    build.add(task, 2, &stack);
+    build.label(&[("tenant", "alpha"), ("gil", "held")]);
+    build.add(task, 1, &stack);
+    build.label(&[("tenant", "beta")]);
+    build.add(task, 1, &stack);
+    build.wait(task, Reason::Pipe, 20_000_000, 4_000_000, &["/x:main", "/x:read"]);
+    build.thread_time(task, 7_000_000, 0, 4_000_700);
+    build.short_waits(Reason::Lock, 3, 700);
+    build.finish()
+}
+
+#[test]
+fn samples_that_are_equal_but_for_their_labels_are_told_apart_by_them_and_add_up_without() {
+    let recording = labelled();
+    let select = |metric, labels: &[LabelPattern]| {
+        let filter = FilterOptions { labels: labels.to_vec(), ..FilterOptions::default() };
+        recording.select(&CommonOptions { metric, filter, ..CommonOptions::default() })
+    };
+    let samples = |metric, labels: &[LabelPattern]| {
+        let selection = select(metric, labels).unwrap();
+        (selection.total.weight / 1_000_000, selection.groups().len())
+    };
+    assert_eq!(samples(None, &[]), (7, 1), "one row");
+    assert_eq!(samples(None, &[label("gil", None)]), (4, 1));
+    assert_eq!(samples(None, &[label("gil", Some("^held$"))]), (4, 1));
+    assert_eq!(samples(None, &[label("tenant", Some("a$"))]), (2, 1));
+    assert_eq!(samples(None, &[label("tenant", Some("alpha"))]), (1, 1));
+    let any = [label("tenant", Some("beta")), label("gil", Some("held"))];
+    assert_eq!(samples(None, &any), (5, 1), "any of them");
+    // A wait has no labels, one that was only counted neither.
+    assert_eq!(samples(Some(Metric::WALL), &[label("gil", None)]), (4, 1));
+    assert_eq!(select(Some(Metric::OFF_CPU), &[label("gil", None)]).unwrap_err().status, status::NO_MATCH);
+    assert_eq!(samples(None, &[]), (7, 1), "what passed a filter is not taken for all");
+}
+
+#[test]
+fn the_times_of_threads_are_those_of_samples_with_the_label() {
+    let recording = labelled();
+    let filter = FilterOptions { labels: vec![label("gil", None)], ..FilterOptions::default() };
+    let totals = Totals::of(&recording, &options(Grouping::Function, filter)).unwrap().unwrap();
+    assert!(!totals.is_by_scheduler, "the scheduler knows no labels");
+    assert_eq!((totals.times.on_cpu_ns, totals.times.sum_ns()), (4_000_000, 4_000_000));
+}
+
+#[test]
+fn where_no_label_matches_those_that_there_are_are_named() {
+    let fails = |recording: &Analysis, wanted| {
+        let filter = FilterOptions { labels: vec![wanted], ..FilterOptions::default() };
+        recording.select(&options(Grouping::Function, filter)).unwrap_err()
+    };
+    let failure = fails(&labelled(), label("gil", Some("wanted")));
+    assert_eq!(failure.message, "none of 7 samples matches --label gil=wanted");
+    assert_eq!(failure.hints[0], "the labels of samples:  gil (held), tenant (alpha, beta)");
+    let failure = fails(&ingest(), label("gil", None));
+    assert_eq!(failure.hints[0], "the recording has no labels of samples");
+    let failure = fails(&labelled(), label("gil", Some("(")));
+    assert!(failure.message.contains("is not a regular expression"), "{}", failure.message);
+}
+
+#[test]
+fn info_and_documents_name_labels() {
+    let recording = labelled();
+    let text = info::render_text(&recording);
+    assert!(text.contains("\nlabels    gil (1 value), tenant (2 values)\n"), "{text}");
+    let document: serde_json::Value = serde_json::from_str(&info::render_json(&recording).unwrap()).unwrap();
+    assert_eq!(document["labels"], serde_json::json!({"gil": 1, "tenant": 2}));
+    let document: serde_json::Value = serde_json::from_str(&info::render_json(&ingest()).unwrap()).unwrap();
+    assert!(document.get("labels").is_none());
+    let filter = FilterOptions { labels: vec![label("gil", Some("held"))], ..FilterOptions::default() };
+    let common = options(Grouping::Function, filter);
+    let options = ReportOptions { common, format: Format::Json, ..ReportOptions::default() };
+    let document: serde_json::Value =
+        serde_json::from_str(&render(&recording, &options, &Page::PLAIN).unwrap()).unwrap();
+    assert_eq!(document["filter"], "--label gil=held");
+}
+
 #[test]
 fn hidden_functions_leave_their_module_where_all_of_its_frames_are_hidden() {
     let filter = FilterOptions { hide: Some("^ZSTD".into()), ..FilterOptions::default() };

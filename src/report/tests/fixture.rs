@@ -5,8 +5,8 @@
 
 use crate::profile::{
     End, Event, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Integrity,
-    Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId,
-    Task, TaskId, ThreadTime, Wait, Waker,
+    LabelSetId, Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId,
+    StringId, Task, TaskId, ThreadTime, Wait, Waker,
 };
 use crate::report::analysis::Analysis;
 
@@ -21,6 +21,7 @@ pub(crate) struct Build {
     /// Events that count something.
     counters: Vec<Event>,
     now_ns: u64,
+    labels: Option<LabelSetId>,
     /// How the frames that are added from now on were found.
     pub(crate) found_by: FoundBy,
 }
@@ -45,6 +46,7 @@ impl Build {
             waits: Event::new(waits),
             counters: Vec::new(),
             now_ns: 0,
+            labels: None,
             found_by: FoundBy::Cfi,
         }
     }
@@ -202,6 +204,11 @@ impl Build {
         self.now_ns = now_ns;
     }
 
+    /// The samples added from here on have these labels.
+    pub(crate) fn label(&mut self, labels: &[(&str, &str)]) {
+        self.labels = (!labels.is_empty()).then(|| self.profile.tables.intern_labels(labels));
+    }
+
     /// Adds `samples` complete samples of a stack, root first.
     pub(crate) fn add(&mut self, task: TaskId, samples: u64, root_first: &[&str]) {
         self.add_ended(task, samples, root_first, Outcome::Complete);
@@ -221,7 +228,7 @@ impl Build {
                 outcome,
                 wait: None,
                 merged: None,
-                labels: None,
+                labels: self.labels,
             });
         }
     }

@@ -29,7 +29,8 @@ pub(super) struct Passing<'r> {
     /// Whether the rows show time.
     pub(super) is_time: bool,
     pub(super) filter: SampleFilter,
-    cpus: bool,
+    /// Whether samples of one thread may have different fates.
+    asks_samples: bool,
     shows_idle: bool,
     /// Samples that ended before this time are left out, ns.
     pub(super) start_ns: u64,
@@ -51,7 +52,7 @@ impl<'r> Passing<'r> {
         let is_on_names = filter.drops_by_code();
         let shows_idle = filter.idle;
         let sample_filter = SampleFilter::new(&filter, &recording.profile.tables)?;
-        let cpus = !filter.cpus.is_empty();
+        let asks_samples = filter.drops_single_samples();
         let keys = if is_on_names {
             let options = CommonOptions { filter: FilterOptions { idle: true, ..filter }, ..options.clone() };
             let selection = Selection::new(recording, of_rows.clone(), &options)?;
@@ -65,12 +66,14 @@ impl<'r> Passing<'r> {
         } else {
             None
         };
-        Ok(Passing { recording, of_rows, is_time, filter: sample_filter, cpus, shows_idle, start_ns, keys })
+        let filter = sample_filter;
+        Ok(Passing { recording, of_rows, is_time, filter, asks_samples, shows_idle, start_ns, keys })
     }
 
     /// State of the thread of a sample; `None` if the sample does not pass.
     pub(super) fn state_of(&self, sample: &Sample) -> Option<TimelineState> {
-        if !self.filter.keeps_task(sample.task) || (self.cpus && self.filter.amount(sample).is_none()) {
+        if !self.filter.keeps_task(sample.task) || (self.asks_samples && self.filter.amount(sample).is_none())
+        {
             return None;
         }
         if interval(sample).1 < self.start_ns {

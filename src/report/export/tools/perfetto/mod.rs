@@ -42,13 +42,13 @@ fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rend
     let filter = &options.common.filter;
     let has_both = selection.shown.sampled.is_some_and(is_time) && selection.shown.waits.is_some();
     // With these filters it is not known which code a thread ran between two samples.
-    let has_running = has_both && !filter.drops_by_code() && filter.cpus.is_empty();
+    let has_running = has_both && !filter.drops_by_code() && !filter.drops_single_samples();
     let in_time = InTime::new(&selection, filter.time);
     let mut notes: Vec<String> = common_notes(&selection, options).into_iter().collect();
     notes.extend(short_waits_note(&selection, "they have no times and are left out"));
     notes.extend(in_time.notes());
     if has_both && !has_running {
-        notes.push("with filters on code or CPUs there are no slices of running time".to_owned());
+        notes.push("with filters on code, CPUs or labels there are no slices of running time".to_owned());
     }
     Box::new(PerfettoTrace {
         names: options.common.names_for_programs(),
