@@ -6,7 +6,30 @@ use crate::report::model::activity::Activity;
 use crate::report::model::group::GroupKey;
 use crate::report::options::TimeRange;
 use crate::report::query::selection::Selection;
+use crate::report::waits::reasons::Reasons;
 use rustc_hash::FxHashMap;
+
+/// The groups of a selection by what their samples have in common.
+pub(super) struct GroupIndex<'s> {
+    groups: FxHashMap<GroupKey, u32>,
+    reasons: &'s Reasons,
+}
+
+impl<'s> GroupIndex<'s> {
+    pub(super) fn of(selection: &'s Selection<'_>) -> Self {
+        let groups = (0..)
+            .zip(selection.groups())
+            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
+            .collect();
+        GroupIndex { groups, reasons: selection.reasons }
+    }
+
+    /// Index of the group of a sample; `None` if filters on functions drop it.
+    pub(super) fn group_of(&self, sample: &Sample) -> Option<u32> {
+        let key = (sample.task, sample.stack, sample.outcome, self.reasons.activity(sample));
+        self.groups.get(&key).copied()
+    }
+}
 
 /// A sample, or a wait placed at its start.
 #[derive(Debug, Clone, Copy)]
@@ -42,17 +65,11 @@ pub(super) struct InTime {
 impl InTime {
     /// The samples and waits of `selection` that pass all filters.
     pub(super) fn new(selection: &Selection<'_>, time: TimeRange) -> Self {
-        let key_of = |sample: &Sample| -> GroupKey {
-            (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
-        };
-        let groups: FxHashMap<GroupKey, u32> = (0..)
-            .zip(selection.groups())
-            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
-            .collect();
+        let groups = GroupIndex::of(selection);
         let mut in_time = InTime::default();
         in_time.moments.reserve(usize::try_from(selection.total.samples).unwrap_or(0).min(MOST_RESERVED));
         selection.for_each_sample(|row, sample, amount| {
-            let Some(&group) = groups.get(&key_of(sample)) else { return };
+            let Some(group) = groups.group_of(sample) else { return };
             let (mut time_ns, mut length_ns) = (sample.time_ns, 0);
             if let Some(wait) = &sample.wait {
                 let end_ns = sample.time_ns.saturating_add(wait.duration_ns);

@@ -9,6 +9,7 @@ pub(super) mod gzip;
 mod in_time;
 pub(super) mod json;
 mod json_text;
+mod label_parts;
 pub(super) mod perf_script;
 pub(super) mod perfetto;
 pub(crate) mod pprof;

@@ -5,8 +5,9 @@ use super::messages::{
     PprofFunction, PprofLabel, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
 };
 use crate::base::safe_text;
-use crate::profile::{FrameId, ModuleId, Profile, StringId, Task, Unit};
+use crate::profile::{FrameId, LabelSetId, ModuleId, Profile, StringId, Task, Unit};
 use crate::report::export::tools::columns::ValueColumns;
+use crate::report::export::tools::label_parts::LabelParts;
 use crate::report::export::tools::stacks::{FrameTexts, Numbered, named, recorder_lines};
 use crate::report::model::group::Group;
 use crate::report::model::label::{LabelId, PlaceId, Step, module_text};
@@ -145,26 +146,31 @@ impl PprofWriter<'_, '_> {
         encoding::int64::encode(field::DEFAULT_SAMPLE_TYPE, &chosen, &mut self.buffer);
     }
 
-    /// Writes a sample per thread and stack.
+    /// Writes a sample per thread, stack and set of labels.
     fn samples(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let file = self.file;
         let mut columns = file.columns.clone();
         let labels: Vec<Vec<PprofLabel>> =
             file.selection.profile.tables.tasks().iter().map(|task| self.labels(task)).collect();
         let reason_key = self.text("reason".to_owned());
+        let sets = self.sets();
+        let parts = LabelParts::of(&file.selection);
         let (mut row, mut values) = (PprofSample::default(), Vec::new());
         let mut result = Ok(());
         file.selection.for_each_path(|path, groups| {
             row.locations.clear();
             self.stack(self.texts.without_reason(path), &mut row.locations);
-            for group in groups {
-                columns.fill(group, &mut values);
-                row.values.clear();
-                row.values.extend(values.iter().map(|value| signed(*value)));
-                row.labels.clear();
-                row.labels.extend_from_slice(&labels[group.task.index()]);
-                row.labels.extend(self.reason(group, reason_key));
-                encoding::message::encode(field::SAMPLE, &row, &mut self.buffer);
+            for (index, group) in (groups.start..).zip(groups) {
+                for (set, part) in parts.of_group(index, group) {
+                    columns.fill(&part, &mut values);
+                    row.values.clear();
+                    row.values.extend(values.iter().map(|value| signed(*value)));
+                    row.labels.clear();
+                    row.labels.extend_from_slice(&labels[group.task.index()]);
+                    row.labels.extend(self.reason(group, reason_key));
+                    row.labels.extend_from_slice(set.map_or(&[], |set| &sets[set.index()]));
+                    encoding::message::encode(field::SAMPLE, &row, &mut self.buffer);
+                }
             }
             if result.is_ok() {
                 result = self.flush(out);
@@ -188,6 +194,18 @@ impl PprofWriter<'_, '_> {
             labels.push(PprofLabel { key, number: i64::from(number), unit, ..PprofLabel::default() });
         }
         labels
+    }
+
+    /// The labels of each set that samples have.
+    fn sets(&mut self) -> Vec<Vec<PprofLabel>> {
+        let tables = &self.file.selection.profile.tables;
+        let ids = (0..tables.label_sets().len() as u32).map(LabelSetId);
+        let label = |writer: &mut Self, (key, value)| PprofLabel {
+            key: writer.text(named(key)),
+            text: writer.text(named(value)),
+            ..PprofLabel::default()
+        };
+        ids.map(|set| tables.labels(set).map(|texts| label(self, texts)).collect()).collect()
     }
 
     fn reason(&mut self, group: &Group, key: i64) -> Option<PprofLabel> {

@@ -92,6 +92,35 @@ fn pprof_of_page_faults() {
     assert_snapshot!(text(&small(), "pprof", &options(Some(Metric::of_kind(&faults)))));
 }
 
+/// Stacks that differ in labels only are samples of their own; values add up to those without labels.
+#[test]
+fn pprof_has_the_labels_of_samples() {
+    let recording = |labels: &[(&str, &str)]| {
+        let mut build = Build::new();
+        let task = build.task(7, 7, "app", "app");
+        for (samples, labels) in [(2, &[][..]), (3, labels)] {
+            build.label(labels);
+            build.add(task, samples, &["/usr/bin/app:main"]);
+        }
+        build.wait(task, Reason::Pipe, 20 * MS, MS, &["/usr/bin/app:main"]);
+        build.finish()
+    };
+    let labelled = recording(&[("tenant", "alpha\u{1b}"), ("gil", "held")]);
+    let text = text(&labelled, "pprof", &options(None));
+    let samples: Vec<&str> = text.lines().filter(|line| line.starts_with("sample ")).collect();
+    let of_thread = "thread=app process=app tid=7 id pid=7 id";
+    assert_eq!(
+        samples[..2],
+        [
+            format!("sample [2, 2000000, 0, 0] at [1] {of_thread}"),
+            format!("sample [3, 3000000, 0, 0] at [1] {of_thread} gil=held tenant=alpha\\x1b"),
+        ]
+    );
+    assert_eq!(samples.len(), 3, "{samples:?}");
+    let sums = |recording: &Analysis| pprof::decoded::sums(&bytes(recording, "pprof", &options(None)));
+    assert_eq!(sums(&labelled), sums(&recording(&[])));
+}
+
 #[test]
 fn speedscope() {
     assert_snapshot!(text(&small(), "speedscope", &options(None)));
