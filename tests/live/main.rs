@@ -8,6 +8,7 @@
 #[path = "../support/chromium.rs"]
 mod chromium;
 mod harness;
+mod languages;
 mod output;
 mod stacks;
 #[path = "../support/mod.rs"]

@@ -72,7 +72,8 @@ fn python_is_whole_through_the_trampolines_of_its_perf_support() {
         // To its end: what it says of its code is written when its buffer is full, or at the end.
         let script = SCRIPT.replace("+ 20", "+ 4");
         let python = python.to_str().expect("its path is text").to_owned();
-        let recording = Recording::with(["--", &python, "-X", option, "-c", &script]);
+        let arguments = ["--runtime", "full", "--", &python, "-X", option, "-c", &script];
+        let recording = Recording::with(arguments);
         let report = recording.report();
         for pid in recording.info_document()["target_pids"].as_array().into_iter().flatten() {
             for name in [format!("perf-{pid}.map"), format!("jit-{pid}.dump")] {

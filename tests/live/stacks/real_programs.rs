@@ -71,7 +71,7 @@ while True:
 ";
     let program = Running::start(Command::new(python).args(["-c", code]));
     let_it_start();
-    let recording = Recording::of_pid(program.pid(), "3s");
+    let recording = Recording::of_pid_with(program.pid(), "3s", &["--runtime", "full"]);
     let report = recording.report();
     report.assert_whole(500);
     let interpreter = report.largest_total_percent_containing("_PyEval_EvalFrameDefault");

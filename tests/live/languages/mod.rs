@@ -1,0 +1,11 @@
+//! Functions that interpreters run: their stacks against what programs report of themselves, in all versions that are here.
+
+mod calls;
+mod damage;
+mod generations;
+mod interpreters;
+mod processes;
+mod recorded;
+mod short;
+mod views;
+mod waits;
