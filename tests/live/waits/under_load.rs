@@ -255,17 +255,17 @@ def work():
     while True:
         q.get(); sum(range(2000))
 for i in range(3): threading.Thread(target=work, daemon=True).start()
+print('ready', flush=True)
 while True:
     q.put(1); time.sleep(0.003)";
     if let Some(python) = tool_or_skip("python3") {
-        let program = Running::start(Command::new(python).args(["-c", code]));
-        std::thread::sleep(Duration::from_millis(500));
+        let program = Running::start_ready(Command::new(python).args(["-c", code]));
         assert_whole_stacks("python", &program.pid().to_string(), "1500ms");
     }
-    let code = "const fs = require('fs'); const again = () => fs.readFile('/proc/self/stat', () => setTimeout(again, 2)); again();";
+    let code = "const fs = require('fs'); const again = () => fs.readFile('/proc/self/stat', () => setTimeout(again, 2)); \
+        console.log('ready'); again();";
     if let Some(node) = tool_or_skip("node") {
-        let program = Running::start(Command::new(node).args(["-e", code]));
-        std::thread::sleep(Duration::from_millis(700));
+        let program = Running::start_ready(Command::new(node).args(["-e", code]));
         assert_whole_stacks("node", &program.pid().to_string(), "1500ms");
     }
 }
