@@ -100,7 +100,7 @@ impl HashTable {
         })
     }
 
-    /// Whether the filter lets the hash through: most names that are not there are told apart here.
+    /// Whether the filter lets the hash through: most absent names are rejected here.
     fn may_have(&self, image: &ElfImage, hash: u32) -> Option<bool> {
         let word = hash / 64 % self.filter_words;
         let place = self.address.checked_add(16 + 8 * u64::from(word))?;

@@ -179,7 +179,7 @@ pub struct Meta {
     pub notices: Vec<String>,
     /// Why waits were not recorded although they were asked for, as in `notices`; empty otherwise. Quotes foreign names.
     pub why_no_waits: String,
-    /// What reports show of interpreters, unless they are told otherwise.
+    /// What reports show of interpreters, unless an option says otherwise.
     pub runtime: RuntimeFrames,
     /// The format that it was imported from, for people: `perf.data`; empty: `prof` recorded it.
     pub imported_from: String,

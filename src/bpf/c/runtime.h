@@ -92,7 +92,8 @@ struct prof_runtime {
 	__u8 pad[3];
 	__u64 code_type;
 	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
-	__u64 lock_held; /* address of a number that is 0 while nobody holds it; 0: there is none */
+	__u64 lock_held;   /* address of a number that is 0 while the lock is free; 0: there is none
+			    */
 	/* Neighbours, by address; the first has length 0 where there are none. */
 	struct prof_loop_setup setup[PROF_LOOP_SETUPS];
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Bits of an address that are the line.
 const LINE_BITS: u32 = 24;
-/// Most functions that are told apart: beyond, they have no name.
+/// Most functions that are kept apart: further ones have no name.
 const MOST_FUNCTIONS: usize = 1 << 20;
 
 /// A function of a program.

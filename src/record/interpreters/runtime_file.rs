@@ -1,4 +1,4 @@
-//! Files that are the runtime of a language, told by what they export and not by their names: a program may have it
+//! Files that are the runtime of a language, recognized by what they export and not by their names: a program may have it
 //! linked in.
 
 use crate::record::modules::ModuleFile;

@@ -122,7 +122,7 @@ fn the_names_and_numbers_of_a_recorder_that_begins_anew_are_those_of_the_same_fr
 #[test]
 fn labels_stay_those_of_their_samples_when_a_recorder_begins_anew() {
     let (mut archive, _receiver) = archive();
-    // The texts have other numbers after the recorder has begun anew; the sets have not.
+    // The texts have other numbers after the recorder has started over; the sets have not.
     let with_sets = |texts: [&str; 3], sets: &[[u32; 2]]| {
         let set = |[key, value]: &[u32; 2]| vec![(StringId(*key), StringId(*value))].into_boxed_slice();
         let mut delta = beginning(3);

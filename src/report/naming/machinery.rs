@@ -1,4 +1,4 @@
-//! Functions of interpreters that call other functions: nobody looks for them between two functions of a program.
+//! Functions of interpreters that call other functions, and that only get in the way between two functions of a program.
 
 use super::name::module_stem;
 

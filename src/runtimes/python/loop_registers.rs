@@ -1,7 +1,7 @@
 //! What registers and words of the stack hold at the start of the interpreter loop, followed from one instruction to
 //! the next.
 //!
-//! Only the few values that lead to the list of frames are told apart. Of a vector register, the two lower words count:
+//! Only the few values that lead to the list of frames are tracked. Of a vector register, the two lower words count:
 //! compilers gather two pointers there and store them at once.
 
 use std::ops::Range;
@@ -338,7 +338,7 @@ impl SetupFacts {
         }
     }
 
-    /// Forgets words that a rising stack pointer has left behind: a signal handler may overwrite them.
+    /// Forgets words that a rising stack pointer has passed: a signal handler may overwrite them.
     fn drop_below_stack(&mut self, before: Option<i64>) {
         let pointer = self.stack_pointer();
         if pointer > before {

@@ -5,7 +5,7 @@ use super::disassembly;
 use crate::runtimes::memory::TargetMemory;
 use crate::runtimes::python::layout::PythonVersion;
 
-/// Version, and the name of the source that told it; `None` if nothing does.
+/// Version, and the name of the source that gave it; `None` if nothing does.
 ///
 /// `symbols` gives process addresses of symbols, `runtime` is that of `_PyRuntime`, `path` the module's file.
 pub(crate) fn find(
