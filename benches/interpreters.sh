@@ -1,11 +1,11 @@
 #!/bin/sh
-# What frames of an interpreter cost: time of the BPF programs for each sample of a Python program that computes below a recursion,
-# with its functions recorded and without, by turns.
+# What frames of an interpreter cost: time of the BPF programs for each sample of a Python program that computes below many other
+# functions, with its functions recorded and without, by turns.
 #
 #   benches/interpreters.sh [PYTHON]
 #
-# HZ is the rate (999), RUNS the number of recordings of each kind (5), SECONDS_EACH their length (6; in the first second, each
-# function is looked at with each sample), DEPTHS the numbers of Python functions on the stack. As root.
+# HZ is the rate (999), RUNS the number of recordings of each kind (5), SECONDS_EACH their length (6), DEPTHS the numbers of Python
+# functions on the stack. As root.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,15 +30,13 @@ def work():
         for i in range(1000):
             sum += i
 
-def down(depth):
-    if depth:
-        down(depth - 1)
-    else:
-        work()
-
-sys.setrecursionlimit(10000)
-# The module, the innermost call of `down`, and `work` are functions on the stack, too.
-down(int(sys.argv[1]) - 3)
+# Each function is another one. The module and `work` are on the stack, too.
+depth = int(sys.argv[1]) - 2
+calls = {depth: "work"}
+for number in range(depth):
+    called = calls.get(number + 1, f"down_{number + 1}")
+    exec(f"def down_{number}():\n    {called}()\n")
+down_0()
 PYTHON
 
 # Nanoseconds of BPF for each sample of one recording.

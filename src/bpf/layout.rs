@@ -183,7 +183,7 @@ pub mod outcome {
 const _: () = {
     assert!(size_of::<prof_image>() == 16);
     assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS + size_of::<prof_runtime>());
-    assert!(size_of::<prof_runtime>() == 120);
+    assert!(size_of::<prof_runtime>() == 112);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 56);

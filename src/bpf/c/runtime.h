@@ -25,14 +25,8 @@ enum prof_locator {
 				  * locator_off) */
 };
 
-/* Which frames C code has entered: each of those belongs to an interpreter loop of its own. */
-enum prof_entry_mark {
-	PROF_ENTRY_EVERY = 0, /* all */
-	PROF_ENTRY_FRAME = 1, /* those whose byte at entry_off is entry_least or more */
-	/* A frame whose byte at entry_off is entry_least or more is none, and stands before
-	 * (nearer to the root than) each frame that was entered from C. */
-	PROF_ENTRY_SHIM = 2,
-};
+/* More than a byte says: no frame is one of those. */
+#define PROF_NO_FRAME 256
 
 /* No offset within a structure. */
 #define PROF_NO_OFFSET 0xffff
@@ -64,13 +58,16 @@ struct prof_loop_setup {
 
 /* Frames in a list that begins in the state of a thread. Offsets are in bytes. */
 struct prof_runtime {
-	__u8 kind;	 /* enum prof_runtime_kind */
-	__u8 locator;	 /* enum prof_locator */
-	__u8 entry_mark; /* enum prof_entry_mark */
-	__u8 entry_least;
-	__u16 entry_off;
+	__u8 kind;		  /* enum prof_runtime_kind */
+	__u8 locator;		  /* enum prof_locator */
 	__u8 is_position_pointer; /* else a number of 32 bits */
 	__u8 are_frames_adjacent; /* a caller's frame mostly lies a little below its callee's */
+	/* Frames that C code has entered: each belongs to an interpreter loop of its own. They are
+	 * those whose byte at entry_off is entry_least or more: 0 are all. One whose byte is
+	 * shim_least or more is no frame, and stands before (nearer to the root than) each that was
+	 * entered from C. */
+	__u16 entry_off;
+	__u16 entry_least;
 	__s64 locator_off;
 	__u32 locator_module;
 	__u16 list_off;	      /* in the state: where the list begins, or a structure that says so */
@@ -89,11 +86,11 @@ struct prof_runtime {
 	/* Words from there to the text of a name or file, and to the bytes of the lines. */
 	__u8 text_word;
 	__u8 lines_word;
-	__u8 pad[3];
+	/* After the word at lock_holder is a number of 32 bits that is 0 while the lock is free. */
+	__u8 is_lock_held_next;
+	__u16 shim_least;
 	__u64 code_type;
 	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
-	__u64 lock_held;   /* address of a number that is 0 while the lock is free; 0: there is none
-			    */
 	/* Neighbours, by address; the first has length 0 where there are none. */
 	struct prof_loop_setup setup[PROF_LOOP_SETUPS];
 };
@@ -146,8 +143,10 @@ struct prof_new_code {
 #define PROF_CHECK_THIRD 0xff51afd7ed558ccd
 #define PROF_CHECK_NUMBER 0x165667b19e3779f9
 
-/* A code object of this age is checked this often, and a younger one with each sample, ms. */
-#define PROF_CODE_OLD_MS 1000
+/* A code object is checked with each sample until it was the same in so many of them, at different
+ * milliseconds, and then this often, ms. Not by its age: a process that waits for a CPU grows old.
+ */
+#define PROF_CODE_CHECKS 64
 #define PROF_CODE_CHECK_MS 100
 
 #endif /* PROF_RUNTIME_H */

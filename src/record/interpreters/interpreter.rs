@@ -216,15 +216,16 @@ fn locator(locator: PythonLocator) -> Option<(u64, i64, u32)> {
 /// What the kernel side has to know of a layout; `None` if a number is larger than it has room for.
 fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
     let (locator, locator_off, locator_module) = locator(layout.locator)?;
-    let (entry_mark, entry_off, entry_least) = match layout.frame.entry {
-        PythonEntry::Every => (number::PROF_ENTRY_EVERY, 0, 0),
-        PythonEntry::Flag { offset } => (number::PROF_ENTRY_FRAME, offset, 1),
-        PythonEntry::Shim { offset, least } => (number::PROF_ENTRY_SHIM, offset, least),
+    let none = number::PROF_NO_FRAME as u16;
+    let (entry_off, entry_least, shim_least) = match layout.frame.entry {
+        PythonEntry::Every => (0, 0, none),
+        PythonEntry::Flag { offset } => (offset, 1, none),
+        PythonEntry::Shim { offset, least } => (offset, none, u16::from(least)),
     };
-    let (lock_holder, lock_held) = match layout.gil {
+    let (lock_holder, is_lock_held_next) = match layout.gil {
         PythonGil::Current { state } => (state, 0),
-        PythonGil::Lock { holder, locked } => (holder, locked),
-        PythonGil::Absent => (0, 0),
+        PythonGil::Lock { holder, locked } if locked == holder.wrapping_add(8) => (holder, 1),
+        PythonGil::Lock { .. } | PythonGil::Absent => (0, 0),
     };
     let in_frame = |offset: u32, size: u32| {
         (offset + size < number::PROF_RUNTIME_FRAME_BYTES as u32).then_some(offset as u16)
@@ -239,9 +240,9 @@ fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
     Some(prof_runtime {
         kind: number::PROF_RUNTIME_PYTHON as u8,
         locator: locator as u8,
-        entry_mark: entry_mark as u8,
-        entry_least,
         entry_off: in_frame(entry_off, 1)?,
+        entry_least,
+        shim_least,
         is_position_pointer: u8::from(is_position_pointer),
         // Up to 3.10 each frame is an object of its own.
         are_frames_adjacent: u8::from(is_position_pointer),
@@ -265,7 +266,7 @@ fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
         lines_word: content_words(&layout.object).1 as u8,
         code_type: layout.object.code_type,
         lock_holder,
-        lock_held,
+        is_lock_held_next,
         ..prof_runtime::default()
     })
 }

@@ -15,11 +15,24 @@ struct known_code {
 	__u64 code;  /* 0: none */
 	__u32 owner; /* process, and CODE_IS_SENT */
 	__u32 check;
-	__u32 first_ms;	  /* when it was first seen as it is */
+	__u32 checks;	  /* how often it was found as it is */
 	__u32 checked_ms; /* when it was last looked at */
 };
 
+#define RECENT_CODES_BITS 8
+/* Bits of a process's number that are those of no address. */
+#define RECENT_TGID_SHIFT 42
+
+/* A code object that need not be looked at again for a while: for most frames, one look here is all
+ * that is done. */
+struct recent_code {
+	__u64 key; /* its address and process */
+	__u32 check;
+	__u32 until_ms;
+};
+
 struct known_codes {
+	struct recent_code recent[1 << RECENT_CODES_BITS];
 	struct known_code code[KNOWN_CODES];
 };
 
@@ -38,6 +51,7 @@ struct runtime_walk {
 	const struct prof_runtime *runtime;
 	struct known_codes *known;
 	__u64 frame; /* address of the next frame; 0: the list has ended */
+	__u64 owner; /* the process, as recent codes have it */
 	__u32 first; /* index of the first word in the scratch's frames */
 	__u32 now_ms;
 };
@@ -130,11 +144,12 @@ static __always_inline void note_new_code(struct scratch *s, struct known_code *
 
 /* Where a code object is remembered, or would be: each has two places, and the one that was looked
  * at last stays. */
-static __always_inline struct known_code *place_of_code(struct runtime_walk *w, __u64 code)
+static __always_inline struct known_code *place_of_code(struct known_codes *codes, __u32 tgid,
+							__u64 code)
 {
 	__u64 mixed = (code >> 4) * PROF_CHECK_FIRST;
-	__u32 slot = (mixed >> 40) & (KNOWN_CODES - 1), tgid = w->s->sample.tgid;
-	struct known_code *known = &w->known->code[slot], *other = &w->known->code[slot ^ 1];
+	__u32 slot = (mixed >> 40) & (KNOWN_CODES - 1);
+	struct known_code *known = &codes->code[slot], *other = &codes->code[slot ^ 1];
 
 	if (known->code == code && (known->owner & ~CODE_IS_SENT) == tgid)
 		return known;
@@ -144,32 +159,97 @@ static __always_inline struct known_code *place_of_code(struct runtime_walk *w, 
 	return known;
 }
 
-/* The check of a code object, from memory where it is known well enough. Returns marks in the upper
- * half. */
-static __always_inline __u64 code_check(struct task_struct *sleeper, struct runtime_walk *w,
-					__u64 code)
+/* When a code object is to be looked at again. */
+static __always_inline __u32 next_check_ms(const struct known_code *known)
 {
-	struct known_code *known = place_of_code(w, code);
-	__u32 tgid = w->s->sample.tgid, check;
-	bool is_known = known->code == code && (known->owner & ~CODE_IS_SENT) == tgid;
+	return known->checked_ms + (known->checks < PROF_CODE_CHECKS ? 0 : PROF_CODE_CHECK_MS);
+}
 
-	if (is_known && w->now_ms - known->first_ms > PROF_CODE_OLD_MS &&
-	    w->now_ms - known->checked_ms < PROF_CODE_CHECK_MS)
+static __always_inline __u32 sample_ms(const struct scratch *s)
+{
+	return s->sample.time_ns / 1000000;
+}
+
+/* Which code object of which process. */
+static __always_inline __u64 recent_key(__u64 code, __u32 tgid)
+{
+	return code ^ (__u64)tgid << RECENT_TGID_SHIFT;
+}
+
+static __always_inline struct recent_code *place_of_recent(struct known_codes *codes, __u64 key)
+{
+	return &codes->recent[key * PROF_CHECK_FIRST >> (64 - RECENT_CODES_BITS)];
+}
+
+/* Notes until when a code object need not be looked at. */
+static __always_inline void note_recent(struct known_codes *codes, const struct known_code *known)
+{
+	__u64 key = recent_key(known->code, known->owner & ~CODE_IS_SENT);
+	struct recent_code *recent = place_of_recent(codes, key);
+
+	recent->key = 0;
+	recent->check = known->check;
+	recent->until_ms = next_check_ms(known);
+	recent->key = key;
+}
+
+/* The check of a code object that is not a recent one. Returns marks in the upper half. */
+static __always_inline __u64 known_check(struct task_struct *sleeper, struct scratch *s,
+					 const struct prof_runtime *runtime, __u64 code)
+{
+	__u32 tgid = s->sample.tgid, now_ms = sample_ms(s), check, zero = 0;
+	struct known_codes *codes = bpf_map_lookup_elem(&known_codes, &zero);
+	struct known_code *known;
+	bool is_known;
+
+	if (!codes)
+		return 0;
+	known = place_of_code(codes, tgid, code);
+	is_known = known->code == code && (known->owner & ~CODE_IS_SENT) == tgid;
+	if (is_known && (__s32)(next_check_ms(known) - now_ms) > 0) {
+		note_recent(codes, known);
 		return known->check;
-	check = read_code_check(sleeper, w->s, w->runtime, code);
+	}
+	check = read_code_check(sleeper, s, runtime, code);
 	if (!check)
 		return PROF_RUNTIME_CHECKED;
 	if (!is_known || check != known->check) {
 		known->code = 0;
 		known->owner = tgid;
 		known->check = check;
-		known->first_ms = w->now_ms;
+		known->checks = 0;
 		known->code = code;
+	} else if (known->checked_ms != now_ms && known->checks < PROF_CODE_CHECKS) {
+		known->checks++;
 	}
-	known->checked_ms = w->now_ms;
+	known->checked_ms = now_ms;
 	if (!(known->owner & CODE_IS_SENT))
-		note_new_code(w->s, known, code);
+		note_new_code(s, known, code);
+	note_recent(codes, known);
 	return PROF_RUNTIME_CHECKED | check;
+}
+
+/* The same of the current thread. Global: verified once, and out of the way of the frames that need
+ * it not, whose values would not stay in registers. */
+__noinline __u64 check_code(struct scratch *s, const struct prof_runtime *runtime, __u64 code)
+{
+	if (!s || !runtime)
+		return 0;
+	return known_check(NULL, s, runtime, code);
+}
+
+/* The check of a code object, from memory where it is known well enough. Returns marks in the upper
+ * half. */
+static __always_inline __u64 code_check(struct task_struct *sleeper, struct runtime_walk *w,
+					__u64 code)
+{
+	__u64 key = code ^ w->owner;
+	struct recent_code *recent = place_of_recent(w->known, key);
+
+	if (recent->key == key && (__s32)(recent->until_ms - w->now_ms) > 0)
+		return recent->check;
+	return sleeper ? known_check(sleeper, w->s, w->runtime, code) :
+			 check_code(w->s, w->runtime, code);
 }
 
 /* Where the frame at `address` can be read: in the scratch's window. One read serves many frames
@@ -222,7 +302,7 @@ static __always_inline long take_frame_of(struct task_struct *sleeper, struct ru
 	}
 	mark = frame[runtime->entry_off & (PROF_RUNTIME_FRAME_BYTES - 1)];
 	w->frame = *(__u64 *)(frame + (runtime->previous_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
-	if (runtime->entry_mark == PROF_ENTRY_SHIM && mark >= runtime->entry_least) {
+	if (mark >= runtime->shim_least) {
 		if (count && slot >= 2)
 			s->frames[slot - 2] |= PROF_RUNTIME_ENTRY;
 		return 0;
@@ -234,8 +314,7 @@ static __always_inline long take_frame_of(struct task_struct *sleeper, struct ru
 	if (runtime->is_position_pointer)
 		position -= code;
 	check = code_check(sleeper, w, code);
-	if (runtime->entry_mark == PROF_ENTRY_EVERY ||
-	    (runtime->entry_mark == PROF_ENTRY_FRAME && mark >= runtime->entry_least))
+	if (mark >= runtime->entry_least)
 		code |= PROF_RUNTIME_ENTRY;
 	s->frames[slot] = code | (check & PROF_RUNTIME_CHECKED);
 	s->frames[slot + 1] = (position & 0xffffffff) | check << 32;
@@ -243,9 +322,17 @@ static __always_inline long take_frame_of(struct task_struct *sleeper, struct ru
 	return 0;
 }
 
+/* Frames that are taken in one call: a call takes as long as a frame. */
+#define FRAMES_AT_ONCE 4
+
 static long take_runtime_frame(__u32 index, struct runtime_walk *w)
 {
-	return take_frame_of(NULL, w);
+#pragma unroll
+	for (int i = 0; i < FRAMES_AT_ONCE; i++) {
+		if (take_frame_of(NULL, w))
+			return 1;
+	}
+	return 0;
 }
 
 static long take_sleepers_frame(__u32 index, struct runtime_walk *w)
@@ -272,18 +359,17 @@ static __always_inline __u64 runtime_state(struct task_struct *sleeper,
 static __always_inline void note_lock(struct task_struct *sleeper, struct scratch *s,
 				      const struct prof_runtime *runtime, __u64 state)
 {
-	__u64 holder;
-	__u32 is_held = 1;
+	struct {
+		__u64 holder;
+		__u32 is_held;
+		__u32 pad;
+	} lock = {.is_held = 1};
+	__u32 bytes = runtime->is_lock_held_next ? sizeof(lock) : sizeof(lock.holder);
 
-	if (!runtime->lock_holder ||
-	    !read_of(sleeper, &holder, sizeof(holder), runtime->lock_holder))
+	if (!runtime->lock_holder || !read_of(sleeper, &lock, bytes, runtime->lock_holder))
 		return;
 	s->sample.runtime_flags |= PROF_RUNTIME_KNOWS_LOCK;
-	if (holder != state)
-		return;
-	if (runtime->lock_held && !read_of(sleeper, &is_held, sizeof(is_held), runtime->lock_held))
-		return;
-	if (is_held)
+	if (lock.holder == state && lock.is_held)
 		s->sample.runtime_flags |= PROF_RUNTIME_HAS_LOCK;
 }
 
@@ -354,8 +440,9 @@ static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, stru
 		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return false;
 	}
+	w->owner = recent_key(0, s->sample.tgid);
 	w->first = s->kernel_count + kept_frames(s);
-	w->now_ms = s->sample.time_ns / 1000000;
+	w->now_ms = sample_ms(s);
 	s->window_words = 0;
 	return true;
 }
@@ -379,7 +466,7 @@ __noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime 
 	if (!s || !runtime || !begin_runtime_walk(NULL, &w, is_setup))
 		return 0;
 	/* Shims are no frames, and there is one for each call from C. */
-	bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_runtime_frame, &w, 0);
+	bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_runtime_frame, &w, 0);
 	end_runtime_walk(&w);
 	return 0;
 }
