@@ -12,10 +12,15 @@ const MOST_CODES: usize = 100_000;
 /// A code object as it was when it was read.
 #[derive(Debug, Clone)]
 struct KeptCode {
-    check: u32,
     number: FunctionNumber,
     /// Lines; `None` for one that was gone before it could be read.
     code: Option<PythonCode>,
+}
+
+/// What the last frames with a code object at an address had.
+#[derive(Debug, Clone, Default)]
+struct LastSeen {
+    check: u32,
     /// Frames since the kernel side has last looked at the object.
     unchecked: u64,
 }
@@ -28,10 +33,12 @@ pub(super) struct RunPlace {
     pub(super) line: u32,
 }
 
-/// The code objects of one process, by address.
+/// The code objects of one process, by address and check: samples that are on their way may have one whose place another
+/// one has taken since.
 #[derive(Debug, Default)]
 pub(super) struct KnownCodes {
-    codes: FxHashMap<u64, KeptCode>,
+    codes: FxHashMap<(u64, u32), KeptCode>,
+    last: FxHashMap<u64, LastSeen>,
     /// Frames that may have the name of an object that was there before.
     pub(super) uncertain: u64,
 }
@@ -49,12 +56,11 @@ impl KnownCodes {
         if frame.check == 0 {
             return Some(unread);
         }
-        let is_known = self.codes.get(&frame.code).is_some_and(|known| known.check == frame.check);
-        if !is_known {
-            self.insert(frame.code, read(frame, layout, memory, names));
+        if self.lacks(frame) {
+            self.insert((frame.code, frame.check), read(frame, layout, memory, names));
         }
-        let known = self.codes.get_mut(&frame.code)?;
-        known.unchecked = if frame.is_checked { 0 } else { known.unchecked + 1 };
+        self.note_seen(frame);
+        let known = self.codes.get(&(frame.code, frame.check))?;
         let Some(code) = &known.code else { return Some(unread) };
         if code.is_shim() {
             return None;
@@ -69,33 +75,42 @@ impl KnownCodes {
     /// frame has it.
     pub(super) fn add(&mut self, event: &NewCodeEvent, layout: &PythonLayout, names: &mut FunctionNames) {
         if let Some(code) = PythonCode::read(&CodeParts(event), layout, event.code) {
-            self.insert(event.code, KeptCode::new(event.check, Some(code), names));
+            self.insert((event.code, event.check), KeptCode::new(Some(code), names));
         }
     }
 
-    fn insert(&mut self, address: u64, code: KeptCode) {
+    fn insert(&mut self, key: (u64, u32), code: KeptCode) {
         if self.codes.len() >= MOST_CODES {
             self.codes.clear();
+            self.last.clear();
         }
-        if let Some(before) = self.codes.insert(address, code) {
-            self.uncertain += before.unchecked;
+        self.codes.insert(key, code);
+    }
+
+    /// Notes that a frame had this code object. Those since the last look at its address are uncertain if it is another one.
+    fn note_seen(&mut self, frame: InterpreterFrame) {
+        let last = self.last.entry(frame.code).or_default();
+        if last.check != frame.check {
+            self.uncertain += last.unchecked;
+            *last = LastSeen { check: frame.check, unchecked: 0 };
         }
+        last.unchecked = if frame.is_checked { 0 } else { last.unchecked + 1 };
     }
 
     /// Those of a forked child, which has a copy of the memory.
     pub(super) fn forked(&self) -> Self {
-        KnownCodes { codes: self.codes.clone(), uncertain: 0 }
+        KnownCodes { codes: self.codes.clone(), last: self.last.clone(), uncertain: 0 }
     }
 
     /// Whether the code object of a frame is still to be read.
     pub(super) fn lacks(&self, frame: InterpreterFrame) -> bool {
-        frame.check != 0 && self.codes.get(&frame.code).is_none_or(|known| known.check != frame.check)
+        frame.check != 0 && !self.codes.contains_key(&(frame.code, frame.check))
     }
 }
 
 impl KeptCode {
-    fn new(check: u32, code: Option<PythonCode>, names: &mut FunctionNames) -> Self {
-        let mut known = KeptCode { check, number: FunctionNumber::UNREAD, code: None, unchecked: 0 };
+    fn new(code: Option<PythonCode>, names: &mut FunctionNames) -> Self {
+        let mut known = KeptCode { number: FunctionNumber::UNREAD, code: None };
         known.code = code.map(|mut code| {
             known.number = names.number(RunFunction {
                 name: std::mem::take(&mut code.function),
@@ -134,7 +149,7 @@ fn read(
         let code = is_same().then(|| PythonCode::read(memory, layout, frame.code)).flatten();
         code.filter(|_| is_same())
     });
-    KeptCode::new(frame.check, code, names)
+    KeptCode::new(code, names)
 }
 
 /// The check of the code object at an address now.
@@ -196,6 +211,7 @@ mod tests {
         assert!(codes.lacks(other));
         assert_ne!(place(&mut codes, &mut names, other, &python).function, known.function);
         assert_eq!(codes.uncertain, 3, "those since the kernel side looked last");
+        assert_eq!(place(&mut codes, &mut names, first, &python), known, "a sample that was on its way");
     }
 
     #[test]

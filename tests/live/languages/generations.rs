@@ -71,7 +71,8 @@ fn functions_at_the_places_of_others_do_not_have_their_names() {
         }
         println!("python {}: {names:?}", target.python.version);
         let judged = names.right + names.wrong + names.unread;
-        if names.wrong > 0 || judged < 50 {
+        // Each was there while the kernel side looked, and was sent with the sample.
+        if names.wrong > 0 || judged < 50 || names.unread > names.right {
             wrong.push(format!("python {}: {names:?} of {} functions", target.python.version, book.len()));
         }
     }
