@@ -90,6 +90,8 @@ pub(crate) mod counter {
     pub(crate) const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
     /// Bytes of stack copied for rescue.
     pub(crate) const RESCUE_BYTES: &str = "rescue_bytes";
+    /// Samples of a process before its interpreter was found: they have native frames only.
+    pub(crate) const INTERPRETER_SAMPLES_BEFORE: &str = "interpreter_samples_before";
     /// Samples of threads that an interpreter knows.
     pub(crate) const INTERPRETER_SAMPLES: &str = "interpreter_samples";
     /// Those whose interpreter frames fit the native ones in no way that is certain.

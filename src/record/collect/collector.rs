@@ -348,12 +348,15 @@ impl Collector {
 
     /// Puts the frames of an interpreter where they belong among the native ones in `path`, leaf first.
     fn add_interpreter_frames(&mut self, sample: &SampleEvent, outcome: Outcome, path: &mut Vec<FrameId>) {
-        if !sample.interpreter.has_state() {
+        if !self.interpreters.is_loaded {
             return;
         }
-        if let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
+        let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) else { return };
+        if sample.interpreter.has_state() {
             let frames = &sample.interpreter;
             self.interpreters.merge(sample.tgid, process, frames, outcome, &mut self.profile, path);
+        } else if process.awaits_interpreter(sample.time_ns) {
+            self.profile.count(counter::INTERPRETER_SAMPLES_BEFORE, 1);
         }
     }
 

@@ -19,8 +19,10 @@ use rustc_hash::FxHashMap;
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Shortest time between two attempts, ns; longer ones grow with the time since the first.
 const LEAST_INTERVAL_NS: u64 = 1_000_000;
-/// Sentences about interpreters that are kept.
+/// Sentences about interpreters that are kept, and the one in place of all others.
 const MOST_PROBLEMS: usize = 16;
+const MORE_PROBLEMS: &str =
+    "further processes have interpreters whose functions cannot be shown: `prof doctor -p PID` says why";
 /// Note on processes that had no interpreter when the recording began.
 const STARTED_LATE: &str = "a recorded process has begun to run an interpreter, whose functions are not in this recording: to \
                             have them, start the recording now";
@@ -132,9 +134,11 @@ impl Interpreters {
     }
 
     fn note(&mut self, problem: &str) {
-        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
-            self.problems.push(problem.to_owned());
+        if self.problems.len() > MOST_PROBLEMS || self.problems.iter().any(|known| known == problem) {
+            return;
         }
+        let is_last = self.problems.len() == MOST_PROBLEMS;
+        self.problems.push(if is_last { MORE_PROBLEMS } else { problem }.to_owned());
     }
 
     /// Takes the sentences about interpreters whose stacks cannot be read, each once.
@@ -276,6 +280,17 @@ fn runtime_module(interpreter: &Interpreter, tables: &mut Tables) -> crate::prof
 mod tests {
     use super::*;
     use crate::profile::Meta;
+
+    #[test]
+    fn each_problem_is_said_once_and_that_there_are_more() {
+        let mut interpreters = Interpreters::default();
+        (0..2 * MOST_PROBLEMS).for_each(|number| interpreters.note(&format!("problem {number}")));
+        interpreters.note("problem 0");
+        let said: Vec<String> = interpreters.take_problems().collect();
+        assert_eq!((said.len(), said[0].as_str()), (MOST_PROBLEMS + 1, "problem 0"));
+        assert_eq!(said[MOST_PROBLEMS], MORE_PROBLEMS);
+        assert_eq!(interpreters.take_problems().count(), 0);
+    }
 
     #[test]
     fn what_does_not_fit_stands_together_in_a_native_stack_that_stays_whole() {

@@ -319,6 +319,15 @@ impl Process {
         &mut self.interpreter
     }
 
+    /// Whether it had an interpreter at `time_ns` that was not found yet.
+    pub(crate) fn awaits_interpreter(&self, time_ns: u64) -> bool {
+        match self.interpreter {
+            ProcessInterpreter::Pending { .. } => true,
+            ProcessInterpreter::Ready(_) => time_ns < self.interpreter_changed_ns,
+            ProcessInterpreter::None | ProcessInterpreter::Unknown { .. } => false,
+        }
+    }
+
     /// Sets its interpreter, which the kernel side is to hear of; frames that were interned before do not count any more.
     pub(crate) fn set_interpreter(&mut self, interpreter: ProcessInterpreter) {
         if interpreter.descriptor().kind != self.interpreter.descriptor().kind {

@@ -99,11 +99,23 @@ fn notes_while_naming(
     notes
 }
 
+/// Share of the samples of interpreted code before its interpreter was found that is worth a note, %: each program has some.
+const NOTABLE_START_PERCENT: f64 = 5.0;
+
 /// Notes on functions of interpreters that have no place in their stack, no name, or maybe the name of another one.
 fn interpreter_notes(profile: &Profile) -> Vec<String> {
     let count = |name| profile.counter(name);
     let (samples, frames) = (count(counter::INTERPRETER_SAMPLES), count(counter::INTERPRETER_FRAMES));
+    let before = count(counter::INTERPRETER_SAMPLES_BEFORE);
     let mut notes = Vec::new();
+    let share = percent(before, (samples + before).max(1));
+    if share >= NOTABLE_START_PERCENT {
+        notes.push(format!(
+            "{} of the samples of interpreted code have native frames only: they are from before the interpreter had begun, or \
+             was found",
+            honest_percent_text(share)
+        ));
+    }
     let mut note = |bad: u64, all: u64, words: &str| {
         let share = percent(bad, all.max(1));
         if share >= NOTABLE_PERCENT {
@@ -331,4 +343,27 @@ fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> St
         _ => String::new(),
     };
     format!("{share} of frames have no name, {most} in {module}{fix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Meta;
+
+    #[test]
+    fn samples_from_before_an_interpreter_was_found_are_worth_a_note_where_they_are_many() {
+        let notes_of = |before| {
+            let mut profile = Profile::new(Meta::default());
+            profile.count(counter::INTERPRETER_SAMPLES_BEFORE, before);
+            profile.count(counter::INTERPRETER_SAMPLES, 100 - before);
+            interpreter_notes(&profile)
+        };
+        assert!(notes_of(0).is_empty() && notes_of(4).is_empty());
+        let all = notes_of(100);
+        assert!(
+            all.len() == 1
+                && all[0].starts_with("100.0% of the samples of interpreted code have native frames")
+        );
+        assert!(notes_of(20)[0].starts_with("20.0% of"));
+    }
 }
