@@ -1,5 +1,6 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
+use super::goroutine::{GOROUTINE_BYTES, SampleGoroutine};
 use super::layout::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_runtime_frame,
     prof_sample, prof_stack_copy,
@@ -47,6 +48,8 @@ pub(crate) struct SampleEvent {
     pub(crate) left_out: u32,
     /// Frames that an interpreter keeps apart from the native ones.
     pub(crate) interpreter: InterpreterFrames,
+    /// Goroutine that the thread worked for.
+    pub(crate) goroutine: SampleGoroutine,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
 }
@@ -60,7 +63,12 @@ impl SampleEvent {
         let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
         let runtime_count = usize::from(at.u16(offset_of!(prof_sample, runtime_count)));
         let native_bytes = 8 * (kernel_count + user_count);
-        let expected = SAMPLE_HEADER_BYTES + native_bytes + RUNTIME_FRAME_BYTES * runtime_count;
+        let runtime_flags = header[offset_of!(prof_sample, runtime_flags)];
+        let has_goroutine = u64::from(runtime_flags) & number::PROF_RUNTIME_HAS_GOROUTINE != 0;
+        let expected = SAMPLE_HEADER_BYTES
+            + native_bytes
+            + RUNTIME_FRAME_BYTES * runtime_count
+            + if has_goroutine { GOROUTINE_BYTES } else { 0 };
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
@@ -68,7 +76,9 @@ impl SampleEvent {
         if left_out > 0 && user_count != MAX_USER_FRAMES {
             return Err(DecodeError::LeftOut { left_out, user_count });
         }
-        let (native, interpreted) = bytes[SAMPLE_HEADER_BYTES..].split_at(native_bytes);
+        let mut rest = &bytes[SAMPLE_HEADER_BYTES..];
+        let goroutine = SampleGoroutine::take(runtime_flags, &mut rest);
+        let (native, interpreted) = rest.split_at(native_bytes);
         let (kernel, user) = native.split_at(8 * kernel_count);
         let mut user: Vec<u64> = words(user).collect();
         if left_out > 0 {
@@ -91,9 +101,10 @@ impl SampleEvent {
             user,
             left_out,
             interpreter: InterpreterFrames {
-                flags: header[offset_of!(prof_sample, runtime_flags)],
+                flags: runtime_flags,
                 frames: interpreted.chunks_exact(RUNTIME_FRAME_BYTES).map(InterpreterFrame::decode).collect(),
             },
+            goroutine,
             wait: None,
         })
     }

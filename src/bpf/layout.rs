@@ -13,9 +13,10 @@ pub(crate) mod number {
 }
 
 pub(crate) use skeleton::types::{
-    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_loop_setup, prof_more_tables,
-    prof_new_code, prof_process, prof_rescue, prof_runtime, prof_runtime_frame, prof_sample, prof_segment,
-    prof_span, prof_stack_copy, prof_thread_time, prof_wait, prof_watched,
+    bss, prof_counters, prof_file, prof_file_key, prof_goroutine, prof_goroutine_place, prof_image,
+    prof_loop_setup, prof_more_tables, prof_new_code, prof_process, prof_rescue, prof_runtime,
+    prof_runtime_frame, prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
+    prof_watched,
 };
 pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -182,7 +183,11 @@ pub mod outcome {
 
 const _: () = {
     assert!(size_of::<prof_image>() == 16);
-    assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS + size_of::<prof_runtime>());
+    assert!(
+        size_of::<prof_process>()
+            == 16 + 32 * MAX_MAPPINGS + size_of::<prof_runtime>() + size_of::<prof_goroutine_place>()
+    );
+    assert!(size_of::<prof_goroutine_place>() == 40);
     assert!(size_of::<prof_runtime>() == 112);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);

@@ -7,6 +7,7 @@
 mod call_rules;
 mod event;
 mod fields;
+mod goroutine;
 mod layout;
 mod marked_address;
 mod ring;
@@ -15,6 +16,7 @@ mod wait_event;
 
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
 pub(crate) use fields::DecodeError;
+pub(crate) use goroutine::{GoroutineEvent, MOST_LABELS, SampleGoroutine, goroutine_check};
 pub(crate) use layout::number;
 pub use layout::*;
 pub(crate) use marked_address::MarkedAddress;

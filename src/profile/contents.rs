@@ -102,6 +102,14 @@ pub(crate) mod counter {
     pub(crate) const INTERPRETER_FRAMES_UNREAD: &str = "interpreter_frames_unread";
     /// Those that may have the name of a function whose memory they use.
     pub(crate) const INTERPRETER_FRAMES_UNCERTAIN: &str = "interpreter_frames_uncertain";
+    /// Samples and waits of threads that worked for a goroutine.
+    pub(crate) const GOROUTINE_SAMPLES: &str = "goroutine_samples";
+    /// Those of threads that may have worked for one that could not be read.
+    pub(crate) const GOROUTINES_UNREAD: &str = "goroutines_unread";
+    /// Samples without the labels that the program gave their goroutine: they were gone before they could be read.
+    pub(crate) const GOROUTINE_LABELS_UNREAD: &str = "goroutine_labels_unread";
+    /// Samples of goroutines without their number, since there were too many of them.
+    pub(crate) const GOROUTINES_UNNUMBERED: &str = "goroutines_unnumbered";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).

@@ -9,6 +9,7 @@ mod counter;
 mod environment;
 mod failures;
 mod file_sink;
+mod goroutines;
 mod interpreters;
 mod kernel;
 pub(crate) mod live;

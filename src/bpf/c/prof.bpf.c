@@ -21,6 +21,7 @@
 #include "walk/stack_copy.bpf.h"
 #include "walk/rescue.bpf.h"
 #include "walk/runtime.bpf.h"
+#include "walk/goroutine.bpf.h"
 #include "sample.bpf.h"
 #include "time/thread.bpf.h"
 #include "process.bpf.h"
@@ -38,6 +39,7 @@ struct {
 	struct prof_watched watched[0];
 	struct prof_runtime_frame runtime_frame[0];
 	struct prof_new_code new_code[0];
+	struct prof_goroutine goroutine[0];
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
@@ -61,8 +63,11 @@ _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_runtime) == 112, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");
+_Static_assert(sizeof(struct prof_goroutine_place) == 40, "without padding");
+_Static_assert(sizeof(struct prof_goroutine) == 24, "three words");
 _Static_assert(sizeof(struct prof_process) ==
-		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime),
+		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime) +
+			       sizeof(struct prof_goroutine_place),
 	       "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,6 +6,7 @@
 #ifndef PROF_H
 #define PROF_H
 
+#include "goroutine.h"
 #include "runtime.h"
 
 /* ---- Unwind tables ------------------------------------------------------------------------- */
@@ -170,6 +171,7 @@ struct prof_process {
 	__u64 start[PROF_MAX_MAPPINGS];
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
 	struct prof_runtime runtime;
+	struct prof_goroutine_place goroutine;
 };
 
 /* Executable segments of one file that are published to the kernel side. */
@@ -252,9 +254,9 @@ enum prof_sample_flags {
 
 /*
  * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first,
- * and by `runtime_count` structs prof_runtime_frame, leaf first too. With `left_out` frames left
- * out of the middle, the last PROF_LEAF_FRAMES addresses are a ring, which begins at index
- * `left_out` modulo its length.
+ * and by `runtime_count` structs prof_runtime_frame, leaf first too, and by a struct prof_goroutine
+ * with PROF_RUNTIME_HAS_GOROUTINE. With `left_out` frames left out of the middle, the last
+ * PROF_LEAF_FRAMES addresses are a ring, which begins at index `left_out` modulo its length.
  */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */

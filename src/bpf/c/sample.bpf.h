@@ -95,6 +95,26 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 								      PROF_SAMPLE_RESCUE_REFUSED;
 	if (reads_runtimes && process && process->runtime.kind && s->walked)
 		take_interpreter(s, ctx, task, &process->runtime);
+	if (reads_goroutines && process && process->goroutine.is_known && !s->in_exec)
+		take_goroutine(s, &process->goroutine);
+}
+
+/* Puts the goroutine after the frames of a sample, which are `words` words. Returns the words of
+ * all. */
+static __always_inline __u64 add_goroutine(struct scratch *s, __u64 words)
+{
+	if (!reads_goroutines || !(s->sample.runtime_flags & PROF_RUNTIME_HAS_GOROUTINE))
+		return words;
+	barrier_var(words);
+	if (words > FRAME_WORDS - 3) {
+		s->sample.runtime_flags ^= PROF_RUNTIME_HAS_GOROUTINE |
+					   PROF_RUNTIME_GOROUTINE_UNREAD;
+		return words;
+	}
+	s->frames[words] = s->goroutine.id;
+	s->frames[words + 1] = s->goroutine.labels;
+	s->frames[words + 2] = s->goroutine.check;
+	return words + 3;
 }
 
 /* Completes the header. Returns the bytes of the frames after it. */
@@ -108,6 +128,7 @@ static __always_inline __u32 finish_sample(struct scratch *s)
 	s->sample.kernel_count = s->kernel_count;
 	s->sample.outcome = s->outcome;
 	words = frames + s->kernel_count + 2 * s->sample.runtime_count;
+	words = add_goroutine(s, words);
 	/* For the verifier (6.18): the length of what is sent has to have an upper bound, which it
 	 * learns of the register that is compared, and of no copy that clang makes before. */
 	barrier_var(words);

@@ -6,9 +6,9 @@
 #define WINDOW_BYTES 2048
 /* A page of which less is left is read together with the next. */
 #define LEAST_READ_BYTES 256
-/* Words of the frames of a sample, of all three kinds: at least PROF_MAX_KERNEL_FRAMES,
- * PROF_MAX_USER_FRAMES and two for each of PROF_MAX_RUNTIME_FRAMES. The kernel has no more than 32
- * KiB for a value of each CPU. */
+/* Words of the frames of a sample, of all three kinds, and of its goroutine: at least
+ * PROF_MAX_KERNEL_FRAMES, PROF_MAX_USER_FRAMES, two for each of PROF_MAX_RUNTIME_FRAMES and three.
+ * The kernel has no more than 32 KiB for a value of each CPU. */
 #define FRAME_WORDS 3200
 
 /*
@@ -59,6 +59,7 @@ struct scratch {
 	__u8 window[WINDOW_BYTES + PROF_RUNTIME_FRAME_BYTES + 8];
 	__u8 code[PROF_RUNTIME_CODE_BYTES + 8]; /* the code object that is looked at */
 	__u64 content[16];     /* PROF_CHECK_BYTES: what one of its pointers leads to */
+	struct prof_goroutine goroutine;
 	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;
 	__u64 frames[FRAME_WORDS];

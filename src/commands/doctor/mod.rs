@@ -98,8 +98,9 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
     checks.push(waits(profile));
     checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
     checks.extend(found.pids.iter().filter_map(|&pid| {
-        let interpreter = session.collector.processes.get(pid)?.interpreter().describe()?;
-        Some(language(interpreter))
+        let process = session.collector.processes.get(pid)?;
+        let found = process.interpreter().describe().or_else(|| process.goroutines().describe())?;
+        Some(language(found))
     }));
     checks
 }

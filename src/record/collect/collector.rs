@@ -14,20 +14,21 @@ use super::tasks::KnownTasks;
 use super::totals::{CollectedTotals, EventTotals};
 use super::user_stack::{Trusted, UserStack};
 use crate::bpf::{
-    LEAF_FRAMES, MarkedAddress, NewCodeEvent, RescueEvent, SampleEvent, ThreadTimeEvent, WaitKind,
-    WatchedThreadEvent, outcome,
+    LEAF_FRAMES, MarkedAddress, NewCodeEvent, RescueEvent, SampleEvent, SampleGoroutine, ThreadTimeEvent,
+    WaitKind, WatchedThreadEvent, outcome,
 };
 use crate::profile::{
     EventId, EventInfo, EventKind, FrameId, LabelSetId, Outcome, Profile, Sample, StackId, counter,
 };
 use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::goroutines::Goroutines;
 use crate::record::interpreters::Interpreters;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings;
 use crate::record::process::mappings::{Process, is_vsyscall};
 use crate::record::process::table::Processes;
-use crate::record::waits::state::Waits;
+use crate::record::waits::state::{WaitPart, Waits};
 
 /// A process is read again after an unknown address, but not more often than this, ns.
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
@@ -66,6 +67,8 @@ pub(crate) struct Collector {
     pub(crate) dumps: JitDumps,
     /// Interpreters of languages.
     pub(crate) interpreters: Interpreters,
+    /// Goroutines of Go programs.
+    pub(crate) goroutines: Goroutines,
     /// Labels of samples whose thread held its interpreter's lock, once there is one.
     lock_held: Option<LabelSetId>,
     path: Vec<FrameId>,
@@ -92,6 +95,7 @@ impl Collector {
             calls: CallChecks::default(),
             dumps: JitDumps::default(),
             interpreters: Interpreters::default(),
+            goroutines: Goroutines::default(),
             lock_held: None,
             path: Vec::new(),
         }
@@ -330,11 +334,13 @@ impl Collector {
         path.reverse();
         self.resolve_kernel(sample, &mut path);
         let stack = self.profile.tables.intern_stack_of(path.iter().copied());
+        let labels = self.labels_of(sample);
         match &sample.wait {
             Some(wait) => {
-                self.with_waits(|waits, rows| waits.store(sample, wait, (stack, trusted.outcome), rows));
+                let part = WaitPart { stack, outcome: trusted.outcome, labels };
+                self.with_waits(|waits, rows| waits.store(sample, wait, part, rows));
             }
-            None => self.count(sample, &trusted, stack, path.last().copied()),
+            None => self.count(sample, &trusted, (stack, labels), path.last().copied()),
         }
         self.path = path;
     }
@@ -394,8 +400,14 @@ impl Collector {
         path[from..].reverse();
     }
 
-    /// The labels of a sample: that its thread held the lock of its interpreter while it ran.
+    /// The labels of a sample: those of the goroutine that its thread worked for, or that its thread held the lock of its
+    /// interpreter while it ran.
     fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
+        let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
+        if sample.goroutine != SampleGoroutine::None && !is_of_waker {
+            let process = self.processes.at_mut(sample.tgid, sample.time_ns)?;
+            return self.goroutines.labels_of(process, &sample.goroutine, &mut self.profile);
+        }
         let is_running = sample.event == 0 && sample.wait.is_none();
         if !is_running || sample.interpreter.holds_lock() != Some(true) {
             return None;
@@ -410,12 +422,11 @@ impl Collector {
         &mut self,
         sample: &SampleEvent,
         trusted: &Trusted,
-        stack: Option<StackId>,
+        (stack, labels): (Option<StackId>, Option<LabelSetId>),
         leaf: Option<FrameId>,
     ) {
         let Some((event, weight)) = self.event_of(sample) else { return };
         let task = self.rows().task(sample.time_ns, (sample.tgid, sample.tid), &sample.comm);
-        let labels = self.labels_of(sample);
         let totals = &mut self.totals;
         totals.add(event, weight);
         *totals.outcomes.entry(trusted.outcome).or_default() += 1;

@@ -81,6 +81,7 @@ mod tests {
             user: Vec::new(),
             left_out: 0,
             interpreter: Default::default(),
+            goroutine: Default::default(),
             wait: None,
         }
     }

@@ -6,7 +6,7 @@ mod function_names;
 pub(crate) mod interpreter;
 mod known_code;
 mod merge;
-mod process_memory;
+pub(crate) mod process_memory;
 mod registry;
 mod runtime_file;
 

@@ -45,6 +45,8 @@ pub(crate) struct KernelConfig {
     pub(crate) counters: usize,
     /// Whether frames of interpreters are sent.
     pub(crate) reads_runtimes: bool,
+    /// Whether goroutines of samples are sent.
+    pub(crate) reads_goroutines: bool,
     /// Kinds of data that have to be translated.
     pub(crate) translation: Translation,
     /// Options of the recording of waits; `None` if they are not recorded.
@@ -377,6 +379,7 @@ fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, small
         rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest_ring / 2;
         rodata.reads_runtimes = config.reads_runtimes;
+        rodata.reads_goroutines = config.reads_goroutines;
         rodata.copy_every_stack = config.copy_every_stack;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }

@@ -3,6 +3,7 @@
 use crate::bpf::{FRAME_ADDRESS, MAX_MAPPINGS, MarkedAddress, NO_START, prof_process};
 use crate::profile::FrameId;
 use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::goroutines::program::ProcessGoroutines;
 use crate::record::interpreters::interpreter::ProcessInterpreter;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::modules::{FileId, ModuleFiles};
@@ -79,6 +80,10 @@ pub(crate) struct Process {
     pub(crate) interpreter_sought_ns: Option<u64>,
     /// Time at which the kernel side was last to hear of another interpreter, ns; 0 if never.
     interpreter_changed_ns: u64,
+    /// Its Go program.
+    goroutines: ProcessGoroutines,
+    /// Time at which the mappings had last changed when a Go program was last looked for, ns.
+    pub(crate) goroutines_sought_ns: Option<u64>,
     /// Whether the generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub(crate) lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -208,6 +213,7 @@ impl Process {
         (self.mappings, self.past, self.replaced) = Default::default();
         self.frames = FxHashMap::default();
         self.interpreter = ProcessInterpreter::None;
+        self.goroutines = ProcessGoroutines::None;
     }
 
     /// Forgets frames of the profile, because they get new numbers.
@@ -221,6 +227,7 @@ impl Process {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
         (self.jit_dump, self.forked_ns) = (None, None);
         self.interpreter = ProcessInterpreter::None;
+        self.goroutines = ProcessGoroutines::None;
         self.changed(time_ns);
     }
 
@@ -339,6 +346,25 @@ impl Process {
         self.interpreter = interpreter;
     }
 
+    /// Its Go program.
+    pub(crate) fn goroutines(&self) -> &ProcessGoroutines {
+        &self.goroutines
+    }
+
+    /// Its Go program, to change what is not published to the kernel side.
+    pub(crate) fn goroutines_mut(&mut self) -> &mut ProcessGoroutines {
+        &mut self.goroutines
+    }
+
+    /// Sets its Go program, which the kernel side is to hear of.
+    pub(crate) fn set_goroutines(&mut self, goroutines: ProcessGoroutines) {
+        if goroutines.descriptor().is_known != self.goroutines.descriptor().is_known {
+            self.is_dirty = true;
+            self.is_inherited = false;
+        }
+        self.goroutines = goroutines;
+    }
+
     /// The files of all mappings, past ones too.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
         self.mappings.iter().chain(self.past.iter().map(|(mapping, _)| mapping)).map(|mapping| mapping.file)
@@ -376,6 +402,7 @@ impl Process {
         entry.count = count as u32;
         entry.exec_seq = self.exec_seq;
         entry.runtime = self.interpreter.descriptor();
+        entry.goroutine = self.goroutines.descriptor();
         (entry, cut)
     }
 }

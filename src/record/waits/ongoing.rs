@@ -67,8 +67,12 @@ impl Waits {
         for (key, found) in &self.open.found {
             let Found { tgid, ref comm, wait, until_ns, .. } = *found;
             // Its stack is on its way, or waits for room.
-            let to_come =
-                OpenStack { stack: None, outcome: Outcome::Unset, reason: Reason::from_code(wait.reason) };
+            let to_come = OpenStack {
+                stack: None,
+                outcome: Outcome::Unset,
+                reason: Reason::from_code(wait.reason),
+                labels: None,
+            };
             let known = self.open.known.get(key);
             let (what, cpu) = known.map_or((to_come, 0), |known| (known.what, known.cpu));
             let task = rows.task(until_ns, (tgid, key.0), comm);
@@ -86,7 +90,7 @@ impl Waits {
                         outcome: what.outcome,
                         wait: Some(Wait { duration_ns, reason, waker: Waker::default() }),
                         merged: None,
-                        labels: None,
+                        labels: what.labels,
                     });
                 }
             };

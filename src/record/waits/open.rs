@@ -1,7 +1,7 @@
 //! What is known of waits that are not over.
 
 use crate::bpf::{OpenWait, SampleEvent, WaitEvent};
-use crate::profile::{Outcome, Reason, StackId};
+use crate::profile::{LabelSetId, Outcome, Reason, StackId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ pub(crate) struct OpenStack {
     pub(crate) stack: Option<StackId>,
     pub(crate) outcome: Outcome,
     pub(crate) reason: Reason,
+    pub(crate) labels: Option<LabelSetId>,
 }
 
 /// Facts of a wait that are known from its first look on.

@@ -3,9 +3,9 @@
 use super::kernel_facts::KernelFacts;
 use super::open::OpenStack;
 use super::reason;
-use super::state::{EarlyStack, Late, Waits, WakerStack};
+use super::state::{EarlyStack, Late, WaitPart, Waits, WakerStack};
 use crate::bpf::{SampleEvent, WaitEvent, WaitKind};
-use crate::profile::{Outcome, Reason, Sample, StackId, Wait, Waker, WakerKind, counter};
+use crate::profile::{Outcome, Reason, Sample, Wait, Waker, WakerKind, counter};
 use crate::record::collect::kernel_frames::KernelFrames;
 use crate::record::collect::row_writer::RowWriter;
 
@@ -36,12 +36,12 @@ impl Waits {
         waker_kind(&facts, wait) != WakerKind::Thread
     }
 
-    /// Stores what a record of the ring of waits says, whose stack is `stack` and was walked with this outcome.
+    /// Stores what a record of the ring of waits says, with what its stack says.
     pub(crate) fn store(
         &mut self,
         sample: &SampleEvent,
         wait: &WaitEvent,
-        (stack, outcome): (Option<StackId>, Outcome),
+        WaitPart { stack, outcome, labels }: WaitPart,
         rows: &mut RowWriter<'_>,
     ) {
         if let Some(late) = Late::of(sample) {
@@ -55,15 +55,16 @@ impl Waits {
                 self.wakers.insert(wait.other_tid, wait.wake_ns, waker);
             }
             WaitKind::Stack => {
-                let early = EarlyStack { stack, outcome, reason: facts.reason };
+                let early = EarlyStack { stack, outcome, reason: facts.reason, labels };
                 self.early.insert(sample.tid, wait.start_ns, early);
             }
             WaitKind::Still => {
                 let reason = reason::refine(Reason::from_code(wait.reason), facts.reason);
-                self.open.add(sample, wait, OpenStack { stack, outcome, reason });
+                self.open.add(sample, wait, OpenStack { stack, outcome, reason, labels });
             }
             WaitKind::Ended | WaitKind::Open => {
-                self.store_ended(sample, wait, EarlyStack { stack, outcome, reason: facts.reason }, rows);
+                let last = EarlyStack { stack, outcome, reason: facts.reason, labels };
+                self.store_ended(sample, wait, last, rows);
             }
         }
     }
@@ -84,7 +85,7 @@ impl Waits {
             // It was sent before, and has had to make room, or was lost.
             rows.profile.count(counter::WAITS_UNMATCHED, 1);
         }
-        let EarlyStack { stack, outcome, reason } = early.unwrap_or(last);
+        let EarlyStack { stack, outcome, reason, labels } = early.unwrap_or(last);
         let (waker, is_timer) = match self.wakers.take(sample.tid, wait.wake_ns) {
             Some(WakerStack { stack, kind, is_timer }) => (Waker { stack, kind, ..known_waker }, is_timer),
             None => (known_waker, None),
@@ -111,7 +112,7 @@ impl Waits {
                 outcome,
                 wait: Some(Wait { duration_ns, reason, waker }),
                 merged: None,
-                labels: None,
+                labels,
             });
         };
         push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);
@@ -186,6 +187,7 @@ mod tests {
             user,
             left_out: 0,
             interpreter: Default::default(),
+            goroutine: Default::default(),
             wait: Some(Box::new(wait)),
         }
     }

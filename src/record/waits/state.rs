@@ -5,7 +5,7 @@ use super::living::{Living, WaitEnd};
 use super::open::OpenWaits;
 use super::unmatched::Pending;
 use crate::bpf::{RescueEvent, SampleEvent, WaitEvent, WaitKind};
-use crate::profile::{EventId, Outcome, Profile, Reason, StackId, WakerKind, counter};
+use crate::profile::{EventId, LabelSetId, Outcome, Profile, Reason, StackId, WakerKind, counter};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of records that are held back for others which are late, at most.
@@ -50,6 +50,16 @@ pub(super) struct EarlyStack {
     pub(super) outcome: Outcome,
     /// Reason by the kernel functions in the stack.
     pub(super) reason: Option<Reason>,
+    pub(super) labels: Option<LabelSetId>,
+}
+
+/// Facts of a wait that its stack and its thread's memory tell.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitPart {
+    pub(crate) stack: Option<StackId>,
+    /// Outcome of the walk of the stack.
+    pub(crate) outcome: Outcome,
+    pub(crate) labels: Option<LabelSetId>,
 }
 
 /// Key by which the end of a wait finds a record that came before it.
@@ -147,7 +157,7 @@ impl Waits {
     /// A wait that is not over, whose stack is known.
     #[cfg(test)]
     pub(crate) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
-        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
+        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None, labels: None };
         self.early.insert(tid, start_ns, early);
     }
 }

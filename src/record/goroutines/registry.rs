@@ -1,0 +1,181 @@
+//! The registry of the Go programs of all recorded processes, and the labels of samples by goroutine.
+
+use super::go_file::GoFile;
+use super::program::{GoProgram, ProcessGoroutines};
+use crate::bpf::{GoroutineEvent, SampleGoroutine};
+use crate::profile::{GOROUTINE_LABEL, LabelSetId, Profile, counter};
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::interpreters::process_memory::ProcessMemory;
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::process::mappings::Process;
+use crate::runtimes::go::GoLayout;
+use rustc_hash::FxHashMap;
+
+/// Time after which a runtime that has not begun is not looked for any more, ns.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Shortest time between two attempts, ns; longer ones grow with the time since the first.
+const LEAST_INTERVAL_NS: u64 = 1_000_000;
+/// Sentences about programs that are kept.
+const MOST_PROBLEMS: usize = 16;
+/// Sets of labels that a recording may have before goroutines have no number of their own any more, and before they have no
+/// labels at all.
+const MOST_NUMBERED: usize = 200_000;
+const MOST_SETS: usize = 300_000;
+/// Note on processes that ran no Go program when the recording began.
+const STARTED_LATE: &str = "a recorded process has begun to run a Go program, whose goroutines are not in this recording: to \
+                            have them, start the recording now";
+
+/// Go programs of recorded processes.
+#[derive(Debug, Default)]
+pub(crate) struct Goroutines {
+    /// Goroutines are to be recorded.
+    pub(crate) is_wanted: bool,
+    /// The kernel side reads them: a target is a Go program, or one may come.
+    pub(crate) is_loaded: bool,
+    files: FxHashMap<FileId, Option<GoFile>>,
+    /// Sentences about programs whose goroutines cannot be read, each once.
+    problems: Vec<String>,
+    /// Number of these that were taken.
+    problems_taken: usize,
+}
+
+impl Goroutines {
+    /// The Go program that a file is, if it is one.
+    fn program(&mut self, id: FileId, files: &ModuleFiles) -> Option<&GoFile> {
+        let file = self.files.entry(id).or_insert_with(|| files.get(id).elf.as_deref().and_then(GoFile::of));
+        file.as_ref()
+    }
+
+    /// Whether a process has mapped a Go program.
+    pub(crate) fn has_program(&mut self, process: &Process, files: &ModuleFiles) -> bool {
+        process.mappings().iter().any(|mapping| self.program(mapping.file, files).is_some())
+    }
+
+    /// Looks at the Go program of a process, unless it is known. Returns whether it is to be looked at again soon.
+    pub(crate) fn look(&mut self, pid: u32, process: &mut Process, files: &ModuleFiles) -> bool {
+        if !self.is_wanted || process.has_ended {
+            return false;
+        }
+        let is_pending = matches!(process.goroutines(), ProcessGoroutines::Pending { .. });
+        if !is_pending && process.goroutines_sought_ns == Some(process.changed_ns()) {
+            return false;
+        }
+        process.goroutines_sought_ns = Some(process.changed_ns());
+        let mapped = (process.mappings().iter())
+            .find(|mapping| self.program(mapping.file, files).is_some())
+            .map(|mapping| (mapping.file, mapping.bias));
+        let Some((file, bias)) = mapped else {
+            process.set_goroutines(ProcessGoroutines::None);
+            return false;
+        };
+        if !self.is_loaded {
+            self.note(STARTED_LATE);
+            return false;
+        }
+        let now_ns = monotonic_ns();
+        let (since_ns, next_ns) = match process.goroutines() {
+            ProcessGoroutines::Pending { since_ns, next_ns, .. } => (*since_ns, *next_ns),
+            ProcessGoroutines::Ready(program) if program.file == file => return false,
+            ProcessGoroutines::Unknown(_) => return false,
+            _ => (now_ns, 0),
+        };
+        if now_ns < next_ns {
+            return true;
+        }
+        let age_ns = now_ns - since_ns;
+        let (next, is_pending) = match self.find(pid, file, bias) {
+            Ok(program) => (ProcessGoroutines::Ready(Box::new(program)), false),
+            Err((why, true)) if age_ns < PATIENCE_NS => {
+                let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
+                (ProcessGoroutines::Pending { since_ns, next_ns, why }, true)
+            }
+            Err((why, _)) => {
+                self.note(&why);
+                (ProcessGoroutines::Unknown(why), false)
+            }
+        };
+        process.set_goroutines(next);
+        is_pending
+    }
+
+    /// Looks for the goroutines in the memory of a process, which has mapped `file` with a bias. An error says why they
+    /// cannot be read, and whether that may change soon.
+    fn find(&self, pid: u32, file: FileId, bias: u64) -> Result<GoProgram, (String, bool)> {
+        let memory = ProcessMemory::open(pid).map_err(|error| {
+            let why = format!(
+                "memory of pid {pid} cannot be read: {error}: its goroutines are not known; run prof as root or as the user \
+                 of the process"
+            );
+            (why, true)
+        })?;
+        let known = self.files.get(&file).and_then(Option::as_ref);
+        let function = |name: &str| known?.function(name, bias);
+        let version = known.map_or(String::new(), |file| file.version.clone());
+        let layout = GoLayout::find(&memory, &function)
+            .map_err(|problem| (format!("go {version}: {problem}"), problem.is_temporary))?;
+        GoProgram::new(memory, file, layout, version).map_err(|why| (why, false))
+    }
+
+    fn note(&mut self, problem: &str) {
+        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
+            self.problems.push(problem.to_owned());
+        }
+    }
+
+    /// Takes the sentences about programs whose goroutines cannot be read, each once.
+    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
+        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
+        let new = self.problems[from..].to_vec();
+        new.into_iter()
+    }
+
+    /// Counts the goroutine of a sample of the process, and returns the set of its labels: its number, and those that the
+    /// program gave it.
+    pub(crate) fn labels_of(
+        &mut self,
+        process: &mut Process,
+        goroutine: &SampleGoroutine,
+        profile: &mut Profile,
+    ) -> Option<LabelSetId> {
+        let goroutine = match goroutine {
+            SampleGoroutine::None => return None,
+            SampleGoroutine::Unread => {
+                profile.count(counter::GOROUTINES_UNREAD, 1);
+                return None;
+            }
+            SampleGoroutine::Known(goroutine) => goroutine,
+        };
+        let ProcessGoroutines::Ready(program) = process.goroutines_mut() else { return None };
+        profile.count(counter::GOROUTINE_SAMPLES, 1);
+        if let Some(known) = program.sets.get(goroutine) {
+            return *known;
+        }
+        let labels = program.labels(goroutine);
+        if labels.is_none() {
+            profile.count(counter::GOROUTINE_LABELS_UNREAD, 1);
+        }
+        let set = label_set(profile, goroutine, labels.as_deref().map_or(&[], Vec::as_slice));
+        if set.is_some() && labels.is_some() {
+            program.sets.insert(*goroutine, set);
+        }
+        set
+    }
+}
+
+/// The set of the number of a goroutine and its labels, as far as the recording has room for it.
+fn label_set(
+    profile: &mut Profile,
+    goroutine: &GoroutineEvent,
+    labels: &[(String, String)],
+) -> Option<LabelSetId> {
+    let number = goroutine.id.to_string();
+    let mut all: Vec<(&str, &str)> =
+        labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let sets = profile.tables.label_sets().len();
+    if sets < MOST_NUMBERED {
+        all.push((GOROUTINE_LABEL, &number));
+    } else {
+        profile.count(counter::GOROUTINES_UNNUMBERED, 1);
+    }
+    (!all.is_empty() && sets < MOST_SETS).then(|| profile.tables.intern_labels(&all))
+}

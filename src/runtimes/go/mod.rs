@@ -1,0 +1,19 @@
+//! Goroutines of a Go program, read in its memory while it runs: their states, stacks and labels.
+//!
+//! Where the runtime keeps them is found in the program itself, stripped or not: in its code and in Go's own descriptions
+//! of types. Not here: names of functions, files, which process is a Go program, and programs of the kernel.
+
+mod instructions;
+mod labels;
+mod layout;
+mod offsets;
+mod sampling;
+mod snapshot;
+mod stacks;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub(crate) use labels::{GoLabelForm, first_labels};
+pub(crate) use layout::{GoLayout, is_needed};

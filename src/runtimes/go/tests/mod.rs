@@ -1,0 +1,5 @@
+//! Tests on synthetic memory: a small Go program built of the same offsets that the code reads, and damaged ones.
+
+mod snapshots;
+pub(super) mod synthetic;
+pub(super) mod synthetic_program;
