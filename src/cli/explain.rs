@@ -16,17 +16,18 @@ pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Fai
         .or_else(|| to_come(error))
         .or_else(|| foreign::explain(arguments, error))
         .or_else(|| second_profile(arguments, error))
-        .or_else(|| labels_to_come(error))
+        .or_else(|| label_without_key(error))
 }
 
-/// A grouping that is planned.
-fn labels_to_come(error: &clap::Error) -> Option<Failure> {
+/// A grouping by labels that does not say by which.
+fn label_without_key(error: &clap::Error) -> Option<Failure> {
     let is_label = error.kind() == ErrorKind::InvalidValue
         && about(error, ContextKind::InvalidArg).starts_with("--by")
         && about(error, ContextKind::InvalidValue) == "label";
     is_label.then(|| {
-        Failure::usage("--by label: samples carry no labels in this version")
-            .hint("what there is:  --by function|line|address|module|thread|process")
+        Failure::usage("--by label: of which key?")
+            .hint("write the key of the labels:  --by label:KEY, such as --by label:tenant")
+            .hint("keys that a recording has:  prof info")
     })
 }
 

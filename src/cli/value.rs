@@ -3,12 +3,12 @@
 
 use crate::diff::{DiffFormat, DiffSort, Per};
 use crate::import::{FirstElement, FoldedUnit, ImportFormat};
-use crate::profile::RuntimeFrames;
+use crate::profile::{GOROUTINE_LABEL, RuntimeFrames};
 use crate::record::{self, CallGraph, PerfCounter, Rate};
 use crate::report::{
     ColorWhen, ExportFormat, Grouping, LabelPattern, Metric, NameStyle, SortKey, ThreadSplit, TimeRange,
 };
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -58,7 +58,41 @@ fn call_graph_words() -> impl TypedValueParser<Value = CallGraph> {
     choice(&[("auto", CallGraph::Auto), ("dwarf", CallGraph::Dwarf), ("fp", CallGraph::FramePointer)])
 }
 
+/// What rows are, if they are values of labels: `goroutine`, or the key of others after this.
+const BY_LABEL: &str = "label:";
+
+/// A word for what rows are, or `label:KEY`.
 pub(super) fn grouping() -> impl TypedValueParser<Value = Grouping> {
+    GroupingParser
+}
+
+#[derive(Debug, Clone, Copy)]
+struct GroupingParser;
+
+impl TypedValueParser for GroupingParser {
+    type Value = Grouping;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Grouping, clap::Error> {
+        let key = value.to_str().and_then(|word| word.strip_prefix(BY_LABEL)).filter(|key| !key.is_empty());
+        match key {
+            // Typed once, and needed until the program ends.
+            Some(key) => Ok(Grouping::Label(Box::leak(key.to_owned().into_boxed_str()))),
+            None => grouping_words().parse_ref(command, argument, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = Vec::from_iter(grouping_words().possible_values()?);
+        Some(Box::new(words.into_iter().chain([PossibleValue::new("label:KEY")])))
+    }
+}
+
+fn grouping_words() -> impl TypedValueParser<Value = Grouping> {
     choice(&[
         ("function", Grouping::Function),
         ("line", Grouping::Line),
@@ -66,6 +100,7 @@ pub(super) fn grouping() -> impl TypedValueParser<Value = Grouping> {
         ("module", Grouping::Module),
         ("thread", Grouping::Thread),
         ("process", Grouping::Process),
+        (GOROUTINE_LABEL, Grouping::Label(GOROUTINE_LABEL)),
     ])
 }
 

@@ -51,6 +51,8 @@ pub enum Grouping {
     Thread,
     /// A process.
     Process,
+    /// A value of the labels of samples that have this key. It is typed once and kept as long as the program runs.
+    Label(&'static str),
 }
 
 impl Grouping {
@@ -63,6 +65,15 @@ impl Grouping {
             Grouping::Module => "module",
             Grouping::Thread => "thread",
             Grouping::Process => "process",
+            Grouping::Label(key) => key,
+        }
+    }
+
+    /// The key of the labels that rows are.
+    pub(crate) fn label(self) -> Option<&'static str> {
+        match self {
+            Grouping::Label(key) => Some(key),
+            _ => None,
         }
     }
 

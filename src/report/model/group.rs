@@ -6,7 +6,7 @@
 use super::amount::Amount;
 use super::label::Step;
 use super::metric::Shown;
-use crate::profile::{Event, Outcome, Profile, Sample, StackId, TaskId};
+use crate::profile::{Event, Outcome, Profile, Sample, StackId, StringId, TaskId};
 use crate::report::model::activity::Activity;
 use crate::report::options::FilterOptions;
 use crate::report::query::filter::SampleFilter;
@@ -27,14 +27,21 @@ pub(crate) struct Group {
     pub(crate) outcome: Outcome,
     /// Activity of the thread.
     pub(crate) activity: Activity,
+    /// Value of the label that rows are grouped by, if they are by one and the samples have it.
+    pub(crate) value: Option<StringId>,
     /// The sum of the samples.
     pub(crate) amount: Amount,
 }
 
 impl Group {
     /// What its steps follow from, unless they are of its thread.
-    pub(crate) fn path_key(&self) -> (Option<StackId>, Outcome, Activity) {
-        (self.stack, self.outcome, self.activity)
+    pub(crate) fn path_key(&self) -> (Option<StackId>, Outcome, Activity, Option<StringId>) {
+        (self.stack, self.outcome, self.activity, self.value)
+    }
+
+    /// What its samples have in common.
+    pub(crate) fn key(&self) -> GroupKey {
+        (self.task, self.stack, self.outcome, self.activity, self.value)
     }
 }
 
@@ -63,7 +70,12 @@ impl Amount {
 }
 
 /// Key that equal samples share.
-pub(crate) type GroupKey = (TaskId, Option<StackId>, Outcome, Activity);
+pub(crate) type GroupKey = (TaskId, Option<StackId>, Outcome, Activity, Option<StringId>);
+
+/// The key of a sample whose label, if samples are grouped by one, is what `filter` says.
+pub(crate) fn key_of(sample: &Sample, reasons: &Reasons, filter: &SampleFilter) -> GroupKey {
+    (sample.task, sample.stack, sample.outcome, reasons.activity(sample), filter.value(sample.labels))
+}
 
 /// All running and waiting time of `profile`, whose waits have these reasons.
 pub(crate) fn all_groups(profile: &Profile, reasons: &Reasons) -> Vec<Group> {
@@ -112,7 +124,7 @@ impl PackedKey {
 
     fn key(self) -> GroupKey {
         let [task, stack] = self.task_and_stack;
-        (TaskId(task), stack.checked_sub(1).map(StackId), self.outcome, Activity::Running)
+        (TaskId(task), stack.checked_sub(1).map(StackId), self.outcome, Activity::Running, None)
     }
 }
 
@@ -131,11 +143,10 @@ fn count_part(
     let usual_amount = Amount::sample(event.info().period);
     for sample in rows.map(|row| event.sample(row)) {
         let Some(amount) = filter.amount(&sample) else { continue };
-        if amount == usual_amount && sample.wait.is_none() {
+        if amount == usual_amount && sample.wait.is_none() && filter.value(sample.labels).is_none() {
             *usual.entry(PackedKey::of(&sample)).or_default() += 1;
         } else {
-            let key = (sample.task, sample.stack, sample.outcome, reasons.activity(&sample));
-            counts.entry(key).or_default().add(amount);
+            counts.entry(key_of(&sample, reasons, filter)).or_default().add(amount);
         }
     }
     counts.reserve(usual.len());
@@ -171,14 +182,22 @@ pub(crate) fn count_equal(
             for short in &time.short_waits {
                 if let Some(amount) = filter.short_waits(time, short) {
                     let activity = Activity::WaitingShortly(reasons::of_short(short.reason));
-                    counts.entry((time.task, None, Outcome::NoUserStack, activity)).or_default().add(amount);
+                    let key = (time.task, None, Outcome::NoUserStack, activity, None);
+                    counts.entry(key).or_default().add(amount);
                 }
             }
         }
     }
     let mut groups: Vec<Group> = (counts.into_iter())
-        .map(|((task, stack, outcome, activity), amount)| Group { task, stack, outcome, activity, amount })
+        .map(|((task, stack, outcome, activity, value), amount)| Group {
+            task,
+            stack,
+            outcome,
+            activity,
+            value,
+            amount,
+        })
         .collect();
-    groups.sort_unstable_by_key(|group| (group.stack, group.outcome, group.activity, group.task));
+    groups.sort_unstable_by_key(|group| (group.path_key(), group.task));
     groups
 }

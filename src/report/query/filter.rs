@@ -1,7 +1,7 @@
 //! Which samples count, and which labels of their stacks: filter options made ready to use.
 
 use crate::base::failure::Failure;
-use crate::profile::{LabelSetId, Sample, ShortWaits, StringId, Tables, Task, TaskId, ThreadTime};
+use crate::profile::{LabelSet, LabelSetId, Sample, ShortWaits, StringId, Tables, Task, TaskId, ThreadTime};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{Label, LabelId, Labels};
 use crate::report::model::label_kind::LabelKind;
@@ -101,6 +101,8 @@ pub(crate) struct SampleFilter {
     cpus: Vec<u16>,
     /// Which sets of labels are asked for; `None` where samples without labels count, too.
     keep_labels: Option<Vec<bool>>,
+    /// Value of the label that samples are grouped by, by set of labels; empty where they are by none.
+    values: Vec<Option<StringId>>,
     time: TimeRange,
 }
 
@@ -115,7 +117,24 @@ impl SampleFilter {
             [] => None,
             patterns => Some(meant_sets(patterns, tables)?),
         };
-        Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), keep_labels, time: options.time })
+        let (cpus, values) = (options.cpus.clone(), Vec::new());
+        Ok(SampleFilter { keep_task, cpus, keep_labels, values, time: options.time })
+    }
+
+    /// The same, which groups samples by their labels of this key, if there is one.
+    pub(crate) fn grouped_by(mut self, key: Option<&str>, tables: &Tables) -> Self {
+        if let Some(key) = key {
+            let value = |set: &LabelSet| {
+                set.iter().find(|(known, _)| tables.string(*known) == key).map(|(_, value)| *value)
+            };
+            self.values = tables.label_sets().iter().map(value).collect();
+        }
+        self
+    }
+
+    /// Value of the label that a sample with these labels is grouped by.
+    pub(crate) fn value(&self, labels: Option<LabelSetId>) -> Option<StringId> {
+        labels.and_then(|set| self.values.get(set.index()).copied().flatten())
     }
 
     /// Whether the samples of a thread count.
@@ -123,14 +142,18 @@ impl SampleFilter {
         self.keep_task.get(task.index()).copied().unwrap_or(false)
     }
 
-    /// Whether it is the thread alone that decides.
+    /// Whether it is the thread alone that decides, and tells samples apart.
     pub(crate) fn is_by_thread(&self) -> bool {
+        self.is_by_thread_alone() && self.values.is_empty()
+    }
+
+    fn is_by_thread_alone(&self) -> bool {
         self.cpus.is_empty() && self.keep_labels.is_none() && self.time.is_everything()
     }
 
     /// Whether every sample counts, and all of it.
     pub(crate) fn keeps_all(&self) -> bool {
-        self.is_by_thread() && self.keep_task.iter().all(|keep| *keep)
+        self.is_by_thread_alone() && self.keep_task.iter().all(|keep| *keep)
     }
 
     /// The part of the recording that counts.

@@ -81,6 +81,9 @@ fn name_stack(
     short_name: &str,
     is_named: &mut [bool],
 ) -> Option<Step> {
+    if let Grouping::Label(key) = labels.grouping() {
+        return Some(labels.value_step(profile, key, group.value));
+    }
     if matches!(labels.grouping(), Grouping::Thread | Grouping::Process) {
         return Some(labels.task_step(profile, profile.tables.task(group.task)));
     }

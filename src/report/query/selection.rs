@@ -9,7 +9,7 @@ use crate::profile::{Event, FrameId, Profile, Sample, StackId, Task, TaskId, Wai
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Group, SamePath, amount_of};
+use crate::report::model::group::{Group, GroupKey, SamePath, amount_of, key_of};
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
@@ -81,15 +81,22 @@ impl<'p> Selection<'p> {
             // The filters mean functions and their frames, of which rows of other things have none.
             let filter = FilterOptions { stacks: Vec::new(), ..options.filter.clone() };
             let of_functions = CommonOptions { grouping: Grouping::Function, filter, ..options.clone() };
-            return Self::new(recording, shown, &of_functions)?.regrouped(options);
+            let label = options.grouping.label();
+            return Self::filtered(recording, shown, &of_functions, label)?.regrouped(options);
         }
-        Self::filtered(recording, shown, options)
+        Self::filtered(recording, shown, options, options.grouping.label())
     }
 
-    /// The same, where the filters mean what the steps are.
-    fn filtered(recording: &'p Analysis, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
+    /// The same, where the filters mean what the steps are. Samples that differ in the label of this key are told apart.
+    fn filtered(
+        recording: &'p Analysis,
+        shown: Shown<'p>,
+        options: &CommonOptions,
+        label: Option<&str>,
+    ) -> Result<Self, Failure> {
         let profile = &recording.profile;
-        let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
+        let sample_filter =
+            SampleFilter::new(&options.filter, &profile.tables)?.grouped_by(label, &profile.tables);
         let groups = groups_of(recording, &shown, &sample_filter);
         let (mut whole, mut hidden_idle) = (Amount::default(), Amount::default());
         let shown_idle = (options.filter.idle && shown.waits.is_some()).then(|| recording.idle_waits());
@@ -205,6 +212,16 @@ impl<'p> Selection<'p> {
     /// The analysis that it is of.
     pub(crate) fn analysis(&self) -> &'p Analysis {
         self.recording
+    }
+
+    /// What tells the group of a sample.
+    pub(crate) fn key_of(&self, sample: &Sample) -> GroupKey {
+        key_of(sample, self.reasons, &self.sample_filter)
+    }
+
+    /// Which samples count.
+    pub(crate) fn sample_filter(&self) -> &SampleFilter {
+        &self.sample_filter
     }
 
     /// Which threads are one, where that was asked for.

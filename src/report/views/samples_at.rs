@@ -1,7 +1,6 @@
 //! The samples that make up a number: their thread, time, length and stack.
 
 use crate::base::failure::Failure;
-use crate::profile::{Outcome, Sample, StackId, TaskId};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -74,13 +73,12 @@ impl SamplesAt {
     /// Returns a usage error for a bad pattern; status 3 when the recording lacks the metric's data.
     pub fn new(recording: &Analysis, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
         let selection = Selection::new(recording, recording.shown(options.metric)?, options)?;
-        let groups: FxHashMap<GroupKey, usize> = (selection.groups().iter().enumerate())
-            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
-            .collect();
+        let groups: FxHashMap<GroupKey, usize> =
+            (selection.groups().iter().enumerate()).map(|(index, group)| (group.key(), index)).collect();
         let mut count = 0u64;
         let mut largest: BinaryHeap<Reverse<(SampleOrder, usize)>> = BinaryHeap::new();
         selection.for_each_sample(|index, sample, amount| {
-            let Some(group) = groups.get(&key(sample, &selection)) else { return };
+            let Some(group) = groups.get(&selection.key_of(sample)) else { return };
             count += 1;
             let order = (amount.weight, sample.time_ns, Reverse((sample.wait.is_some(), index)));
             // Most samples have less weight than all of those kept so far.
@@ -119,10 +117,6 @@ impl SamplesAt {
         let left_out = count - samples.len() as u64;
         Ok(SamplesAt { total: selection.total, samples, left_out, stacks })
     }
-}
-
-fn key(sample: &Sample, selection: &Selection<'_>) -> (TaskId, Option<StackId>, Outcome, Activity) {
-    (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
 }
 
 fn steps(selection: &Selection<'_>, group: usize) -> Vec<StackStep> {

@@ -86,12 +86,11 @@ impl WaitTable {
                 }
                 let task = selection.profile.tables.task(group.task);
                 sum.threads.insert((task.tid, task.generation));
-                row_of.insert((group.task, group.stack, group.outcome, group.activity), number);
+                row_of.insert(group.key(), number);
             }
         });
         selection.for_each_wait(|sample, wait, amount| {
-            let key = (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample));
-            let Some(number) = row_of.get(&key) else { return };
+            let Some(number) = row_of.get(&selection.key_of(sample)) else { return };
             let sum = &mut sums[*number];
             sum.lengths.push((wait.duration_ns, amount.count_thousandths));
             let woken = sum.wakers.entry(wait.waker).or_default();

@@ -3,8 +3,9 @@
 use crate::base::units::counted;
 use crate::profile::{Sample, TaskId};
 use crate::report::model::activity::Activity;
-use crate::report::model::group::GroupKey;
+use crate::report::model::group::{GroupKey, key_of};
 use crate::report::options::TimeRange;
+use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
 use crate::report::waits::reasons::Reasons;
 use rustc_hash::FxHashMap;
@@ -13,21 +14,18 @@ use rustc_hash::FxHashMap;
 pub(super) struct GroupIndex<'s> {
     groups: FxHashMap<GroupKey, u32>,
     reasons: &'s Reasons,
+    filter: &'s SampleFilter,
 }
 
 impl<'s> GroupIndex<'s> {
     pub(super) fn of(selection: &'s Selection<'_>) -> Self {
-        let groups = (0..)
-            .zip(selection.groups())
-            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
-            .collect();
-        GroupIndex { groups, reasons: selection.reasons }
+        let groups = (0..).zip(selection.groups()).map(|(index, group)| (group.key(), index)).collect();
+        GroupIndex { groups, reasons: selection.reasons, filter: selection.sample_filter() }
     }
 
     /// Index of the group of a sample; `None` if filters on functions drop it.
     pub(super) fn group_of(&self, sample: &Sample) -> Option<u32> {
-        let key = (sample.task, sample.stack, sample.outcome, self.reasons.activity(sample));
-        self.groups.get(&key).copied()
+        self.groups.get(&key_of(sample, self.reasons, self.filter)).copied()
     }
 }
 

@@ -30,6 +30,7 @@ enum SharedKey {
     UnnamedCode { module: StringId },
     Module { module: StringId },
     Task { pid: u32, tid: u32, generation: u32, name: StringId },
+    Value { value: Option<StringId> },
     Cut { outcome: Outcome, place: Option<(StringId, Option<u64>)> },
     Nothing { is_hidden: bool },
     Wait { reason: Reason },
@@ -267,6 +268,15 @@ impl Labels {
                 if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
             let common = Some(name.to_owned());
             Label { common, module, ..bare_label(format!("{name} ({id})"), LabelKind::Task) }
+        });
+        self.plain_step(label)
+    }
+
+    /// The step in place of a whole stack when rows are values of the labels of `key`.
+    pub(crate) fn value_step(&mut self, profile: &Profile, key: &str, value: Option<StringId>) -> Step {
+        let label = self.intern(SharedKey::Value { value }, || match value {
+            Some(value) => bare_label(format!("{key}={}", profile.tables.string(value)), LabelKind::Task),
+            None => bare_label(format!("[no {key}]"), LabelKind::Nothing),
         });
         self.plain_step(label)
     }

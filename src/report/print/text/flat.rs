@@ -80,7 +80,7 @@ impl FlatColumns {
         };
         let module = match selection.labels.grouping() {
             // The name says it already.
-            Grouping::Module | Grouping::Process => 0,
+            Grouping::Module | Grouping::Process | Grouping::Label(_) => 0,
             _ => {
                 let modules = widest(&|row| page.module(label(row), MODULE_COLUMNS));
                 modules.max(second_heading(noun).len()).min(MODULE_COLUMNS.min(page.width / 5))

@@ -4,7 +4,7 @@ use super::timeline_state::TimelineState;
 use crate::base::failure::Failure;
 use crate::profile::{Reason, Sample};
 use crate::report::analysis::Analysis;
-use crate::report::model::group::GroupKey;
+use crate::report::model::group::{Group, GroupKey, key_of};
 use crate::report::model::metric::Shown;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
 use crate::report::query::filter::SampleFilter;
@@ -56,13 +56,7 @@ impl<'r> Passing<'r> {
         let keys = if is_on_names {
             let options = CommonOptions { filter: FilterOptions { idle: true, ..filter }, ..options.clone() };
             let selection = Selection::new(recording, of_rows.clone(), &options)?;
-            Some(
-                selection
-                    .groups()
-                    .iter()
-                    .map(|group| (group.task, group.stack, group.outcome, group.activity))
-                    .collect(),
-            )
+            Some(selection.groups().iter().map(Group::key).collect())
         } else {
             None
         };
@@ -80,12 +74,7 @@ impl<'r> Passing<'r> {
             return None;
         }
         if let Some(keys) = &self.keys
-            && !keys.contains(&(
-                sample.task,
-                sample.stack,
-                sample.outcome,
-                self.recording.reasons().activity(sample),
-            ))
+            && !keys.contains(&key_of(sample, self.recording.reasons(), &self.filter))
         {
             return None;
         }
