@@ -97,6 +97,8 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		take_interpreter(s, ctx, task, &process->runtime);
 	if (reads_goroutines && process && process->goroutine.is_known && !s->in_exec)
 		take_goroutine(s, &process->goroutine);
+	if (reads_goroutines && place == PLACE_TICK)
+		note_new_labels(s);
 }
 
 /* Puts the goroutine after the frames of a sample, which are `words` words. Returns the words of

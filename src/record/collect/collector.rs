@@ -421,6 +421,15 @@ impl Collector {
     fn count(
         &mut self,
         sample: &SampleEvent,
+    /// Reads the labels of the goroutine of a sample that may have to wait for others: soon they may be gone.
+    pub(crate) fn read_labels_early(&mut self, sample: &SampleEvent) {
+        if let SampleGoroutine::Known(goroutine) = &sample.goroutine
+            && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns)
+        {
+            self.goroutines.read_labels(process, goroutine);
+        }
+    }
+
         trusted: &Trusted,
         (stack, labels): (Option<StackId>, Option<LabelSetId>),
         leaf: Option<FrameId>,

@@ -179,3 +179,10 @@ fn label_set(
     }
     (!all.is_empty() && sets < MOST_SETS).then(|| profile.tables.intern_labels(&all))
 }
+    /// Reads the labels of a goroutine of the process, unless they are known.
+    pub(crate) fn read_labels(&self, process: &mut Process, goroutine: &GoroutineEvent) {
+        if let ProcessGoroutines::Ready(program) = process.goroutines_mut() {
+            program.labels(goroutine);
+        }
+    }
+

@@ -278,6 +278,7 @@ impl<'obj> Session<'obj> {
         let mut ready = std::mem::take(&mut self.deferred);
         ready.extend(samples);
         ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));
+        samples.iter().for_each(|sample| self.collector.read_labels_early(sample));
         let is_over = self.stop_ns.is_some();
         for sample in ready {
             if sample.time_ns >= known_until_ns && !is_over {

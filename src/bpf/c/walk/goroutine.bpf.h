@@ -6,6 +6,24 @@
 #ifndef PROF_WALK_GOROUTINE_BPF_H
 #define PROF_WALK_GOROUTINE_BPF_H
 
+#define KNOWN_LABELS 256
+/* The reader is woken for new labels this often at most. */
+#define NEW_LABELS_NS 10000000
+
+/* Checks of labels that samples of this CPU had lately, and when the reader was last woken. */
+struct known_labels {
+	__u64 woken_ns;
+	__u64 check[KNOWN_LABELS];
+};
+
+/* Only the sampling interrupt uses it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct known_labels);
+} known_labels SEC(".maps");
+
 /* Labels that are looked at. */
 struct label_walk {
 	struct task_struct *sleeper; /* as in struct runtime_walk */
@@ -136,6 +154,28 @@ __noinline int take_goroutine(struct scratch *s, const struct prof_goroutine_pla
 	if (s && place)
 		find_goroutine_of(NULL, s, place);
 	return 0;
+}
+
+/* Has the reader look at once at labels that are new: their memory is soon used for others. */
+static __always_inline void note_new_labels(struct scratch *s)
+{
+	struct known_labels *known;
+	__u64 check = s->goroutine.check, *slot;
+	__u32 zero = 0;
+
+	if (!(s->sample.runtime_flags & PROF_RUNTIME_HAS_GOROUTINE) || !check)
+		return;
+	known = bpf_map_lookup_elem(&known_labels, &zero);
+	if (!known)
+		return;
+	slot = &known->check[check & (KNOWN_LABELS - 1)];
+	if (*slot == check)
+		return;
+	*slot = check;
+	if (s->sample.time_ns - known->woken_ns >= NEW_LABELS_NS) {
+		known->woken_ns = s->sample.time_ns;
+		s->is_urgent = 1;
+	}
 }
 
 #endif /* PROF_WALK_GOROUTINE_BPF_H */
