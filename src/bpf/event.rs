@@ -55,6 +55,28 @@ pub(crate) struct SampleEvent {
 }
 
 impl SampleEvent {
+    /// A sample of a process at a time, without frames.
+    pub(crate) fn of_process(tgid: u32, time_ns: u64) -> Self {
+        SampleEvent {
+            time_ns,
+            tgid,
+            tid: tgid,
+            cpu: 0,
+            event: 0,
+            weight: 0,
+            outcome: 0,
+            has_rescue: false,
+            rescue_refused: false,
+            comm: Vec::new(),
+            kernel: Vec::new(),
+            user: Vec::new(),
+            left_out: 0,
+            interpreter: InterpreterFrames::default(),
+            goroutine: SampleGoroutine::None,
+            wait: None,
+        }
+    }
+
     /// Decodes one record of a sample ring.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = RecordFields::of(bytes, SAMPLE_HEADER_BYTES)?;

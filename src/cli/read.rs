@@ -74,12 +74,16 @@ pub(super) struct EventArgs {
     #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::shown_event,
         help_heading = "Which time")]
     event: Option<Metric>,
+    /// What goroutines did and waited for, if they were recorded: --goroutines of prof record
+    #[arg(long, group = "metric", help_heading = "Which time")]
+    goroutines: bool,
 }
 
 impl EventArgs {
     /// `options` with the event that was asked for.
     pub(super) fn apply(self, options: CommonOptions) -> CommonOptions {
-        CommonOptions { metric: self.event.or(options.metric), ..options }
+        let goroutines = self.goroutines.then_some(Metric::GOROUTINES);
+        CommonOptions { metric: self.event.or(goroutines).or(options.metric), ..options }
     }
 }
 

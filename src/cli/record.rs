@@ -74,6 +74,11 @@ impl RecordArgs {
             let failure = Failure::usage("--debuginfod adds names to a file, and -o - writes none");
             return Err(failure.hint("later, where the file is:  prof symbolize FILE --debuginfod").into());
         }
+        if self.sampler.goroutines && self.runtime == RuntimeFrames::Off {
+            let failure =
+                Failure::usage("--goroutines reads the memory of targets, and --runtime off forbids that");
+            return Err(failure.hint("leave out one of them").into());
+        }
         let (target, timer) = self.running.into_target(self.command, "record")?;
         let output = match self.output {
             None => Output::Default,

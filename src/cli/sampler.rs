@@ -34,6 +34,10 @@ pub(super) struct SamplerArgs {
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
         allow_hyphen_values = true)]
     max_overhead: u32,
+    /// Also record what all goroutines of Go programs do and wait for, by snapshots that do not stop them; reading these
+    /// costs at most --max-overhead of a CPU: of more goroutines, a sample is read
+    #[arg(long)]
+    pub(super) goroutines: bool,
     /// How to walk user stacks: by unwind tables, and frame pointers where there are none (auto), by
     /// unwind tables only (dwarf), by frame pointers only (fp)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = value::CallGraphParser)]
@@ -206,6 +210,7 @@ impl SamplerArgs {
                 events.push(sampler);
             }
         }
+        events.extend(self.goroutines.then_some(Sampler::Goroutines(self.max_overhead)));
         let default = RecordOptions::default();
         Ok(self.testing.apply(RecordOptions {
             events,

@@ -110,6 +110,20 @@ pub(crate) mod counter {
     pub(crate) const GOROUTINE_LABELS_UNREAD: &str = "goroutine_labels_unread";
     /// Samples of goroutines without their number, since there were too many of them.
     pub(crate) const GOROUTINES_UNNUMBERED: &str = "goroutines_unnumbered";
+    /// Snapshots of all goroutines of a process.
+    pub(crate) const GOROUTINE_SNAPSHOTS: &str = "goroutine_snapshots";
+    /// Snapshots that were due and were not taken: one before took too long, or the machine was crowded.
+    pub(crate) const GOROUTINE_SNAPSHOTS_MISSED: &str = "goroutine_snapshots_missed";
+    /// CPU time that the thread that takes snapshots has used for them, ns.
+    pub(crate) const GOROUTINE_SNAPSHOTS_CPU_NS: &str = "goroutine_snapshots_cpu_ns";
+    /// Goroutines in snapshots.
+    pub(crate) const GOROUTINES_READ: &str = "goroutines_read";
+    /// Goroutines that snapshots have left out to keep to the cost: others are weighted up.
+    pub(crate) const GOROUTINES_SKIPPED: &str = "goroutines_skipped";
+    /// Goroutines that snapshots lack, since they ran while they were read.
+    pub(crate) const GOROUTINES_CHANGED: &str = "goroutines_changed";
+    /// Goroutines that snapshots lack, since they could not be read.
+    pub(crate) const GOROUTINES_UNREADABLE: &str = "goroutines_unreadable";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).

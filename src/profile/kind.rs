@@ -38,6 +38,8 @@ impl EventKind {
     pub(crate) const ON_CPU_NAME: &str = "on-cpu";
     /// Name of [`EventKind::OFF_CPU`].
     pub(crate) const OFF_CPU_NAME: &str = "off-cpu";
+    /// Name of [`EventKind::GOROUTINES`].
+    pub(crate) const GOROUTINES_NAME: &str = "goroutines";
 
     /// The time that threads run, by samples.
     pub const ON_CPU: Self = Self {
@@ -58,6 +60,16 @@ impl EventKind {
         skids: false,
     };
 
+    /// The time that goroutines of Go programs are in each state, by snapshots.
+    pub(crate) const GOROUTINES: Self = Self {
+        name: Cow::Borrowed(Self::GOROUTINES_NAME),
+        title: Cow::Borrowed("goroutines"),
+        noun: Cow::Borrowed("goroutine"),
+        unit: Unit::Nanoseconds,
+        has_duration: false,
+        skids: false,
+    };
+
     /// A kind whose weights are numbers of something that happens, of which `title` is the plural: `page faults`.
     pub fn counted(name: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
         let noun = Cow::Borrowed("sample");
@@ -73,7 +85,7 @@ impl EventKind {
 
     /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        [Self::ON_CPU, Self::OFF_CPU].into_iter().find(|kind| kind.name == name)
+        [Self::ON_CPU, Self::OFF_CPU, Self::GOROUTINES].into_iter().find(|kind| kind.name == name)
     }
 
     /// Name in `-e` of `prof record`.

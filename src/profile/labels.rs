@@ -6,6 +6,9 @@ use super::table::Tables;
 /// Key of the label that is the number of the goroutine that a thread worked for.
 pub(crate) const GOROUTINE_LABEL: &str = "goroutine";
 
+/// Key of the label that is the state of goroutines, or what they wait for.
+pub(crate) const STATE_LABEL: &str = "state";
+
 impl Tables {
     /// The id of the set of these labels, given as (key, value) in any order; added when new.
     pub(crate) fn intern_labels(&mut self, labels: &[(&str, &str)]) -> LabelSetId {

@@ -33,7 +33,7 @@ pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
 pub(crate) use kind::KindKey;
-pub(crate) use labels::GOROUTINE_LABEL;
+pub(crate) use labels::{GOROUTINE_LABEL, STATE_LABEL};
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{

@@ -106,6 +106,8 @@ pub(crate) enum Sampler {
     Waits(WaitOptions),
     /// A counter of the kernel or the processor.
     Counter(PerfCounter),
+    /// Snapshots of all goroutines of Go programs, which may take this share of a CPU, ppm.
+    Goroutines(u32),
 }
 
 /// Destination of the profile.
@@ -217,7 +219,7 @@ impl RecordOptions {
     pub(crate) fn waits(&self) -> Option<&WaitOptions> {
         self.events.iter().find_map(|sampler| match sampler {
             Sampler::Waits(waits) => Some(waits),
-            Sampler::Clock | Sampler::Counter(_) => None,
+            Sampler::Clock | Sampler::Counter(_) | Sampler::Goroutines(_) => None,
         })
     }
 
@@ -225,7 +227,15 @@ impl RecordOptions {
     pub(crate) fn counters(&self) -> impl Iterator<Item = &PerfCounter> {
         self.events.iter().filter_map(|sampler| match sampler {
             Sampler::Counter(counter) => Some(counter),
-            Sampler::Clock | Sampler::Waits(_) => None,
+            Sampler::Clock | Sampler::Waits(_) | Sampler::Goroutines(_) => None,
+        })
+    }
+
+    /// Share of a CPU that snapshots of goroutines may take, ppm; `None` if there are none.
+    pub(crate) fn goroutines(&self) -> Option<u32> {
+        self.events.iter().find_map(|sampler| match sampler {
+            Sampler::Goroutines(overhead_ppm) => Some(*overhead_ppm),
+            _ => None,
         })
     }
 }

@@ -6,6 +6,7 @@
 mod analysis;
 mod code;
 mod export;
+mod grouping;
 mod load;
 mod model;
 mod naming;

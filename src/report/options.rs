@@ -1,5 +1,6 @@
 //! What to show of a profile and how, as plain values: the command line is only one way to fill them.
 
+pub(crate) use super::grouping::Grouping;
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
 use super::row_limits::RowLimits;
@@ -34,59 +35,6 @@ impl Default for Input {
 
 /// The file that `record` writes and every reader opens when none is named.
 pub(crate) const DEFAULT_FILE: &str = "prof.data";
-
-/// Kind of thing that one row, box or tree node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Grouping {
-    /// A function of a module.
-    #[default]
-    Function,
-    /// A source line of a function.
-    Line,
-    /// An instruction: its address.
-    Address,
-    /// A module.
-    Module,
-    /// A thread.
-    Thread,
-    /// A process.
-    Process,
-    /// A value of the labels of samples that have this key. It is typed once and kept as long as the program runs.
-    Label(&'static str),
-}
-
-impl Grouping {
-    /// The word for one row.
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
-            Grouping::Function => "function",
-            Grouping::Line => "line",
-            Grouping::Address => "address",
-            Grouping::Module => "module",
-            Grouping::Thread => "thread",
-            Grouping::Process => "process",
-            Grouping::Label(key) => key,
-        }
-    }
-
-    /// The key of the labels that rows are.
-    pub(crate) fn label(self) -> Option<&'static str> {
-        match self {
-            Grouping::Label(key) => Some(key),
-            _ => None,
-        }
-    }
-
-    /// Whether rows are functions or parts of them.
-    pub(crate) fn is_of_code(self) -> bool {
-        matches!(self, Grouping::Function | Grouping::Line | Grouping::Address)
-    }
-
-    /// Whether a reason for waiting is a row like the others: it is no thread, no process and no module.
-    pub(super) fn has_reasons(self) -> bool {
-        self.is_of_code()
-    }
-}
 
 /// Which threads share a row, or the box in front of their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -361,6 +309,8 @@ pub enum ReportView {
     Threads,
     /// One row for each place where threads waited.
     Waits,
+    /// One row for each state of goroutines and place in the program.
+    Goroutines,
 }
 
 impl ReportView {
@@ -368,6 +318,7 @@ impl ReportView {
     pub(crate) fn of(&self, shown: &Shown<'_>) -> &ReportView {
         match self {
             ReportView::Overview if shown.is_only_waits() => &ReportView::Waits,
+            ReportView::Overview if shown.metric() == Metric::GOROUTINES => &ReportView::Goroutines,
             ReportView::Overview => &ReportView::Flat,
             view => view,
         }

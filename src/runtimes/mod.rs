@@ -2,7 +2,6 @@
 //! functions are called. Pure functions of bytes at addresses, which may be hostile. Not here: which process has which
 //! runtime, how its frames are taken, and how they become a stack.
 
-#[allow(dead_code, reason = "snapshots of all goroutines need the rest of it")]
 pub(crate) mod go;
 mod memory;
 pub(crate) mod python;

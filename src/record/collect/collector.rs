@@ -6,6 +6,7 @@
 use super::call_check::CallChecks;
 use super::deferred_walks;
 use super::deferred_walks::WaitingRescues;
+use super::goroutine_rows::GoroutineRows;
 use super::kernel_frames::KernelFrames;
 use super::rescue;
 use super::row_writer::RowWriter;
@@ -69,6 +70,8 @@ pub(crate) struct Collector {
     pub(crate) interpreters: Interpreters,
     /// Goroutines of Go programs.
     pub(crate) goroutines: Goroutines,
+    /// State of the goroutines that snapshots find, where they are recorded.
+    pub(super) goroutine_rows: Option<GoroutineRows>,
     /// Labels of samples whose thread held its interpreter's lock, once there is one.
     lock_held: Option<LabelSetId>,
     path: Vec<FrameId>,
@@ -96,6 +99,7 @@ impl Collector {
             dumps: JitDumps::default(),
             interpreters: Interpreters::default(),
             goroutines: Goroutines::default(),
+            goroutine_rows: None,
             lock_held: None,
             path: Vec::new(),
         }
@@ -312,7 +316,7 @@ impl Collector {
     }
 
     /// The user part of the stack of a sample.
-    fn user_stack<'c>(&'c mut self, sample: &'c SampleEvent) -> UserStack<'c> {
+    pub(super) fn user_stack<'c>(&'c mut self, sample: &'c SampleEvent) -> UserStack<'c> {
         UserStack {
             sample,
             profile: &mut self.profile,
@@ -417,10 +421,6 @@ impl Collector {
         Some(*self.lock_held.get_or_insert_with(|| tables.intern_labels(&[LOCK_HELD])))
     }
 
-    /// Adds a sample that is no wait to its event, and to the sums.
-    fn count(
-        &mut self,
-        sample: &SampleEvent,
     /// Reads the labels of the goroutine of a sample that may have to wait for others: soon they may be gone.
     pub(crate) fn read_labels_early(&mut self, sample: &SampleEvent) {
         if let SampleGoroutine::Known(goroutine) = &sample.goroutine
@@ -430,6 +430,10 @@ impl Collector {
         }
     }
 
+    /// Adds a sample that is no wait to its event, and to the sums.
+    fn count(
+        &mut self,
+        sample: &SampleEvent,
         trusted: &Trusted,
         (stack, labels): (Option<StackId>, Option<LabelSetId>),
         leaf: Option<FrameId>,

@@ -36,6 +36,9 @@ impl Collector {
         self.tasks.forget_rows();
         self.processes.forget_rows();
         self.dumps.forget_rows();
+        if let Some(rows) = &mut self.goroutine_rows {
+            rows.forget_rows();
+        }
 
         let mut tables = std::mem::take(&mut self.profile.tables);
         let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();

@@ -1,10 +1,12 @@
 //! Files that are Go programs: the functions of the runtime that say how it lays out its memory, and its version.
 
+use super::snapshots::GoFunctionStarts;
 use crate::elf::ElfImage;
 use crate::runtimes::go::is_needed;
 use crate::unwind::GoTable;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// First bytes of the section that has the version.
 const BUILD_INFO: &[u8] = b"\xff Go buildinf:";
@@ -22,11 +24,14 @@ pub(super) struct GoFile {
     functions: FxHashMap<String, Range<u64>>,
     /// Version of Go: `1.26.8`; empty where it is not known.
     pub(super) version: String,
+    /// Where functions start; empty where that is not needed.
+    pub(super) starts: GoFunctionStarts,
 }
 
 impl GoFile {
-    /// The Go program that a file is, if its table of functions can be read.
-    pub(super) fn of(elf: &ElfImage) -> Option<GoFile> {
+    /// The Go program that a file is, if its table of functions can be read. `has_stacks`: stacks of its goroutines are to
+    /// be walked.
+    pub(super) fn of(elf: &ElfImage, has_stacks: bool) -> Option<GoFile> {
         if !elf.is_go() {
             return None;
         }
@@ -36,9 +41,10 @@ impl GoFile {
             Some((name.to_owned(), function.start..function.end))
         });
         let functions = functions.collect();
+        let starts = if has_stacks { function_starts(&table) } else { Arc::default() };
         let section = elf.section(b".go.buildinfo");
         let info = section.and_then(|section| elf.section_bytes(section).ok()).unwrap_or_default();
-        Some(GoFile { functions, version: version(&info).unwrap_or_default() })
+        Some(GoFile { functions, version: version(&info).unwrap_or_default(), starts })
     }
 
     /// Process addresses of a function, where the file is mapped with a bias.
@@ -46,6 +52,15 @@ impl GoFile {
         let range = self.functions.get(name)?;
         Some(range.start.wrapping_add(bias)..range.end.wrapping_add(bias))
     }
+}
+
+/// Where functions start and where the last ends, in ascending order.
+fn function_starts(table: &GoTable) -> GoFunctionStarts {
+    let mut starts: Vec<u64> =
+        table.functions().flat_map(|function| [function.start, function.end]).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts.into()
 }
 
 /// The version of Go in the section that says how a program was built.

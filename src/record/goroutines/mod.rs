@@ -4,5 +4,7 @@
 mod go_file;
 pub(crate) mod program;
 mod registry;
+mod snapshots;
 
-pub(crate) use registry::Goroutines;
+pub(crate) use registry::{Goroutines, label_set};
+pub(crate) use snapshots::{FoundGoroutines, SNAPSHOT_HZ, TakenSnapshot};

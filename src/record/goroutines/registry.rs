@@ -2,6 +2,7 @@
 
 use super::go_file::GoFile;
 use super::program::{GoProgram, ProcessGoroutines};
+use super::snapshots::{SnapshotTarget, Snapshots, TakenSnapshot};
 use crate::bpf::{GoroutineEvent, SampleGoroutine};
 use crate::profile::{GOROUTINE_LABEL, LabelSetId, Profile, counter};
 use crate::record::environment::namespaces::monotonic_ns;
@@ -9,7 +10,9 @@ use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use crate::runtimes::go::GoLayout;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::io;
+use std::sync::Arc;
 
 /// Time after which a runtime that has not begun is not looked for any more, ns.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -37,12 +40,21 @@ pub(crate) struct Goroutines {
     problems: Vec<String>,
     /// Number of these that were taken.
     problems_taken: usize,
+    /// Share of a CPU that snapshots of all goroutines may take, if they are to be taken, ppm.
+    pub(crate) snapshot_overhead: Option<u32>,
+    /// Programs whose goroutines are read once snapshots are taken.
+    waiting: Vec<SnapshotTarget>,
+    /// Processes that are in snapshots.
+    read: FxHashSet<u32>,
+    snapshots: Option<Snapshots>,
 }
 
 impl Goroutines {
     /// The Go program that a file is, if it is one.
     fn program(&mut self, id: FileId, files: &ModuleFiles) -> Option<&GoFile> {
-        let file = self.files.entry(id).or_insert_with(|| files.get(id).elf.as_deref().and_then(GoFile::of));
+        let has_stacks = self.snapshot_overhead.is_some();
+        let of = |elf| GoFile::of(elf, has_stacks);
+        let file = self.files.entry(id).or_insert_with(|| files.get(id).elf.as_deref().and_then(of));
         file.as_ref()
     }
 
@@ -53,7 +65,13 @@ impl Goroutines {
 
     /// Looks at the Go program of a process, unless it is known. Returns whether it is to be looked at again soon.
     pub(crate) fn look(&mut self, pid: u32, process: &mut Process, files: &ModuleFiles) -> bool {
-        if !self.is_wanted || process.has_ended {
+        if !self.is_wanted {
+            return false;
+        }
+        if !matches!(process.goroutines(), ProcessGoroutines::Ready(_)) && self.read.remove(&pid) {
+            self.remove_target(pid);
+        }
+        if process.has_ended {
             return false;
         }
         let is_pending = matches!(process.goroutines(), ProcessGoroutines::Pending { .. });
@@ -84,7 +102,10 @@ impl Goroutines {
         }
         let age_ns = now_ns - since_ns;
         let (next, is_pending) = match self.find(pid, file, bias) {
-            Ok(program) => (ProcessGoroutines::Ready(Box::new(program)), false),
+            Ok(program) => {
+                self.add_target(pid, &program, bias);
+                (ProcessGoroutines::Ready(Box::new(program)), false)
+            }
             Err((why, true)) if age_ns < PATIENCE_NS => {
                 let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
                 (ProcessGoroutines::Pending { since_ns, next_ns, why }, true)
@@ -116,6 +137,53 @@ impl Goroutines {
         GoProgram::new(memory, file, layout, version).map_err(|why| (why, false))
     }
 
+    /// Has the goroutines of a program be in snapshots, if some are taken.
+    fn add_target(&mut self, pid: u32, program: &GoProgram, bias: u64) {
+        let known = self.files.get(&program.file).and_then(Option::as_ref);
+        let (Some(known), Some(_)) = (known, self.snapshot_overhead) else { return };
+        let Ok(memory) = ProcessMemory::open(pid) else { return };
+        let (layout, starts) = (Arc::clone(&program.layout), Arc::clone(&known.starts));
+        self.read.insert(pid);
+        let target = SnapshotTarget { pid, memory, layout, starts, bias };
+        match &self.snapshots {
+            Some(snapshots) => snapshots.add(target),
+            None => self.waiting.push(target),
+        }
+    }
+
+    /// Has the goroutines of a process not be in snapshots any more.
+    fn remove_target(&mut self, pid: u32) {
+        self.waiting.retain(|target| target.pid != pid);
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.remove(pid);
+        }
+    }
+
+    /// Begins to take snapshots, if they are to be taken.
+    ///
+    /// # Errors
+    ///
+    /// When the thread that takes them cannot be started.
+    pub(crate) fn begin_snapshots(&mut self) -> io::Result<()> {
+        let Some(overhead_ppm) = self.snapshot_overhead else { return Ok(()) };
+        let snapshots = Snapshots::start(overhead_ppm)?;
+        self.waiting.drain(..).for_each(|target| snapshots.add(target));
+        self.snapshots = Some(snapshots);
+        Ok(())
+    }
+
+    /// The snapshots that were taken meanwhile.
+    pub(crate) fn take_snapshots(&mut self) -> Vec<TakenSnapshot> {
+        self.snapshots.as_ref().map_or_else(Vec::new, Snapshots::take)
+    }
+
+    /// Takes no more snapshots: those that were taken can still be had.
+    pub(crate) fn end_snapshots(&mut self) {
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.stop();
+        }
+    }
+
     fn note(&mut self, problem: &str) {
         if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
             self.problems.push(problem.to_owned());
@@ -127,6 +195,13 @@ impl Goroutines {
         let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
         let new = self.problems[from..].to_vec();
         new.into_iter()
+    }
+
+    /// Reads the labels of a goroutine of the process, unless they are known.
+    pub(crate) fn read_labels(&self, process: &mut Process, goroutine: &GoroutineEvent) {
+        if let ProcessGoroutines::Ready(program) = process.goroutines_mut() {
+            program.labels(goroutine);
+        }
     }
 
     /// Counts the goroutine of a sample of the process, and returns the set of its labels: its number, and those that the
@@ -154,7 +229,9 @@ impl Goroutines {
         if labels.is_none() {
             profile.count(counter::GOROUTINE_LABELS_UNREAD, 1);
         }
-        let set = label_set(profile, goroutine, labels.as_deref().map_or(&[], Vec::as_slice));
+        let number = goroutine.id.to_string();
+        let labels_of_program = labels.as_deref().map_or(&[][..], Vec::as_slice);
+        let set = label_set(profile, (GOROUTINE_LABEL, &number), labels_of_program);
         if set.is_some() && labels.is_some() {
             program.sets.insert(*goroutine, set);
         }
@@ -162,27 +239,20 @@ impl Goroutines {
     }
 }
 
-/// The set of the number of a goroutine and its labels, as far as the recording has room for it.
-fn label_set(
+/// The set of the labels that a program gave a goroutine and of `own`, its number or state, as far as the recording has room
+/// for it.
+pub(crate) fn label_set(
     profile: &mut Profile,
-    goroutine: &GoroutineEvent,
+    own: (&str, &str),
     labels: &[(String, String)],
 ) -> Option<LabelSetId> {
-    let number = goroutine.id.to_string();
     let mut all: Vec<(&str, &str)> =
         labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let sets = profile.tables.label_sets().len();
     if sets < MOST_NUMBERED {
-        all.push((GOROUTINE_LABEL, &number));
+        all.push(own);
     } else {
         profile.count(counter::GOROUTINES_UNNUMBERED, 1);
     }
     (!all.is_empty() && sets < MOST_SETS).then(|| profile.tables.intern_labels(&all))
 }
-    /// Reads the labels of a goroutine of the process, unless they are known.
-    pub(crate) fn read_labels(&self, process: &mut Process, goroutine: &GoroutineEvent) {
-        if let ProcessGoroutines::Ready(program) = process.goroutines_mut() {
-            program.labels(goroutine);
-        }
-    }
-

@@ -60,8 +60,7 @@ impl<'obj> Session<'obj> {
         let meta = meta(options, found, command, cpus.len(), hz);
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
-        collector.interpreters.is_loaded = may_have_interpreter(&mut collector, options, found);
-        collector.goroutines.is_loaded = may_have_goroutines(&mut collector, options, found);
+        look_for_runtimes(&mut collector, options, found)?;
         let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
         notices.extend(why_no_waits.clone());
@@ -272,6 +271,10 @@ fn collector(
         let rule = format!("{SAMPLE_CLOCK} at {} Hz per CPU", units::count(hz.into()));
         collector.add_samples(rule, perf_event::period_ns(hz));
     }
+    collector.goroutines.snapshot_overhead = options.goroutines();
+    if options.goroutines().is_some() {
+        collector.add_goroutines();
+    }
     for counter in options.counters() {
         collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);
     }
@@ -312,6 +315,18 @@ fn read_target(
     Ok(())
 }
 
+/// Notes which runtimes of languages the kernel side has to know.
+fn look_for_runtimes(
+    collector: &mut Collector,
+    options: &RecordOptions,
+    found: &FoundTarget,
+) -> Result<(), Failure> {
+    collector.interpreters.is_loaded = may_have_interpreter(collector, options, found);
+    collector.goroutines.is_loaded = may_have_goroutines(collector, options, found);
+    let lacks_goroutines = options.goroutines().is_some() && !collector.goroutines.is_loaded;
+    if lacks_goroutines { Err(no_go_program(found)) } else { Ok(()) }
+}
+
 /// Whether the target runs an interpreter whose frames are wanted, or may come to run one: that of a command and of the whole
 /// machine is not there yet. All others are recorded without the programs that read such frames, which take some
 /// milliseconds to load.
@@ -330,6 +345,13 @@ fn may_have_goroutines(collector: &mut Collector, options: &RecordOptions, found
         |pid: &u32| processes.get(*pid).is_some_and(|process| goroutines.has_program(process, files));
     options.runtime != RuntimeFrames::Off
         && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
+}
+
+/// The failure where snapshots of goroutines are asked for and nothing has some.
+fn no_go_program(found: &FoundTarget) -> Failure {
+    let what =
+        "no target is a Go program whose function table can be read: --goroutines has nothing to record";
+    Failure::new(status::FAILED, format!("{}: {what}", found.label)).hint("leave out --goroutines")
 }
 
 /// Loads the programs: without those of waits if the kernel refuses them and something else is recorded; `why_no_waits` then

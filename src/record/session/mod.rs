@@ -33,6 +33,7 @@ use super::target::children::Family;
 use super::target::search::FoundTarget;
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::profile::counter;
+use anyhow::Context as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags};
 use state::Books;
@@ -135,6 +136,7 @@ impl<'obj> Session<'obj> {
             let length_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
             self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
         }
+        self.collector.goroutines.begin_snapshots().context("cannot start a thread that reads goroutines")?;
         self.open_books()?;
         self.used_ns = (self.used_but_for_setup_ns(), None);
         self.collector.kernel.start_loading();
@@ -190,6 +192,7 @@ impl<'obj> Session<'obj> {
         wait_for(&mut fds, patience)?;
         let batches = self.drain.received()?;
         self.add(batches);
+        self.collector.take_snapshots();
         if self.waits.is_some() {
             self.kernel.look_for_missed()?;
         }
@@ -275,10 +278,10 @@ impl<'obj> Session<'obj> {
         if self.waits.is_some_and(|waits| waits.is_watched) {
             samples.iter().for_each(|sample| self.collector.note_end(sample));
         }
+        samples.iter().for_each(|sample| self.collector.read_labels_early(sample));
         let mut ready = std::mem::take(&mut self.deferred);
         ready.extend(samples);
         ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));
-        samples.iter().for_each(|sample| self.collector.read_labels_early(sample));
         let is_over = self.stop_ns.is_some();
         for sample in ready {
             if sample.time_ns >= known_until_ns && !is_over {

@@ -55,6 +55,7 @@ impl Session<'_> {
 
     /// Stops the kernel side, and adds all that it has sent. Returns what it has counted.
     fn take_what_is_left(&mut self) -> anyhow::Result<CounterValues> {
+        self.collector.goroutines.end_snapshots();
         let counters = self.kernel.counters();
         let stop_ns = self.kernel.stopper.stop();
         let mut batches = Vec::new();
@@ -76,7 +77,20 @@ impl Session<'_> {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
         self.collector.store_waiting();
+        self.collector.take_snapshots();
+        self.note_lack_of_goroutines();
         Ok(counters)
+    }
+
+    /// Says that goroutines were asked for and none was found.
+    fn note_lack_of_goroutines(&mut self) {
+        let is_asked = self.collector.goroutines.snapshot_overhead.is_some();
+        if is_asked && self.collector.profile.counter(counter::GOROUTINE_SNAPSHOTS) == 0 {
+            self.notices.push(
+                "no goroutines are in this recording: no target ran a Go program whose goroutines could be read"
+                    .to_owned(),
+            );
+        }
     }
 
     /// Puts what was counted into the profile.

@@ -21,6 +21,8 @@ impl Metric {
     pub const ON_CPU: Self = Self::of(KindKey::of(EventKind::ON_CPU_NAME));
     /// The time that threads did not run, by waits.
     pub const OFF_CPU: Self = Self::of(KindKey::of(EventKind::OFF_CPU_NAME));
+    /// The time that goroutines were in each state, by snapshots.
+    pub(crate) const GOROUTINES: Self = Self::of(KindKey::of(EventKind::GOROUTINES_NAME));
     /// Both: the time that passed.
     pub const WALL: Self = Self { and: Some(Self::OFF_CPU.kind), ..Self::ON_CPU };
 
@@ -163,6 +165,9 @@ impl<'p> Shown<'p> {
         let Some(info) = self.sampled.filter(|_| self.waits.is_none()).map(Event::info) else {
             return String::new();
         };
+        if info.kind.is(&EventKind::GOROUTINES) {
+            return format!(", {}", safe_text::terminal(&info.sampling));
+        }
         match info.period {
             1 if info.kind.unit == Unit::Count => ", each".to_owned(),
             period if info.kind.unit == Unit::Count && period > 0 => format!(", every {}th", count(period)),

@@ -1,5 +1,6 @@
 //! `prof.report/2`: the report for programs. Fields are only ever added.
 
+use super::json_goroutines::{GoroutineRowFields, SnapshotFields, goroutine_rows};
 use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
 use super::text;
 use crate::base::safe_text;
@@ -60,6 +61,9 @@ struct Report {
     /// The same with their places, as far as the filters on functions keep them.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_idle: Option<HiddenIdleFields>,
+    /// What snapshots of goroutines have seen, when these are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshots: Option<SnapshotFields>,
     rows: JsonRows,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeRow>>,
@@ -75,6 +79,7 @@ struct Report {
 enum JsonRows {
     Functions(Vec<FunctionJson>),
     Waits(Vec<WaitFields>),
+    Goroutines(Vec<GoroutineRowFields>),
 }
 
 /// How far to trust the samples.
@@ -302,10 +307,8 @@ pub(crate) fn report(
             .as_ref()
             .map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
-        rows: match view {
-            ReportView::Waits => JsonRows::Waits(wait_rows(selection, options)),
-            _ => JsonRows::Functions(function_rows(selection, options)),
-        },
+        snapshots: (view == &ReportView::Goroutines).then(|| SnapshotFields::of(selection)),
+        rows: rows(view, selection, options),
         tree,
         peek,
         thread_rows: match view {
@@ -314,6 +317,16 @@ pub(crate) fn report(
         },
         totals: totals.as_ref().map(TotalsFields::of),
     })
+}
+
+fn rows(view: &ReportView, selection: &Selection<'_>, options: &ReportOptions) -> JsonRows {
+    match view {
+        ReportView::Waits => JsonRows::Waits(wait_rows(selection, options)),
+        ReportView::Goroutines if options.common.grouping.has_reasons() => {
+            JsonRows::Goroutines(goroutine_rows(selection, options))
+        }
+        _ => JsonRows::Functions(function_rows(selection, options)),
+    }
 }
 
 /// `value` as a JSON document that is safe to print and ends in a newline.

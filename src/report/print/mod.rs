@@ -7,6 +7,7 @@ pub(crate) mod cost;
 pub(crate) mod info;
 mod info_modules;
 pub(crate) mod json;
+mod json_goroutines;
 pub(crate) mod json_waits;
 mod module_fields;
 pub(crate) mod output;

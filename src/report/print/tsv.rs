@@ -49,7 +49,7 @@ pub(crate) fn report(
 ) -> Result<String, Failure> {
     let unit = json::unit_word(selection.shown.unit);
     let table = match options.view.of(&selection.shown) {
-        ReportView::Overview | ReportView::Flat => flat(selection, options, unit),
+        ReportView::Overview | ReportView::Flat | ReportView::Goroutines => flat(selection, options, unit),
         ReportView::Tree => tree(selection, options, Direction::TopDown, unit),
         ReportView::BottomUp => tree(selection, options, Direction::BottomUp, unit),
         ReportView::Peek(pattern) => peeks(selection, pattern, options, unit)?,

@@ -3,7 +3,7 @@
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Group, SamePath, count_equal};
+use crate::report::model::group::{Group, SamePath, amount_of, count_equal};
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::query::filter::SampleFilter;
 use crate::report::waits::idle::IdleWaits;
@@ -54,11 +54,26 @@ pub(super) fn without_idle(
 }
 
 /// The sum of the groups that are no waits.
-pub(super) fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
+fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
     let mut sum = Amount::default();
     let running = paths.iter().filter(|path| groups[path.range.start].activity == Activity::Running);
     running.for_each(|path| sum.add(path.amount));
     sum
+}
+
+/// The sum of all samples that have no length; `groups` are those that pass the filter.
+pub(super) fn sum_of_sampled(
+    shown: &Shown<'_>,
+    filter: &SampleFilter,
+    groups: &[Group],
+    paths: &[SamePath],
+) -> Amount {
+    match shown.sampled {
+        None => Amount::default(),
+        // They are counted already.
+        Some(_) if filter.keeps_all() => sum_of_running(groups, paths),
+        Some(event) => amount_of(event),
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use super::filter::{LabelFilter, SampleFilter};
 use super::folding::Folding;
-use super::groups::{groups_of, sum_of_running, without_idle};
+use super::groups::{groups_of, sum_of_sampled, without_idle};
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
 use crate::profile::{Event, FrameId, Profile, Sample, StackId, Task, TaskId, Wait};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Group, GroupKey, SamePath, amount_of, key_of};
+use crate::report::model::group::{Group, GroupKey, SamePath, key_of};
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
@@ -111,13 +111,7 @@ impl<'p> Selection<'p> {
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let hidden = options.filter.hides_frames().then(|| labels.nothing_step(true));
         let paths = name_groups(profile, &mut labels, &groups, &short_waits_name(&shown));
-        if let Some(event) = shown.sampled {
-            whole.add(match sample_filter.keeps_all() {
-                // They are counted already.
-                true => sum_of_running(&groups, &paths),
-                false => amount_of(event),
-            });
-        }
+        whole.add(sum_of_sampled(&shown, &sample_filter, &groups, &paths));
         let quality = Quality::of(profile, &groups, &paths, &shown);
         let stacks =
             StackFilters::new(&options.filter.stacks, &mut labels, profile, &quality.samples_of_frame)?;

@@ -5,6 +5,7 @@ pub(crate) mod annotation;
 pub(crate) mod call_tree;
 pub(crate) mod flame;
 pub(crate) mod function_table;
+pub(crate) mod goroutine_table;
 pub(crate) mod heat_map;
 pub(crate) mod heaviest_paths;
 pub(crate) mod peek;

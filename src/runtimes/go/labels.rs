@@ -98,6 +98,7 @@ pub(crate) type GoLabelEntry = [u64; 4];
 
 /// The labels that a goroutine points to, by key; none for a null pointer. Labels whose strings cannot be read, are longer
 /// than 4 KiB or are not UTF-8 are left out, as is all after the first 1,024.
+#[cfg(test)]
 pub(crate) fn labels<M: TargetMemory>(
     memory: &M,
     layout: &GoLabelLayout,

@@ -5,7 +5,7 @@
 
 use super::instructions::GoCode;
 use super::labels::{GoLabelForm, GoLabelLayout, LABEL_FUNCTIONS};
-use super::offsets::{GoMachineOffsets, GoroutineOffsets, MissingGoField};
+use super::offsets::{GoMachineOffsets, GoroutineFields, MissingGoField};
 use super::strings::{string_at, word};
 use super::types::GoType;
 use crate::runtimes::TargetMemory;
@@ -70,7 +70,7 @@ impl fmt::Display for GoLayoutProblem {
 /// All that is needed to read the goroutines of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GoLayout {
-    pub(crate) goroutine: GoroutineOffsets,
+    pub(crate) goroutine: GoroutineFields,
     pub(crate) machine: GoMachineOffsets,
     /// Process address of the list of all goroutines: pointer to the first entry, number of entries.
     pub(crate) all_goroutines: u64,
@@ -119,8 +119,7 @@ impl GoLayout {
     ) -> Result<Self, GoLayoutProblem> {
         let allocator = function(functions, "runtime.newobject")?.start;
         let goroutine = allocated(memory, functions, "runtime.malg", allocator)?;
-        let goroutine =
-            GoroutineOffsets::of(memory, &goroutine).map_err(|missing| no_field("g", &missing))?;
+        let goroutine = GoroutineFields::of(memory, &goroutine).map_err(|missing| no_field("g", &missing))?;
         let machine = allocated(memory, functions, "runtime.allocm", allocator)?;
         let machine = GoMachineOffsets::of(memory, &machine).map_err(|missing| no_field("m", &missing))?;
         let adds = code(memory, functions, "runtime.allgadd")?;

@@ -17,3 +17,5 @@ mod types;
 
 pub(crate) use labels::{GoLabelForm, first_labels};
 pub(crate) use layout::{GoLayout, is_needed};
+pub(crate) use snapshot::{GoSnapshotOptions, GoState, Goroutine, GoroutineSnapshot};
+pub(crate) use stacks::GoStackEnd;

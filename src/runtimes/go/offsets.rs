@@ -9,7 +9,7 @@ const MAX_GOROUTINE_BYTES: u32 = 4096;
 
 /// Offsets in the description of a goroutine, bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GoroutineOffsets {
+pub(crate) struct GoroutineFields {
     /// Bytes from the start that hold all of these.
     pub(crate) bytes: usize,
     pub(crate) stack_low: usize,
@@ -53,13 +53,13 @@ pub(crate) struct GoMachineOffsets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MissingGoField(pub(crate) &'static str);
 
-impl GoroutineOffsets {
+impl GoroutineFields {
     /// Reads the offsets from Go's description of the type.
     pub(crate) fn of<M: TargetMemory>(memory: &M, goroutine: &GoType) -> Result<Self, MissingGoField> {
         let fields = StructFields::of(memory, goroutine, "g")?;
         let stack = fields.inner(memory, "stack")?;
         let sched = fields.inner(memory, "sched")?;
-        let mut offsets = GoroutineOffsets {
+        let mut offsets = GoroutineFields {
             bytes: 0,
             stack_low: stack.offset("lo", 8)?,
             stack_high: stack.offset("hi", 8)?,
@@ -152,7 +152,7 @@ mod tests {
         let no_struct = types.structure(64, &[("stack", 0, word)]);
         let machine = types.structure(64, &[("curg", 0, word)]);
         types.write(&mut memory);
-        let of = |address| GoroutineOffsets::of(&memory, &GoType::read(&memory, address).unwrap());
+        let of = |address| GoroutineFields::of(&memory, &GoType::read(&memory, address).unwrap());
         assert_eq!(of(goroutine), Err(MissingGoField("pc")));
         assert_eq!(of(no_struct), Err(MissingGoField("stack")));
         assert_eq!(of(word), Err(MissingGoField("g")));

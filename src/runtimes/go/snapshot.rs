@@ -103,29 +103,18 @@ pub(crate) struct GoroutineSnapshot {
 }
 
 /// Walk of a stack: appends addresses, leaf first, and tells how it ended.
-pub(crate) type GoUnwind<'a, M> = &'a dyn Fn(&mut GoStack<'_, M>, &mut Vec<u64>) -> GoStackEnd;
-
-/// Way to walk stacks.
-pub(crate) enum GoWalk<'a, M> {
-    /// By Go's frame pointers; functions are needed for goroutines that were interrupted between any two instructions.
-    FramePointers(GoFunctionAround<'a>),
-    /// By others.
-    By(GoUnwind<'a, M>),
-}
+type GoUnwind<'a, M> = &'a dyn Fn(&mut GoStack<'_, M>, &mut Vec<u64>) -> GoStackEnd;
 
 impl GoroutineSnapshot {
-    /// Takes a snapshot. `None` if the list of goroutines cannot be read, as when the process has ended.
+    /// Takes a snapshot. Functions are needed for goroutines that were interrupted between any two instructions. `None` if the list of goroutines cannot be read, as when the process has ended.
     pub(crate) fn take<M: TargetMemory>(
         memory: &M,
         layout: &GoLayout,
         options: &GoSnapshotOptions,
-        walk: &GoWalk<'_, M>,
+        function_around: GoFunctionAround<'_>,
     ) -> Option<Self> {
-        let unwind = |stack: &mut GoStack<'_, M>, pcs: &mut Vec<u64>| match walk {
-            GoWalk::FramePointers(function_around) => {
-                stack.walk_frame_pointers(&layout.code, function_around, options.most_frames, pcs)
-            }
-            GoWalk::By(unwind) => unwind(stack, pcs),
+        let unwind = |stack: &mut GoStack<'_, M>, pcs: &mut Vec<u64>| {
+            stack.walk_frame_pointers(&layout.code, function_around, options.most_frames, pcs)
         };
         let (list, count) = layout.list(memory)?;
         let count = count.min(MAX_LISTED);

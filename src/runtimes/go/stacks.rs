@@ -32,7 +32,7 @@ pub(crate) struct GoRegisters {
 }
 
 /// End of a walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum GoStackEnd {
     /// Not walked: the goroutine runs, so what is saved of it is old.
     Running,

@@ -3,6 +3,7 @@
 mod calls;
 mod damage;
 mod generations;
+mod goroutines;
 mod interpreters;
 mod processes;
 mod recorded;

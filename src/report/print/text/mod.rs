@@ -4,6 +4,7 @@
 pub(crate) mod annotation;
 mod column;
 mod flat;
+mod goroutines;
 pub(crate) mod header;
 pub(crate) mod page;
 mod paths;
@@ -46,6 +47,7 @@ pub(crate) fn report(
     match view {
         ReportView::Overview | ReportView::Flat => flat::flat(&mut out, selection, options, page),
         ReportView::Waits => waits::waits(&mut out, selection, options, page),
+        ReportView::Goroutines => goroutines::goroutines(&mut out, selection, options, page),
         ReportView::Tree => tree::tree(&mut out, selection, options, Direction::TopDown, page),
         ReportView::BottomUp => tree::tree(&mut out, selection, options, Direction::BottomUp, page),
         ReportView::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,

@@ -3,7 +3,7 @@
 use super::synthetic_program::{ALL, GOEXIT, SyntheticProgram, field};
 use crate::runtimes::TargetMemory;
 use crate::runtimes::go::layout::GoLayout;
-use crate::runtimes::go::snapshot::{GoSnapshotOptions, GoState, GoUnwind, GoWalk, GoroutineSnapshot};
+use crate::runtimes::go::snapshot::{GoSnapshotOptions, GoState, GoroutineSnapshot};
 use crate::runtimes::go::stacks::GoStackEnd;
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ fn layout(program: &SyntheticProgram) -> GoLayout {
 
 fn take(program: &SyntheticProgram, options: &GoSnapshotOptions) -> GoroutineSnapshot {
     let layout = layout(&SyntheticProgram::new(1));
-    GoroutineSnapshot::take(&program.memory, &layout, options, &GoWalk::FramePointers(&|_| None)).unwrap()
+    GoroutineSnapshot::take(&program.memory, &layout, options, &|_| None).unwrap()
 }
 
 /// A process in which a byte changes whenever it is read, a number of times.
@@ -70,13 +70,8 @@ fn goroutine_that_ran_meanwhile_is_read_again_or_left_out() {
     for (changes, left) in [(1, 8), (2, 8), (100, 7)] {
         let address = SyntheticProgram::goroutine(5) + field::STOPS;
         let memory = RestlessMemory { program: &program, address, changes: Cell::new(changes) };
-        let snapshot = GoroutineSnapshot::take(
-            &memory,
-            &layout,
-            &GoSnapshotOptions::default(),
-            &GoWalk::FramePointers(&|_| None),
-        )
-        .unwrap();
+        let snapshot =
+            GoroutineSnapshot::take(&memory, &layout, &GoSnapshotOptions::default(), &|_| None).unwrap();
         assert_eq!((snapshot.goroutines.len(), snapshot.changed), (left, 8 - left), "{changes} changes");
     }
 }
@@ -122,24 +117,7 @@ fn hostile_lists_end() {
     assert_eq!(snapshot.unreadable, 3);
     program.memory.set_word(ALL + 8, 1 << 60);
     let layout = layout(&SyntheticProgram::new(1));
-    let snapshot = GoroutineSnapshot::take(
-        &program.memory,
-        &layout,
-        &GoSnapshotOptions::default(),
-        &GoWalk::FramePointers(&|_| None),
-    );
+    let snapshot =
+        GoroutineSnapshot::take(&program.memory, &layout, &GoSnapshotOptions::default(), &|_| None);
     assert!(snapshot.is_none(), "more entries than memory");
-}
-
-#[test]
-fn another_walk_can_be_given() {
-    let program = SyntheticProgram::new(2);
-    let layout = layout(&program);
-    let walk: GoUnwind<'_, _> = &|stack, pcs| {
-        pcs.extend([stack.registers.pc, stack.word(stack.registers.sp + 0x88).unwrap()]);
-        GoStackEnd::Limit
-    };
-    let options = GoSnapshotOptions::default();
-    let snapshot = GoroutineSnapshot::take(&program.memory, &layout, &options, &GoWalk::By(walk)).unwrap();
-    assert_eq!(snapshot.pcs(&snapshot.goroutines[1]), [0x46_1000, 0x46_1100]);
 }
