@@ -244,6 +244,7 @@ fn open(
         }
         ModuleKind::Elf => {}
         ModuleKind::Jit => return Err("the code was generated at run time and is gone".to_owned()),
+        ModuleKind::Runtime => return Err("the functions were gone before they could be read".to_owned()),
         _ if path.is_empty() => return Err("the recording does not say which module it is in".to_owned()),
         _ => return Err("it is not a file".to_owned()),
     }

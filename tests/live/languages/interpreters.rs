@@ -91,6 +91,7 @@ pub(crate) fn recorded_in_all(
             let running = Running::start_ready(Command::new(&python.program).arg(script(name)));
             // The others start sooner without it.
             running.signal(Signal::STOP);
+            running.lower_priority();
             (python, running)
         })
         .collect();

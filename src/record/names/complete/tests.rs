@@ -277,6 +277,19 @@ fn a_shared_file_that_was_missing_is_added_later() {
     assert!(notes.shared_file.ends_with("common.debug") && notes.shared_missing.is_empty(), "{notes:?}");
 }
 
+/// Regression: they were listed as `it is not a file`.
+#[test]
+fn functions_of_an_interpreter_without_names_are_listed_as_such() {
+    let mut profile = Profile::new(Meta::default());
+    let path = profile.tables.intern_string("python 3.11");
+    let module =
+        profile.tables.intern_module(Module { path, kind: ModuleKind::Runtime, ..Module::default() });
+    profile.tables.intern_frame(Frame { module, address: 1, flags: FrameFlags::default() });
+    let missing = complete_names(&mut profile, &mut DebugSources::default()).missing;
+    let why = "the functions were gone before they could be read";
+    assert_eq!(missing, [("python 3.11".to_owned(), why.to_owned(), 1)]);
+}
+
 /// Regression: such code was listed as `: it is not a file`.
 #[test]
 fn code_of_no_known_module_is_listed_as_such() {
