@@ -2,6 +2,7 @@
 //! functions are called. Pure functions of bytes at addresses, which may be hostile. Not here: which process has which
 //! runtime, how its frames are taken, and how they become a stack.
 
+pub(crate) mod java;
 mod memory;
 pub(crate) mod python;
 
