@@ -45,6 +45,8 @@ pub(crate) struct SampleEvent {
     pub(crate) user: Vec<u64>,
     /// User frames that were left out after the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
     pub(crate) left_out: u32,
+    /// Notes of runtimes on those of the user frames that have the mark for it, in their order.
+    pub(crate) notes: Vec<[u64; 2]>,
     /// Frames that an interpreter keeps apart from the native ones.
     pub(crate) interpreter: InterpreterFrames,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
@@ -90,6 +92,7 @@ impl SampleEvent {
             kernel: words(kernel).collect(),
             user,
             left_out,
+            notes: Vec::new(),
             interpreter: InterpreterFrames {
                 flags: header[offset_of!(prof_sample, runtime_flags)],
                 frames: interpreted.chunks_exact(RUNTIME_FRAME_BYTES).map(InterpreterFrame::decode).collect(),

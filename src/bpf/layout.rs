@@ -59,6 +59,8 @@ pub(crate) const RED_ZONE_BYTES: u64 = number::PROF_RED_ZONE_BYTES;
 pub const FRAME_RETURN: u64 = number::PROF_FRAME_RETURN;
 /// Mark of a frame that was found by frame pointers.
 pub const FRAME_BY_FP: u64 = number::PROF_FRAME_BY_FP;
+/// Mark of a user frame: a note of its runtime comes with it.
+pub(crate) const FRAME_NOTED: u64 = number::PROF_FRAME_NOTED;
 /// The address without marks.
 pub const FRAME_ADDRESS: u64 = number::PROF_FRAME_ADDRESS;
 /// User frames of one sample; of a deeper stack, half of them from each end.

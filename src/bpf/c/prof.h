@@ -248,6 +248,7 @@ enum prof_sample_flags {
 /* Marks in the unused high bits of a user frame's address. */
 #define PROF_FRAME_RETURN (1ULL << 63) /* a return address: the call is before it */
 #define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
+#define PROF_FRAME_NOTED (1ULL << 60)  /* a note of its runtime comes with it */
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
 /*

@@ -52,6 +52,8 @@ static __always_inline void take_interpreter(struct scratch *s, struct bpf_perf_
 		s->is_urgent = 1;
 		return;
 	}
+	if (runtime->kind == PROF_RUNTIME_JAVA)
+		return;
 	is_setup = is_in_setup(s, runtime);
 	if (is_setup && !(ctx ? take_user_registers(s, ctx, task) : take_task_registers(s, task)))
 		return;
@@ -90,7 +92,8 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 	}
 	/* Of a stranger, who woke a recorded thread, no one knows the mappings: a copy of its stack
 	 * would help no one. */
-	if (s->walked && wants_rescue(s->outcome) && (process || filter == PROF_FILTER_NONE))
+	if (s->walked && (wants_rescue(s->outcome) || is_in_java(s, process)) &&
+	    (process || filter == PROF_FILTER_NONE))
 		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
 								      PROF_SAMPLE_RESCUE_REFUSED;
 	if (reads_runtimes && process && process->runtime.kind && s->walked)

@@ -316,7 +316,7 @@ impl Collector {
             files: &mut self.files,
             calls: &mut self.calls,
             dumps: &mut self.dumps,
-            interpreters: &self.interpreters,
+            interpreters: &mut self.interpreters,
         }
     }
 

@@ -80,6 +80,7 @@ mod tests {
             kernel: Vec::new(),
             user: Vec::new(),
             left_out: 0,
+            notes: Vec::new(),
             interpreter: Default::default(),
             wait: None,
         }

@@ -18,6 +18,8 @@ pub(super) struct RunFunction {
     pub(super) file: String,
     /// Line at which it begins; 0 when not known.
     pub(super) first_line: u32,
+    /// Whether it was compiled into its caller.
+    pub(super) is_inlined: bool,
 }
 
 /// A function, by its number; 0 is one that could not be read.
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, first_line: u32) -> RunFunction {
-        RunFunction { name: name.to_owned(), file: "/srv/app.py".to_owned(), first_line }
+        RunFunction { name: name.to_owned(), file: "/srv/app.py".to_owned(), first_line, is_inlined: false }
     }
 
     #[test]

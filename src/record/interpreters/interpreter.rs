@@ -2,6 +2,7 @@
 //! has run.
 
 use super::function_names::FunctionNames;
+use super::java_machine::JavaMachine;
 use super::known_code::{KnownCodes, RunPlace, content_words};
 use super::process_memory::ProcessMemory;
 use crate::bpf::{InterpreterFrame, number, prof_loop_setup, prof_runtime};
@@ -40,6 +41,8 @@ pub(crate) enum ProcessInterpreter {
     },
     /// Its stacks can be read.
     Ready(Box<Interpreter>),
+    /// It is a Java machine, and its stacks can be read.
+    Java(Box<JavaMachine>),
     /// Its stacks cannot be read; why, was said.
     Unknown {
         /// Its file.
@@ -60,6 +63,7 @@ impl ProcessInterpreter {
             ProcessInterpreter::Ready(interpreter) => {
                 ProcessInterpreter::Ready(Box::new(interpreter.forked()))
             }
+            ProcessInterpreter::Java(machine) => ProcessInterpreter::Java(Box::new(machine.forked())),
             ProcessInterpreter::Unknown { file, why } => {
                 ProcessInterpreter::Unknown { file: *file, why: why.clone() }
             }
@@ -70,6 +74,9 @@ impl ProcessInterpreter {
     pub(crate) fn descriptor(&self) -> prof_runtime {
         match self {
             ProcessInterpreter::Ready(interpreter) => interpreter.descriptor,
+            ProcessInterpreter::Java(_) => {
+                prof_runtime { kind: number::PROF_RUNTIME_JAVA as u8, ..prof_runtime::default() }
+            }
             ProcessInterpreter::Pending { .. } => {
                 prof_runtime { kind: number::PROF_RUNTIME_PENDING as u8, ..prof_runtime::default() }
             }
@@ -86,6 +93,9 @@ impl ProcessInterpreter {
                 let PythonLayout { version, source, .. } = &*interpreter.layout;
                 Some(Ok(format!("python {version}: offsets from {source}")))
             }
+            ProcessInterpreter::Java(machine) => {
+                Some(Ok(format!("java {}: offsets from its vmStructs", machine.layout.version)))
+            }
             ProcessInterpreter::Pending { why, .. } | ProcessInterpreter::Unknown { why, .. } => {
                 Some(Err(why.clone()))
             }
@@ -94,8 +104,10 @@ impl ProcessInterpreter {
 
     /// Forgets frames of the profile, because they get new numbers.
     pub(crate) fn forget_frames(&mut self) {
-        if let ProcessInterpreter::Ready(interpreter) = self {
-            interpreter.frames = FxHashMap::default();
+        match self {
+            ProcessInterpreter::Ready(interpreter) => interpreter.frames = FxHashMap::default(),
+            ProcessInterpreter::Java(machine) => machine.frames = FxHashMap::default(),
+            _ => {}
         }
     }
 
@@ -104,6 +116,7 @@ impl ProcessInterpreter {
         match self {
             ProcessInterpreter::None => None,
             ProcessInterpreter::Ready(interpreter) => Some(interpreter.file),
+            ProcessInterpreter::Java(machine) => Some(machine.file),
             ProcessInterpreter::Pending { file, .. } | ProcessInterpreter::Unknown { file, .. } => {
                 Some(*file)
             }

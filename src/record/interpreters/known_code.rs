@@ -101,6 +101,7 @@ impl KeptCode {
                 name: std::mem::take(&mut code.function),
                 file: code.take_file(),
                 first_line: code.first_line,
+                is_inlined: false,
             });
             code
         });

@@ -4,6 +4,7 @@
 
 mod function_names;
 pub(crate) mod interpreter;
+pub(crate) mod java_machine;
 mod known_code;
 mod merge;
 mod process_memory;

@@ -185,6 +185,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: 0,
+            notes: Vec::new(),
             interpreter: Default::default(),
             wait: Some(Box::new(wait)),
         }

@@ -401,6 +401,10 @@ static __always_inline long take_step(struct walk *w, enum place place)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
 		if (s->image.state == PROF_IMAGE_VSYSCALL)
 			return step_leaf(s);
+		/* Java machines have another use for the frame pointer. */
+		if (reads_runtimes && w->process && w->process->runtime.kind == PROF_RUNTIME_JAVA &&
+		    (s->image.state == PROF_IMAGE_GENERATED || s->image.state == PROF_IMAGE_UNTOLD))
+			return stop(s, PROF_OUTCOME_JIT_END);
 		return step_frame_pointer(s, false) & 1;
 	}
 
