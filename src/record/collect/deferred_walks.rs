@@ -81,6 +81,7 @@ mod tests {
             user: Vec::new(),
             left_out: 0,
             interpreter: Default::default(),
+            managed: Vec::new(),
             wait: None,
         }
     }

@@ -189,6 +189,7 @@ mod tests {
             user,
             left_out: left_out as u32,
             interpreter: Default::default(),
+            managed: Vec::new(),
             wait: None,
         }
     }

@@ -186,6 +186,7 @@ mod tests {
             user,
             left_out: 0,
             interpreter: Default::default(),
+            managed: Vec::new(),
             wait: Some(Box::new(wait)),
         }
     }

@@ -241,14 +241,12 @@ static __always_inline long step_landing(struct scratch *s, const struct prof_ru
 	return 0;
 }
 
-/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
+/* Stores the current address. */
 static __always_inline void keep_frame(struct scratch *s)
 {
-	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
+	__u32 n = s->walked;
 
-	if (n >= PROF_LEAF_FRAMES)
-		slot += PROF_LEAF_FRAMES;
-	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
+	s->frames[(s->kernel_count + frame_slot(n)) & (2 * PROF_MAX_USER_FRAMES - 1)] =
 		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
 	s->walked = n + 1;
 }
@@ -348,6 +346,7 @@ static __always_inline long step_plain(struct scratch *s, const struct prof_rule
 }
 
 #include "walk/go.bpf.h"
+#include "walk/managed.bpf.h"
 
 /* The steps that few frames take. */
 __noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)
@@ -396,6 +395,8 @@ static __always_inline long take_step(struct walk *w, enum place place)
 		return stop(s, PROF_OUTCOME_UNKNOWN_MAPPING);
 	}
 	keep_frame(s);
+	if (reads_managed && w->process)
+		note_managed(w, address);
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
