@@ -4,5 +4,6 @@
 
 mod memory;
 pub(crate) mod python;
+pub(crate) mod v8;
 
 pub(crate) use memory::TargetMemory;
