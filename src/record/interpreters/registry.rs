@@ -35,7 +35,8 @@ pub(crate) struct Interpreters {
     /// The kernel side reads them: a target has an interpreter, or one may come.
     pub(crate) is_loaded: bool,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
-    names: FunctionNames,
+    /// Functions of all runtimes, those of managed code too.
+    pub(in crate::record) names: FunctionNames,
     /// Sentences about interpreters whose stacks cannot be read, each once.
     problems: Vec<String>,
     /// Number of these that were taken.

@@ -1,0 +1,172 @@
+//! The registry of the runtimes with managed code of all recorded processes, and the way of their functions into stacks.
+
+use super::managed_runtime::{ManagedName, NativePlace, ProcessManaged};
+use super::placement::{Notes, address_of};
+use super::v8_file::V8File;
+use super::v8_process::V8Process;
+use crate::bpf::{MarkedAddress, SampleEvent};
+use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Profile, counter};
+use crate::record::interpreters::{FunctionNames, RunPlace};
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::process::mappings::Process;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Sentences about runtimes that are kept.
+const MOST_PROBLEMS: usize = 16;
+/// Note on processes that had no runtime when the recording began.
+const STARTED_LATE: &str = "a recorded process has begun to run a runtime whose functions are not in this recording: to have \
+                            them, start the recording now";
+
+/// Runtimes with managed code in recorded processes.
+#[derive(Debug, Default)]
+pub(crate) struct ManagedCode {
+    /// Functions of managed code are to be recorded.
+    pub(crate) is_wanted: bool,
+    /// The kernel side notes them: a target has such a runtime, or one may come.
+    pub(crate) is_loaded: bool,
+    files: FxHashMap<FileId, Option<Arc<V8File>>>,
+    /// Sentences about runtimes whose functions cannot be read, each once.
+    problems: Vec<String>,
+    /// Number of these that were taken.
+    problems_taken: usize,
+    native: Vec<FrameId>,
+    functions: Vec<RunPlace>,
+}
+
+impl ManagedCode {
+    /// The runtime that a file is, if it is one.
+    fn runtime(&mut self, id: FileId, files: &ModuleFiles) -> Option<&Arc<V8File>> {
+        let of_file = || V8File::of(files.get(id).elf.as_deref()?).map(Arc::new);
+        self.files.entry(id).or_insert_with(of_file).as_ref()
+    }
+
+    /// Whether a process has mapped a runtime.
+    pub(crate) fn has_runtime(&mut self, process: &Process, files: &ModuleFiles) -> bool {
+        process.mappings().iter().any(|mapping| self.runtime(mapping.file, files).is_some())
+    }
+
+    /// Looks for the runtime of a process, unless it is known.
+    pub(crate) fn look(&mut self, pid: u32, process: &mut Process, files: &ModuleFiles) {
+        if !self.is_wanted || process.has_ended || process.managed_sought_ns == Some(process.changed_ns()) {
+            return;
+        }
+        process.managed_sought_ns = Some(process.changed_ns());
+        let mapped = (process.mappings().iter())
+            .find(|mapping| self.runtime(mapping.file, files).is_some())
+            .map(|mapping| (mapping.file, mapping.bias));
+        let Some((file, bias)) = mapped else {
+            process.set_managed(ProcessManaged::None);
+            return;
+        };
+        if process.managed().file() == Some(file) {
+            return;
+        }
+        if !self.is_loaded {
+            self.note(STARTED_LATE);
+            return;
+        }
+        let Some(runtime) = self.runtime(file, files) else { return };
+        let managed = match V8Process::find(pid, file, bias, runtime) {
+            Ok(found) => ProcessManaged::V8(Box::new(found)),
+            Err(why) => {
+                self.note(&why);
+                ProcessManaged::Unknown { file, why }
+            }
+        };
+        process.set_managed(managed);
+    }
+
+    fn note(&mut self, problem: &str) {
+        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
+            self.problems.push(problem.to_owned());
+        }
+    }
+
+    /// Takes the sentences about runtimes whose functions cannot be read, each once.
+    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
+        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
+        let new = self.problems[from..].to_vec();
+        new.into_iter()
+    }
+
+    /// Puts the functions of managed code of a sample into `path`, the frames of its user stack, leaf first, of which
+    /// `left_out` are left out of the middle. Each function comes in front of (nearer to the leaf than) its native frame.
+    pub(in crate::record) fn place(
+        &mut self,
+        sample: &SampleEvent,
+        left_out: u32,
+        process: &mut Process,
+        names: &mut FunctionNames,
+        profile: &mut Profile,
+        path: &mut Vec<FrameId>,
+    ) {
+        if !process.managed().is_known() {
+            return;
+        }
+        let mut managed = process.take_managed();
+        let mut notes = Notes::new(&sample.managed);
+        let mut module = None;
+        std::mem::swap(&mut self.native, path);
+        path.clear();
+        for (index, &native) in self.native.iter().enumerate() {
+            let place = address_of(index, left_out).and_then(|address| {
+                let place = native_place(sample, address, process, &managed)?;
+                Some((place, notes.of(address)))
+            });
+            let Some((place, note)) = place else {
+                path.push(native);
+                continue;
+            };
+            self.functions.clear();
+            let named = managed.functions(sample.tgid, place, note, names, &mut self.functions);
+            if named != ManagedName::Functions {
+                profile.count(counter::MANAGED_FRAMES_UNREAD, u64::from(named == ManagedName::Unread));
+                profile.count(counter::MANAGED_FRAMES, u64::from(named == ManagedName::Unread));
+                path.push(native);
+                continue;
+            }
+            profile.count(counter::MANAGED_FRAMES, 1);
+            let module =
+                *module.get_or_insert_with(|| runtime_module(&managed.runtime(sample.tgid), profile));
+            let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
+            for function in &self.functions {
+                let address = function.function.address(function.line);
+                path.push(profile.tables.intern_frame(Frame { module, address, flags }));
+            }
+            path.push(carrier(native, profile));
+        }
+        process.restore_managed(managed);
+    }
+}
+
+/// The place of the address at `index` of a sample, if a function of managed code may be there.
+fn native_place(
+    sample: &SampleEvent,
+    index: usize,
+    process: &Process,
+    managed: &ProcessManaged,
+) -> Option<NativePlace> {
+    let marked = MarkedAddress(*sample.user.get(index)?);
+    let mapped = process.find(marked.lookup(), sample.time_ns)?;
+    let is_generated = mapped.file == ModuleFiles::GENERATED;
+    if !is_generated && Some(mapped.file) != managed.file() {
+        return None;
+    }
+    let in_file = (!is_generated).then(|| marked.lookup().wrapping_sub(mapped.bias));
+    let is_leaf = index == 0 && !marked.is_return();
+    Some(NativePlace { address: marked.address(), in_file, is_leaf, time_ns: sample.time_ns })
+}
+
+/// The row of a runtime.
+fn runtime_module(runtime: &str, profile: &mut Profile) -> ModuleId {
+    let path = profile.tables.intern_string(runtime);
+    profile.tables.intern_module(Module { path, kind: ModuleKind::Runtime, ..Module::default() })
+}
+
+/// A native frame whose functions come before it: it is shown where native frames alone are.
+fn carrier(native: FrameId, profile: &mut Profile) -> FrameId {
+    let frame = *profile.tables.frame(native);
+    let flags = FrameFlags { is_interpreter: true, ..frame.flags };
+    profile.tables.intern_frame(Frame { flags, ..frame })
+}
