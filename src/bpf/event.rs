@@ -1,9 +1,10 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
 use super::layout::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_runtime_frame,
-    prof_sample, prof_stack_copy,
+    FRAME_MANAGED, LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_managed_frame,
+    prof_rescue, prof_runtime_frame, prof_sample, prof_stack_copy,
 };
+use super::managed_frame::ManagedFrame;
 use super::runtime_frame::{InterpreterFrame, InterpreterFrames};
 use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
@@ -12,6 +13,7 @@ use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
 const RUNTIME_FRAME_BYTES: usize = size_of::<prof_runtime_frame>();
+const MANAGED_FRAME_BYTES: usize = size_of::<prof_managed_frame>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
 const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
@@ -45,10 +47,10 @@ pub(crate) struct SampleEvent {
     pub(crate) user: Vec<u64>,
     /// User frames that were left out after the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
     pub(crate) left_out: u32,
-    /// Notes of runtimes on those of the user frames that have the mark for it, in their order.
-    pub(crate) notes: Vec<[u64; 2]>,
     /// Frames that an interpreter keeps apart from the native ones.
     pub(crate) interpreter: InterpreterFrames,
+    /// What runtimes know of user frames, leaf first.
+    pub(crate) managed: Vec<ManagedFrame>,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
 }
@@ -61,8 +63,11 @@ impl SampleEvent {
         let kernel_count = usize::from(at.u16(offset_of!(prof_sample, kernel_count)));
         let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
         let runtime_count = usize::from(at.u16(offset_of!(prof_sample, runtime_count)));
+        let managed_count = usize::from(at.u16(offset_of!(prof_sample, managed_count)));
         let native_bytes = 8 * (kernel_count + user_count);
-        let expected = SAMPLE_HEADER_BYTES + native_bytes + RUNTIME_FRAME_BYTES * runtime_count;
+        let managed_bytes = MANAGED_FRAME_BYTES * managed_count;
+        let expected =
+            SAMPLE_HEADER_BYTES + native_bytes + managed_bytes + RUNTIME_FRAME_BYTES * runtime_count;
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
@@ -70,9 +75,13 @@ impl SampleEvent {
         if left_out > 0 && user_count != MAX_USER_FRAMES {
             return Err(DecodeError::LeftOut { left_out, user_count });
         }
-        let (native, interpreted) = bytes[SAMPLE_HEADER_BYTES..].split_at(native_bytes);
+        let (native, runtimes) = bytes[SAMPLE_HEADER_BYTES..].split_at(native_bytes);
+        let (managed, interpreted) = runtimes.split_at(managed_bytes);
         let (kernel, user) = native.split_at(8 * kernel_count);
         let mut user: Vec<u64> = words(user).collect();
+        let managed_left_out = usize::from(at.u16(offset_of!(prof_sample, managed_left_out)));
+        let managed = ManagedFrame::decode_all(managed, &user, left_out as usize, managed_left_out);
+        user.iter_mut().for_each(|raw| *raw &= !FRAME_MANAGED);
         if left_out > 0 {
             // The walker has written round and round the second half.
             user[LEAF_FRAMES..].rotate_left(left_out as usize % LEAF_FRAMES);
@@ -92,11 +101,11 @@ impl SampleEvent {
             kernel: words(kernel).collect(),
             user,
             left_out,
-            notes: Vec::new(),
             interpreter: InterpreterFrames {
                 flags: header[offset_of!(prof_sample, runtime_flags)],
                 frames: interpreted.chunks_exact(RUNTIME_FRAME_BYTES).map(InterpreterFrame::decode).collect(),
             },
+            managed,
             wait: None,
         })
     }

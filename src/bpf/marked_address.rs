@@ -1,6 +1,6 @@
 //! The address of a user frame as the kernel side sends it, with what is known of it in its upper bits.
 
-use super::layout::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_NOTED, FRAME_RETURN};
+use super::layout::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN};
 
 /// The address of a user frame with its marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,16 +27,6 @@ impl MarkedAddress {
     /// Whether it was found by the chain of frame pointers.
     pub(crate) fn is_by_frame_pointer(self) -> bool {
         self.0 & FRAME_BY_FP != 0
-    }
-
-    /// The same with the mark that a note of its runtime comes with it.
-    pub(crate) fn with_note(self) -> Self {
-        MarkedAddress(self.0 | FRAME_NOTED)
-    }
-
-    /// Whether a note of its runtime comes with it.
-    pub(crate) fn has_note(self) -> bool {
-        self.0 & FRAME_NOTED != 0
     }
 
     /// The address by which function, mapping and rule are found: in the call, not after it.

@@ -8,6 +8,7 @@ mod call_rules;
 mod event;
 mod fields;
 mod layout;
+mod managed_frame;
 mod marked_address;
 mod ring;
 mod runtime_frame;
@@ -17,6 +18,7 @@ pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
 pub(crate) use fields::DecodeError;
 pub(crate) use layout::number;
 pub use layout::*;
+pub(crate) use managed_frame::ManagedFrame;
 pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;
 pub(crate) use runtime_frame::{

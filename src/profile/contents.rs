@@ -100,6 +100,10 @@ pub(crate) mod counter {
     pub(crate) const INTERPRETER_FRAMES_UNREAD: &str = "interpreter_frames_unread";
     /// Those that may have the name of a function whose memory they use.
     pub(crate) const INTERPRETER_FRAMES_UNCERTAIN: &str = "interpreter_frames_uncertain";
+    /// Frames of functions of managed code.
+    pub(crate) const MANAGED_FRAMES: &str = "managed_frames";
+    /// Those whose function could not be told.
+    pub(crate) const MANAGED_FRAMES_UNREAD: &str = "managed_frames_unread";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).

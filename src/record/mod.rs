@@ -12,6 +12,7 @@ mod file_sink;
 mod interpreters;
 mod kernel;
 pub(crate) mod live;
+mod managed_code;
 mod modules;
 mod names;
 mod options;

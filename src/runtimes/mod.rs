@@ -5,5 +5,6 @@
 pub(crate) mod java;
 mod memory;
 pub(crate) mod python;
+pub(crate) mod v8;
 
 pub(crate) use memory::TargetMemory;

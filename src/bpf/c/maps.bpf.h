@@ -16,6 +16,7 @@ const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 const volatile bool reads_runtimes = false;	  /* frames of interpreters are wanted */
+const volatile bool reads_managed = false; /* frames of managed code are wanted */
 const volatile bool records_waits = false;	  /* threads have accounts of their time */
 
 /* Waits that are shorter are summed up, without stacks, ns. */

@@ -38,10 +38,11 @@ struct {
 	struct prof_watched watched[0];
 	struct prof_runtime_frame runtime_frame[0];
 	struct prof_new_code new_code[0];
+	struct prof_managed_frame managed_frame[0];
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
-_Static_assert(sizeof(struct prof_sample) == 56, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_sample) == 64, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
@@ -61,8 +62,11 @@ _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_runtime) == 120, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");
+_Static_assert(sizeof(struct prof_managed) == 288, "without padding");
+_Static_assert(sizeof(struct prof_managed_frame) == 16, "two words");
 _Static_assert(sizeof(struct prof_process) ==
-		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime),
+		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime) +
+			       sizeof(struct prof_managed),
 	       "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

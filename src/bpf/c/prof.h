@@ -7,6 +7,7 @@
 #define PROF_H
 
 #include "runtime.h"
+#include "managed.h"
 
 /* ---- Unwind tables ------------------------------------------------------------------------- */
 
@@ -170,6 +171,7 @@ struct prof_process {
 	__u64 start[PROF_MAX_MAPPINGS];
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
 	struct prof_runtime runtime;
+	struct prof_managed managed;
 };
 
 /* Executable segments of one file that are published to the kernel side. */
@@ -248,14 +250,16 @@ enum prof_sample_flags {
 /* Marks in the unused high bits of a user frame's address. */
 #define PROF_FRAME_RETURN (1ULL << 63) /* a return address: the call is before it */
 #define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
-#define PROF_FRAME_NOTED (1ULL << 60)  /* a note of its runtime comes with it */
+#define PROF_FRAME_MANAGED (1ULL << 60)	/* a struct prof_managed_frame says more of it */
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
 /*
  * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first,
- * and by `runtime_count` structs prof_runtime_frame, leaf first too. With `left_out` frames left
- * out of the middle, the last PROF_LEAF_FRAMES addresses are a ring, which begins at index
- * `left_out` modulo its length.
+ * by `managed_count` structs prof_managed_frame and by `runtime_count` structs prof_runtime_frame,
+ * leaf first too. With `left_out` frames left out of the middle, the last PROF_LEAF_FRAMES
+ * addresses are a ring, which begins at index `left_out` modulo its length; so are the structs
+ * prof_managed_frame with `managed_left_out`. A struct prof_managed_frame counts if its frame is
+ * marked PROF_FRAME_MANAGED; of several of one frame, the last.
  */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
@@ -272,6 +276,9 @@ struct prof_sample {
 	__u16 left_out;	     /* user frames that are not in the sample */
 	__u16 runtime_count; /* frames of an interpreter */
 	__u64 weight;	     /* of a counter: how often it has counted since its last sample */
+	__u16 managed_count; /* frames of managed code of which the runtime knows more */
+	__u16 managed_left_out; /* of these, not in the sample */
+	__u8 pad[4];
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large

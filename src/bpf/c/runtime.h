@@ -13,7 +13,6 @@
 enum prof_runtime_kind {
 	PROF_RUNTIME_NONE = 0,
 	PROF_RUNTIME_PYTHON = 1, /* CPython */
-	PROF_RUNTIME_JAVA = 3,	 /* HotSpot: its frames are on the native stack */
 	/* There is one, which has not begun yet, or has not been looked at. */
 	PROF_RUNTIME_PENDING = 255,
 };

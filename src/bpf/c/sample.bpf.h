@@ -35,6 +35,9 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.weight = 0;
 	s->sample.runtime_count = 0;
 	s->sample.runtime_flags = 0;
+	s->sample.managed_count = 0;
+	s->sample.managed_left_out = 0;
+	s->managed = 0;
 	s->is_urgent = 0;
 	s->new_codes = 0;
 	s->sends_codes = 0;
@@ -52,8 +55,6 @@ static __always_inline void take_interpreter(struct scratch *s, struct bpf_perf_
 		s->is_urgent = 1;
 		return;
 	}
-	if (runtime->kind == PROF_RUNTIME_JAVA)
-		return;
 	is_setup = is_in_setup(s, runtime);
 	if (is_setup && !(ctx ? take_user_registers(s, ctx, task) : take_task_registers(s, task)))
 		return;
@@ -80,6 +81,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		if (process && process->stamp != stamp) {
 			/* The mappings were those of another process, from some frame on. */
 			s->walked = 1;
+			s->managed = 0;
 			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
 			count(PROF_COUNT_ENTRY_REUSED);
 		}
@@ -89,6 +91,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 		s->walked = 0;
+		s->managed = 0;
 	}
 	/* Of a stranger, who woke a recorded thread, no one knows the mappings: a copy of its stack
 	 * would help no one. */
@@ -96,6 +99,8 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 	    (process || filter == PROF_FILTER_NONE))
 		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
 								      PROF_SAMPLE_RESCUE_REFUSED;
+	if (reads_managed)
+		pack_managed_frames(s);
 	if (reads_runtimes && process && process->runtime.kind && s->walked)
 		take_interpreter(s, ctx, task, &process->runtime);
 }
@@ -110,7 +115,8 @@ static __always_inline __u32 finish_sample(struct scratch *s)
 	s->sample.user_count = frames;
 	s->sample.kernel_count = s->kernel_count;
 	s->sample.outcome = s->outcome;
-	words = frames + s->kernel_count + 2 * s->sample.runtime_count;
+	words = frames + s->kernel_count + 2 * s->sample.managed_count +
+		2 * s->sample.runtime_count;
 	/* For the verifier (6.18): the length of what is sent has to have an upper bound, which it
 	 * learns of the register that is compared, and of no copy that clang makes before. */
 	barrier_var(words);

@@ -80,8 +80,8 @@ mod tests {
             kernel: Vec::new(),
             user: Vec::new(),
             left_out: 0,
-            notes: Vec::new(),
             interpreter: Default::default(),
+            managed: Vec::new(),
             wait: None,
         }
     }

@@ -1,20 +1,19 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS,
-    RESCUE_SIZES, RescueEvent, SampleEvent,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, RED_ZONE_BYTES,
+    REGISTERS, RESCUE_SIZES, RescueEvent, SampleEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
-use crate::record::interpreters::interpreter::ProcessInterpreter;
-use crate::record::interpreters::java_machine::JavaMachine;
+use crate::record::managed_code::{JavaMachine, ProcessManaged, java_note};
 use crate::record::modules::{FileId, ModuleFiles, TableState};
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameState, GeneratedFrames, MappedModule, ModuleCode,
-    ModuleMap, StackCopy, StackEnds, walk,
+    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, GeneratedFrames, MappedModule,
+    ModuleCode, ModuleMap, StackCopy, StackEnds, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use std::sync::Arc;
 pub(crate) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub(crate) frames: Vec<u64>,
-    /// Notes of runtimes on those of them that are marked so.
-    pub(crate) notes: Vec<[u64; 2]>,
+    /// What runtimes know of some of these.
+    pub(crate) managed: Vec<ManagedFrame>,
     /// Frames left out after the first `LEAF_FRAMES` of them.
     pub(crate) left_out: usize,
     /// End of the walk.
@@ -42,8 +41,8 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         bytes: &rescue.stack,
         missing_blocks: rescue.missing_blocks,
     };
-    let java = match process.interpreter() {
-        ProcessInterpreter::Java(machine) => Some((&**machine, rescue.tgid, memory)),
+    let java = match process.managed() {
+        ProcessManaged::Java(machine) => Some((&**machine, rescue.tgid, memory)),
         _ => None,
     };
     let code = RescueCode { process, time_ns, files, java, missed: Cell::new(false), cfi: OnceCell::new() };
@@ -53,13 +52,12 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         .iter()
         .map(|frame| {
             let is_by_frame_pointer = frame.found_by == FoundBy::FramePointer;
-            let marked = MarkedAddress::new(frame.address, frame.is_return_address, is_by_frame_pointer);
-            if frame.note.is_some() { marked.with_note().0 } else { marked.0 }
+            MarkedAddress::new(frame.address, frame.is_return_address, is_by_frame_pointer).0
         })
         .collect();
     Rescued {
         frames,
-        notes: stack.frames.iter().filter_map(|frame| frame.note).collect(),
+        managed: managed_frames(&stack.frames),
         left_out: stack.left_out,
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
@@ -70,29 +68,41 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
 pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
     let mut ends = StackEnds::new(MAX_USER_FRAMES);
     let left_out = sample.left_out as usize;
-    let before = with_notes(&sample.user, &sample.notes);
+    let before = with_managed(&sample.user, &sample.managed);
     let (leaf_end, root_end) = before.split_at(LEAF_FRAMES.min(before.len()));
     leaf_end.iter().take(frames_before).for_each(|&frame| ends.push(frame));
     if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
         ends.skip(left_out.min(frames_before));
         root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&frame| ends.push(frame));
     }
-    let walked = with_notes(&walk.frames, &walk.notes);
+    let walked = with_managed(&walk.frames, &walk.managed);
     let (leaf_end, root_end) = walked.split_at(LEAF_FRAMES.min(walked.len()));
     leaf_end.iter().for_each(|&frame| ends.push(frame));
     ends.skip(walk.left_out);
     root_end.iter().for_each(|&frame| ends.push(frame));
     let (frames, left_out) = ends.into_parts();
-    sample.notes = frames.iter().filter_map(|(_, note)| *note).collect();
+    let managed = frames.iter().enumerate();
+    sample.managed =
+        managed.filter_map(|(frame, (_, managed))| Some(ManagedFrame { frame, ..(*managed)? })).collect();
     sample.user = frames.into_iter().map(|(raw, _)| raw).collect();
     sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
 }
 
-/// Marked addresses, each with its note if it has one.
-fn with_notes(frames: &[u64], notes: &[[u64; 2]]) -> Vec<(u64, Option<[u64; 2]>)> {
-    let mut notes = notes.iter().copied();
-    let mut note_of = |raw: u64| if MarkedAddress(raw).has_note() { notes.next() } else { None };
-    frames.iter().map(|&raw| (raw, note_of(raw))).collect()
+/// Marked addresses, each with what its runtime knows of it.
+fn with_managed(frames: &[u64], managed: &[ManagedFrame]) -> Vec<(u64, Option<ManagedFrame>)> {
+    let mut all: Vec<(u64, Option<ManagedFrame>)> = frames.iter().map(|&raw| (raw, None)).collect();
+    for known in managed {
+        if let Some(frame) = all.get_mut(known.frame) {
+            frame.1 = Some(*known);
+        }
+    }
+    all
+}
+
+/// What runtimes know of the frames of a walk.
+fn managed_frames(frames: &[FrameAddress]) -> Vec<ManagedFrame> {
+    let notes = frames.iter().enumerate().filter_map(|(index, frame)| Some((index, frame.note?)));
+    notes.map(|(index, note)| ManagedFrame { frame: index, ..java_note(note) }).collect()
 }
 
 /// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.
@@ -219,7 +229,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: left_out as u32,
-            notes: Vec::new(),
+            managed: Vec::new(),
             interpreter: Default::default(),
             wait: None,
         }
@@ -246,7 +256,7 @@ mod tests {
         let mut ends = StackEnds::new(MAX_USER_FRAMES);
         (first..depth).for_each(|frame| ends.push(frame));
         let (frames, left_out) = ends.into_parts();
-        Rescued { frames, notes: Vec::new(), left_out, outcome: Outcome::Complete, missed_a_table: false }
+        Rescued { frames, managed: Vec::new(), left_out, outcome: Outcome::Complete, missed_a_table: false }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use crate::profile::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome, Profile, Tables, counter,
 };
 use crate::record::interpreters::Interpreters;
-use crate::record::interpreters::interpreter::ProcessInterpreter;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
@@ -39,7 +38,7 @@ pub(super) struct UserStack<'c> {
     pub(super) files: &'c mut ModuleFiles,
     pub(super) calls: &'c mut CallChecks,
     pub(super) dumps: &'c mut JitDumps,
-    pub(super) interpreters: &'c mut Interpreters,
+    pub(super) interpreters: &'c Interpreters,
 }
 
 impl UserStack<'_> {
@@ -53,7 +52,6 @@ impl UserStack<'_> {
         }
         let user = &sample.user[..count];
         let (mut by_frame_pointer, mut callee_is_generated) = (false, false);
-        let mut notes = sample.notes.iter();
         for (index, &raw) in user.iter().enumerate() {
             if index == LEAF_FRAMES && left_out > 0 {
                 path.push(self.left_out_frame(left_out));
@@ -61,12 +59,6 @@ impl UserStack<'_> {
                 if outcome == Outcome::Complete {
                     outcome = Outcome::MiddleLeftOut;
                 }
-            }
-            if let Some(&note) = notes.as_slice().first().filter(|_| MarkedAddress(raw).has_note()) {
-                notes.next();
-                self.add_generated(raw, note, path);
-                callee_is_generated = false;
-                continue;
             }
             let (is_leaf, is_by_fp) = (index == 0, MarkedAddress(raw).is_by_frame_pointer());
             by_frame_pointer |= is_by_fp;
@@ -93,27 +85,7 @@ impl UserStack<'_> {
             callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
             path.push(frame);
         }
-        self.count_generated(outcome);
         Trusted { outcome, by_frame_pointer, count, left_out }
-    }
-
-    /// Puts the functions of a frame that has a note into `path`.
-    fn add_generated(&mut self, raw: u64, note: [u64; 2], path: &mut Vec<FrameId>) {
-        let sample = self.sample;
-        if let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
-            let frame = (MarkedAddress(raw).address(), note);
-            self.interpreters.add_generated(sample.tgid, process, frame, self.profile, path);
-        }
-    }
-
-    /// Counts samples of generated code of which a runtime tells, and those whose walk ended in it.
-    fn count_generated(&mut self, outcome: Outcome) {
-        let sample = self.sample;
-        let is_java = |process: &Process| matches!(process.interpreter(), ProcessInterpreter::Java(_));
-        let is_cut =
-            outcome == Outcome::JitEnd && self.processes.at(sample.tgid, sample.time_ns).is_some_and(is_java);
-        self.profile.count(counter::INTERPRETER_SAMPLES, u64::from(is_cut || !sample.notes.is_empty()));
-        self.profile.count(counter::INTERPRETER_MISMATCHES, u64::from(is_cut));
     }
 
     /// The frame in place of `count` frames left out; its address is their number.

@@ -2,7 +2,6 @@
 //! has run.
 
 use super::function_names::FunctionNames;
-use super::java_machine::JavaMachine;
 use super::known_code::{KnownCodes, RunPlace, content_words};
 use super::process_memory::ProcessMemory;
 use crate::bpf::{InterpreterFrame, number, prof_loop_setup, prof_runtime};
@@ -41,8 +40,6 @@ pub(crate) enum ProcessInterpreter {
     },
     /// Its stacks can be read.
     Ready(Box<Interpreter>),
-    /// It is a Java machine, and its stacks can be read.
-    Java(Box<JavaMachine>),
     /// Its stacks cannot be read; why, was said.
     Unknown {
         /// Its file.
@@ -63,7 +60,6 @@ impl ProcessInterpreter {
             ProcessInterpreter::Ready(interpreter) => {
                 ProcessInterpreter::Ready(Box::new(interpreter.forked()))
             }
-            ProcessInterpreter::Java(machine) => ProcessInterpreter::Java(Box::new(machine.forked())),
             ProcessInterpreter::Unknown { file, why } => {
                 ProcessInterpreter::Unknown { file: *file, why: why.clone() }
             }
@@ -74,9 +70,6 @@ impl ProcessInterpreter {
     pub(crate) fn descriptor(&self) -> prof_runtime {
         match self {
             ProcessInterpreter::Ready(interpreter) => interpreter.descriptor,
-            ProcessInterpreter::Java(_) => {
-                prof_runtime { kind: number::PROF_RUNTIME_JAVA as u8, ..prof_runtime::default() }
-            }
             ProcessInterpreter::Pending { .. } => {
                 prof_runtime { kind: number::PROF_RUNTIME_PENDING as u8, ..prof_runtime::default() }
             }
@@ -93,9 +86,6 @@ impl ProcessInterpreter {
                 let PythonLayout { version, source, .. } = &*interpreter.layout;
                 Some(Ok(format!("python {version}: offsets from {source}")))
             }
-            ProcessInterpreter::Java(machine) => {
-                Some(Ok(format!("java {}: offsets from its vmStructs", machine.layout.version)))
-            }
             ProcessInterpreter::Pending { why, .. } | ProcessInterpreter::Unknown { why, .. } => {
                 Some(Err(why.clone()))
             }
@@ -104,10 +94,8 @@ impl ProcessInterpreter {
 
     /// Forgets frames of the profile, because they get new numbers.
     pub(crate) fn forget_frames(&mut self) {
-        match self {
-            ProcessInterpreter::Ready(interpreter) => interpreter.frames = FxHashMap::default(),
-            ProcessInterpreter::Java(machine) => machine.frames = FxHashMap::default(),
-            _ => {}
+        if let ProcessInterpreter::Ready(interpreter) = self {
+            interpreter.frames = FxHashMap::default();
         }
     }
 
@@ -116,7 +104,6 @@ impl ProcessInterpreter {
         match self {
             ProcessInterpreter::None => None,
             ProcessInterpreter::Ready(interpreter) => Some(interpreter.file),
-            ProcessInterpreter::Java(machine) => Some(machine.file),
             ProcessInterpreter::Pending { file, .. } | ProcessInterpreter::Unknown { file, .. } => {
                 Some(*file)
             }

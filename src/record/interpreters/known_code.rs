@@ -22,10 +22,10 @@ struct KeptCode {
 
 /// A function, and the line at which a frame is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RunPlace {
-    pub(super) function: FunctionNumber,
+pub(in crate::record) struct RunPlace {
+    pub(in crate::record) function: FunctionNumber,
     /// 0 when not known.
-    pub(super) line: u32,
+    pub(in crate::record) line: u32,
 }
 
 /// The code objects of one process, by address.

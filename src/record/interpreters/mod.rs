@@ -4,11 +4,13 @@
 
 mod function_names;
 pub(crate) mod interpreter;
-pub(crate) mod java_machine;
 mod known_code;
 mod merge;
 mod process_memory;
 mod registry;
 mod runtime_file;
 
+pub(super) use function_names::{FunctionNames, FunctionNumber, RunFunction};
+pub(super) use known_code::RunPlace;
+pub(super) use process_memory::ProcessMemory;
 pub(crate) use registry::Interpreters;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 /// The memory of a process that may end at any time.
 #[derive(Debug)]
-pub(super) struct ProcessMemory(File);
+pub(in crate::record) struct ProcessMemory(File);
 
 impl ProcessMemory {
     /// Opens the memory of a process.
@@ -15,7 +15,7 @@ impl ProcessMemory {
     /// # Errors
     ///
     /// When the process is gone, or this process may not read it.
-    pub(super) fn open(pid: u32) -> io::Result<Self> {
+    pub(in crate::record) fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(ProcessMemory)
     }
 }

@@ -1,8 +1,7 @@
 //! The registry of the interpreters of all recorded processes, and the way of a sample's interpreter frames into its stack.
 
-use super::function_names::{FunctionNames, FunctionNumber, RunFunction};
+use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
-use super::java_machine::JavaMachine;
 use super::merge::{Fit, NativeFrame, RunFrame, WholeParts, merge};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
@@ -12,7 +11,7 @@ use crate::profile::{
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
-use crate::runtimes::java::{JavaMark, JavaNote, JavaProblem};
+use crate::runtimes::python::PythonProblem;
 use crate::symbols::ResolvedLocation;
 use rustc_hash::FxHashMap;
 
@@ -36,7 +35,8 @@ pub(crate) struct Interpreters {
     /// The kernel side reads them: a target has an interpreter, or one may come.
     pub(crate) is_loaded: bool,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
-    names: FunctionNames,
+    /// Functions of all runtimes, those of managed code too.
+    pub(in crate::record) names: FunctionNames,
     /// Sentences about interpreters whose stacks cannot be read, each once.
     problems: Vec<String>,
     /// Number of these that were taken.
@@ -98,12 +98,13 @@ impl Interpreters {
         let found = self.find(pid, (file, bias), files);
         let age_ns = now_ns - since_ns;
         let (next, is_pending) = match found {
-            Ok(interpreter) => (interpreter, false),
-            Err((why, is_temporary)) if is_temporary && age_ns < PATIENCE_NS => {
+            Ok(interpreter) => (ProcessInterpreter::Ready(Box::new(interpreter)), false),
+            Err(problem) if problem.is_temporary() && age_ns < PATIENCE_NS => {
                 let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
-                (ProcessInterpreter::Pending { file, since_ns, next_ns, why }, true)
+                (ProcessInterpreter::Pending { file, since_ns, next_ns, why: problem.to_string() }, true)
             }
-            Err((why, _)) => {
+            Err(problem) => {
+                let why = problem.to_string();
                 self.note(&why);
                 (ProcessInterpreter::Unknown { file, why }, false)
             }
@@ -112,30 +113,23 @@ impl Interpreters {
         is_pending
     }
 
-    /// Looks for the interpreter in the memory of a process, which has mapped `file` with a bias. A problem comes with
-    /// whether it may be gone a moment later.
+    /// Looks for the interpreter in the memory of a process, which has mapped `file` with a bias.
     fn find(
         &mut self,
         pid: u32,
         (file, bias): (FileId, u64),
         files: &ModuleFiles,
-    ) -> Result<ProcessInterpreter, (String, bool)> {
+    ) -> Result<Interpreter, PythonProblem> {
         let module = files.get(file);
         let elf = module.elf.as_deref();
         let symbols = |name: &str| Some(elf?.exported(name)?.address.wrapping_add(bias));
-        if self.runtime(file, files).is_some_and(|runtime| runtime.is_java) {
-            let found = JavaMachine::find(pid, file, &symbols);
-            let problem = |problem: JavaProblem| (problem.text, problem.is_temporary);
-            return found.map(|machine| ProcessInterpreter::Java(Box::new(machine))).map_err(problem);
-        }
-        let mut interpreter = Interpreter::find(pid, file, &module.path, &symbols)
-            .map_err(|problem| (problem.to_string(), problem.is_temporary()))?;
+        let mut interpreter = Interpreter::find(pid, file, &module.path, &symbols)?;
         if let (Some(runtime), Some(elf)) = (self.runtime(file, files), elf) {
             interpreter.note_setup(runtime.loop_function(), bias, &|address, size| {
                 elf.read_address(address, size).ok()
             });
         }
-        Ok(ProcessInterpreter::Ready(Box::new(interpreter)))
+        Ok(interpreter)
     }
 
     fn note(&mut self, problem: &str) {
@@ -190,45 +184,6 @@ impl Interpreters {
         }
     }
 
-    /// Puts the functions of a frame of generated code, of which a note tells, into `path`: several, if some were compiled
-    /// into others.
-    pub(crate) fn add_generated(
-        &mut self,
-        pid: u32,
-        process: &mut Process,
-        (pc, note): (u64, [u64; 2]),
-        profile: &mut Profile,
-        path: &mut Vec<FrameId>,
-    ) {
-        let ProcessInterpreter::Java(machine) = process.interpreter_mut() else { return };
-        profile.count(counter::INTERPRETER_FRAMES, 1);
-        let key = (pc, JavaNote(note));
-        if let Some(known) = machine.frames.get(&key) {
-            path.extend(known);
-            return;
-        }
-        let tables = &mut profile.tables;
-        let module = runtime_module(&machine.layout.version.runtime(), tables);
-        let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
-        let mut frame = |address| tables.intern_frame(Frame { module, address, flags });
-        let Some(functions) = machine.functions(pid, pc, JavaNote(note)) else {
-            path.push(frame(FunctionNumber::UNREAD.address(0)));
-            profile.count(counter::INTERPRETER_FRAMES_UNREAD, 1);
-            return;
-        };
-        let from = path.len();
-        for function in functions {
-            let number = self.names.number(RunFunction {
-                name: function.name,
-                file: function.file.unwrap_or_default(),
-                first_line: function.first_line.unwrap_or(0),
-                is_inlined: function.mark == JavaMark::Inlined,
-            });
-            path.push(frame(number.address(function.line.unwrap_or(0))));
-        }
-        machine.remember(key, path[from..].to_vec());
-    }
-
     /// Puts the frames of the interpreter into `self.run`.
     fn take_frames(
         &mut self,
@@ -249,8 +204,7 @@ impl Interpreters {
             let id = known.unwrap_or_else(|| {
                 let id = place.map(|place| {
                     let tables = &mut profile.tables;
-                    let runtime = || interpreter.layout.version.runtime();
-                    let module = *module.get_or_insert_with(|| runtime_module(&runtime(), tables));
+                    let module = *module.get_or_insert_with(|| runtime_module(interpreter, tables));
                     let address = place.function.address(place.line);
                     let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
                     tables.intern_frame(Frame { module, address, flags })
@@ -313,9 +267,9 @@ impl Interpreters {
     }
 }
 
-/// The row of a runtime.
-fn runtime_module(runtime: &str, tables: &mut Tables) -> crate::profile::ModuleId {
-    let path = tables.intern_string(runtime);
+/// The row of the runtime of an interpreter.
+fn runtime_module(interpreter: &Interpreter, tables: &mut Tables) -> crate::profile::ModuleId {
+    let path = tables.intern_string(&interpreter.layout.version.runtime());
     tables.intern_module(Module { path, kind: ModuleKind::Runtime, ..Module::default() })
 }
 

@@ -7,9 +7,6 @@ use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Symbol that every HotSpot exports, and nothing else does.
-const OF_JAVA: &str = "gHotSpotVMStructs";
-
 /// Symbols that every CPython exports, and nothing else does.
 const OF_PYTHON: [&str; 2] = ["_PyRuntime", "_PyEval_EvalFrameDefault"];
 
@@ -20,8 +17,6 @@ pub(super) struct RuntimeFile {
     loops: Vec<Range<u64>>,
     /// The function of the loop without parts that the compiler split off.
     own: Range<u64>,
-    /// Whether it is a Java machine, which has no loop.
-    pub(super) is_java: bool,
 }
 
 impl RuntimeFile {
@@ -31,9 +26,6 @@ impl RuntimeFile {
         sections: impl FnOnce() -> Option<Arc<CfiSections>>,
     ) -> Option<RuntimeFile> {
         let elf = file.elf.as_deref()?;
-        if elf.exported(OF_JAVA).is_some() {
-            return Some(RuntimeFile { loops: Vec::new(), own: 0..0, is_java: true });
-        }
         let [_, interpreter_loop] = OF_PYTHON.map(|name| elf.exported(name));
         let entry = interpreter_loop.filter(|_| elf.exported(OF_PYTHON[0]).is_some())?;
         let ranges = sections().map(|sections| sections.function_ranges()).unwrap_or_default();
@@ -48,7 +40,7 @@ impl RuntimeFile {
         let read_code = |address, size| elf.read_address(address, size).ok();
         let mut loops = python::loop_ranges(own.clone(), &read_code, &function_at);
         loops.sort_by_key(|range| range.start);
-        Some(RuntimeFile { loops, own, is_java: false })
+        Some(RuntimeFile { loops, own })
     }
 
     /// The function of the interpreter loop, by the module's own addresses.
@@ -69,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_one_of_the_parts_of_the_loop() {
-        let file = RuntimeFile { own: 0x100..0x200, loops: vec![0x100..0x200, 0x800..0x900], is_java: false };
+        let file = RuntimeFile { own: 0x100..0x200, loops: vec![0x100..0x200, 0x800..0x900] };
         let is_loop = |address| file.is_loop(address);
         assert!(is_loop(0x100) && is_loop(0x1ff) && is_loop(0x800));
         assert!(!is_loop(0xff) && !is_loop(0x200) && !is_loop(0x7ff) && !is_loop(0x900));

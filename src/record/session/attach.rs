@@ -61,6 +61,7 @@ impl<'obj> Session<'obj> {
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
         collector.interpreters.is_loaded = may_have_interpreter(&mut collector, options, found);
+        collector.managed.is_loaded = may_have_managed_code(&mut collector, options, found);
         let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
         notices.extend(why_no_waits.clone());
@@ -148,6 +149,7 @@ fn kernel_config(
         page_capacity: page_capacity(&collector.files),
         table_budget_bytes: options.table_budget_bytes,
         hz,
+        reads_managed: collector.managed.is_loaded,
         reads_runtimes: collector.interpreters.is_loaded,
         copy_every_stack: collector.copies.is_some(),
         cpus,
@@ -265,6 +267,7 @@ fn collector(
     let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
     collector.dumps.is_watched = is_watched;
     collector.interpreters.is_wanted = options.runtime != RuntimeFrames::Off;
+    collector.managed.is_wanted = options.runtime != RuntimeFrames::Off;
     if options.on_cpu() {
         let rule = format!("{SAMPLE_CLOCK} at {} Hz per CPU", units::count(hz.into()));
         collector.add_samples(rule, perf_event::period_ns(hz));
@@ -316,6 +319,14 @@ fn may_have_interpreter(collector: &mut Collector, options: &RecordOptions, foun
     let Collector { processes, files, interpreters, .. } = collector;
     let has_one =
         |pid: &u32| processes.get(*pid).is_some_and(|process| interpreters.has_runtime(process, files));
+    options.runtime != RuntimeFrames::Off
+        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
+}
+
+/// The same of a runtime with managed code.
+fn may_have_managed_code(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
+    let Collector { processes, files, managed, .. } = collector;
+    let has_one = |pid: &u32| processes.get(*pid).is_some_and(|process| managed.has_runtime(process, files));
     options.runtime != RuntimeFrames::Off
         && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
 }

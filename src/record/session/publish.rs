@@ -44,10 +44,12 @@ impl Session<'_> {
     /// Returns the processes that were refused, with the reason, each once.
     fn publish(&mut self) -> Vec<(u32, anyhow::Error)> {
         let Session { kernel, collector, stamps, refusals, pending_interpreters, .. } = self;
-        let Collector { files, processes, interpreters, .. } = collector;
+        let Collector { files, processes, interpreters, managed, .. } = collector;
+        managed.take_outdated().into_iter().for_each(|pid| processes.touch(pid));
         std::mem::take(pending_interpreters).into_iter().for_each(|pid| processes.touch(pid));
         processes.look_at_changed(|pid, process| {
-            if interpreters.look(pid, process, files) {
+            let is_pending = interpreters.look(pid, process, files);
+            if managed.look(pid, process, files) || is_pending {
                 pending_interpreters.push(pid);
             }
         });
@@ -56,6 +58,7 @@ impl Session<'_> {
             refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
         }
         self.notices.extend(interpreters.take_problems());
+        self.notices.extend(managed.take_problems());
         let refused = processes.send_changed(|pid, process| {
             for mapping in process.mappings() {
                 files.publish_without_table(mapping.file, &mut kernel.tables);

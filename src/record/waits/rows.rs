@@ -185,8 +185,8 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: 0,
-            notes: Vec::new(),
             interpreter: Default::default(),
+            managed: Vec::new(),
             wait: Some(Box::new(wait)),
         }
     }

@@ -17,9 +17,11 @@ mod scopes;
 mod tables;
 mod version;
 
+pub(crate) use blob::JavaBlobKind;
 pub(crate) use frames::{
     JavaEnd, JavaLive, JavaNote, JavaPosition, JavaRegisters, JavaStackCopy, JavaWalk, walk,
 };
 pub(crate) use layout::JavaLayout;
 pub(crate) use names::{JavaFunction, JavaMark, JavaNames};
+pub(crate) use probe::{JavaProbe, JavaProbeField};
 pub(crate) use problem::JavaProblem;

@@ -91,6 +91,11 @@ impl JavaNames {
             }
             _ => {
                 let blob = layout.blob(memory, frame.pc)?;
+                let is_method = matches!(blob.kind, JavaBlobKind::Compiled | JavaBlobKind::NativeWrapper);
+                if is_method && blob.start == frame.blob && frame.compile_id == 0 {
+                    // The walker did not know the kinds of code that there are by now.
+                    return self.compiled(memory, layout, &blob, frame.pc);
+                }
                 (blob.start == frame.blob && blob.kind == frame.kind).then(|| vec![stub(&blob.name)])
             }
         }

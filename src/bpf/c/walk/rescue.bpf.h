@@ -16,8 +16,8 @@ static __always_inline bool wants_rescue(__u32 outcome)
  * are left. */
 static __always_inline bool is_in_java(struct scratch *s, const struct prof_process *process)
 {
-	return reads_runtimes && s->outcome == PROF_OUTCOME_JIT_END && process &&
-	       process->runtime.kind == PROF_RUNTIME_JAVA;
+	return reads_managed && s->outcome == PROF_OUTCOME_JIT_END && process &&
+	       is_java(&process->managed);
 }
 
 /* Takes `bytes` from this second's allowance. */

@@ -354,7 +354,7 @@ static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, stru
 		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return false;
 	}
-	w->first = s->kernel_count + kept_frames(s);
+	w->first = s->kernel_count + kept_frames(s) + 2 * s->sample.managed_count;
 	w->now_ms = s->sample.time_ns / 1000000;
 	s->window_words = 0;
 	return true;

@@ -1,13 +1,15 @@
 //! The Java machine of one process: where its memory says how frames of generated code are left, and the functions of these
 //! frames.
 
-use super::process_memory::ProcessMemory;
-use crate::profile::FrameId;
+use super::java_descriptor::descriptor;
+use super::managed_runtime::ManagedName;
+use crate::bpf::{ManagedFrame, number, prof_java, prof_managed};
+use crate::record::interpreters::{FunctionNames, ProcessMemory, RunFunction, RunPlace};
 use crate::record::modules::FileId;
 use crate::record::process::proc_fs;
 use crate::runtimes::java::{
-    JavaEnd, JavaFunction, JavaLayout, JavaLive, JavaNames, JavaNote, JavaPosition, JavaProblem,
-    JavaRegisters, JavaStackCopy, JavaWalk, walk,
+    JavaBlobKind, JavaEnd, JavaFunction, JavaLayout, JavaLive, JavaMark, JavaNames, JavaNote, JavaPosition,
+    JavaProbe, JavaProblem, JavaRegisters, JavaStackCopy, JavaWalk, walk,
 };
 use crate::unwind::{Architecture, End, FrameState, GeneratedFrames, StackCopy};
 use rustc_hash::FxHashMap;
@@ -30,12 +32,16 @@ const R13: u8 = 13;
 /// A Java machine whose stacks can be read.
 #[derive(Debug)]
 pub(crate) struct JavaMachine {
-    pub(super) file: FileId,
-    pub(super) layout: Arc<JavaLayout>,
+    file: FileId,
+    layout: Arc<JavaLayout>,
+    /// What the kernel side has to know; `None` if it has no room for that.
+    descriptor: Option<prof_java>,
     memory: OnceCell<Option<ProcessMemory>>,
     names: JavaNames,
-    /// Frames of the profile, by address and note, leaf first.
-    pub(super) frames: FxHashMap<(u64, JavaNote), Vec<FrameId>>,
+    /// Functions of frames, by address and note, innermost first.
+    frames: FxHashMap<(u64, JavaNote), Vec<RunPlace>>,
+    /// The kernel side took methods for code of another kind, as there were none when it was told the kinds.
+    is_outdated: bool,
     /// Memory of stacks that was looked up.
     stacks: RefCell<Vec<Range<u64>>>,
 }
@@ -64,10 +70,12 @@ impl JavaMachine {
         let layout = JavaLayout::find(&memory, symbols)?;
         Ok(JavaMachine {
             file,
+            descriptor: descriptor(&JavaProbe::of(&memory, &layout)),
             layout: Arc::new(layout),
             memory: OnceCell::from(Some(memory)),
             names: JavaNames::default(),
             frames: FxHashMap::default(),
+            is_outdated: false,
             stacks: RefCell::default(),
         })
     }
@@ -77,9 +85,11 @@ impl JavaMachine {
         JavaMachine {
             file: self.file,
             layout: Arc::clone(&self.layout),
+            descriptor: self.descriptor,
             memory: OnceCell::new(),
             names: JavaNames::default(),
             frames: FxHashMap::default(),
+            is_outdated: false,
             stacks: RefCell::default(),
         }
     }
@@ -138,24 +148,88 @@ impl JavaMachine {
         is_in
     }
 
-    /// The functions of a frame, innermost first; `None` if its code is no longer what it was.
-    pub(super) fn functions(&mut self, pid: u32, pc: u64, note: JavaNote) -> Option<Vec<JavaFunction>> {
-        let memory = self.memory.get_or_init(|| ProcessMemory::open(pid).ok()).as_ref()?;
-        let mut functions = self.names.functions(memory, &self.layout, &note.frame(pc)?)?;
-        for function in &mut functions {
-            if let Some(name) = function.name.strip_prefix(STUB_PREFIX) {
-                function.name = name.to_owned();
-            }
-        }
-        Some(functions)
+    /// What the kernel side has to know.
+    pub(super) fn descriptor(&self) -> prof_managed {
+        let kind = match self.descriptor {
+            Some(_) => number::PROF_MANAGED_JAVA,
+            None => number::PROF_MANAGED_JAVA_RESCUED,
+        };
+        let java = self.descriptor.unwrap_or_default();
+        prof_managed { kind: kind as u8, java, ..prof_managed::default() }
     }
 
-    /// Remembers the frames of the profile that a frame stands for.
-    pub(super) fn remember(&mut self, key: (u64, JavaNote), frames: Vec<FrameId>) {
+    /// Looks again at the kinds of code that there are, if that is due. Returns whether the kernel side is to hear of them.
+    pub(super) fn renew(&mut self, pid: u32) -> bool {
+        if !std::mem::take(&mut self.is_outdated) {
+            return false;
+        }
+        let Some(memory) = self.memory(pid) else { return false };
+        let new = descriptor(&JavaProbe::of(memory, &self.layout));
+        let kinds = |java: &Option<prof_java>| java.as_ref().map(|java| java.kind_name);
+        let is_new = kinds(&new) != kinds(&self.descriptor);
+        self.descriptor = new;
+        is_new
+    }
+
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_outdated
+    }
+
+    pub(super) fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Name and version of the runtime.
+    pub(super) fn runtime(&self) -> String {
+        self.layout.version.runtime()
+    }
+
+    /// Returns the version, and where the offsets are from.
+    pub(super) fn describe(&self) -> String {
+        let rescued = if self.descriptor.is_some() { "" } else { "; stacks are walked in user space alone" };
+        format!("java {}: offsets from its vmStructs{rescued}", self.layout.version)
+    }
+
+    /// Puts the functions of the frame at `pc` into `out`, innermost first. `note` is what is known of it.
+    pub(super) fn functions(
+        &mut self,
+        pid: u32,
+        pc: u64,
+        note: Option<&ManagedFrame>,
+        names: &mut FunctionNames,
+        out: &mut Vec<RunPlace>,
+    ) -> ManagedName {
+        let Some(note) = note.map(note_of) else { return ManagedName::Native };
+        if let Some(known) = self.frames.get(&(pc, note)) {
+            out.extend(known);
+            return ManagedName::Functions;
+        }
+        let Some(functions) = self.read(pid, pc, note) else { return ManagedName::Unread };
+        let place = |function: JavaFunction| RunPlace {
+            line: function.line.unwrap_or(0),
+            function: names.number(RunFunction {
+                name: plain_name(&function.name).to_owned(),
+                file: function.file.unwrap_or_default(),
+                first_line: function.first_line.unwrap_or(0),
+                is_inlined: function.mark == JavaMark::Inlined,
+            }),
+        };
+        out.extend(functions.into_iter().map(place));
         if self.frames.len() >= MOST_FRAMES {
             self.frames.clear();
         }
-        self.frames.insert(key, frames);
+        self.frames.insert((pc, note), out.clone());
+        ManagedName::Functions
+    }
+
+    /// The functions of a frame, innermost first; `None` if its code is no longer what it was.
+    fn read(&mut self, pid: u32, pc: u64, note: JavaNote) -> Option<Vec<JavaFunction>> {
+        let memory = self.memory.get_or_init(|| ProcessMemory::open(pid).ok()).as_ref()?;
+        let frame = note.frame(pc)?;
+        let functions = self.names.functions(memory, &self.layout, &frame)?;
+        let is_method = functions.first().is_some_and(|function| function.mark != JavaMark::Stub);
+        self.is_outdated |= is_method && matches!(frame.kind, JavaBlobKind::Runtime | JavaBlobKind::Stubs);
+        Some(functions)
     }
 
     fn memory(&self, pid: u32) -> Option<&ProcessMemory> {
@@ -179,4 +253,39 @@ fn frames_of(walk: &JavaWalk, state: &FrameState, stack: &StackCopy<'_>) -> Gene
     };
     let frames = walk.frames.iter().map(|frame| (frame.pc, JavaNote::of(frame).0)).collect();
     GeneratedFrames { frames, caller }
+}
+
+/// A note as it is sent beside its frame.
+pub(crate) fn java_note(note: [u64; 2]) -> ManagedFrame {
+    let [first, second] = note;
+    ManagedFrame {
+        frame: 0,
+        code: first & number::PROF_MANAGED_ADDRESS,
+        position: Some(second as u32).filter(|&low| u64::from(low) != number::PROF_MANAGED_NO_POSITION),
+        check: (second >> 32) as u32,
+        mark: (first >> 56) as u8,
+    }
+}
+
+/// The note that was sent.
+fn note_of(sent: &ManagedFrame) -> JavaNote {
+    let low = sent.position.unwrap_or(number::PROF_MANAGED_NO_POSITION as u32);
+    JavaNote([sent.code | u64::from(sent.mark) << 56, u64::from(low) | u64::from(sent.check) << 32])
+}
+
+/// The name of a function or stub without what all stubs of a kind have in common.
+fn plain_name(name: &str) -> &str {
+    name.strip_prefix(STUB_PREFIX).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_sent_whole() {
+        for note in [[3 << 56 | 0x7fff_8000, 0x7fff_1234_5678], [1 << 56 | 0x7000, 77], [8 << 56, u64::MAX]] {
+            assert_eq!(note_of(&java_note(note)), JavaNote(note));
+        }
+    }
 }
