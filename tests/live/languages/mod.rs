@@ -4,6 +4,7 @@ mod calls;
 mod damage;
 mod generations;
 mod interpreters;
+mod java;
 mod processes;
 mod recorded;
 mod short;
