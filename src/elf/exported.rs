@@ -1,4 +1,4 @@
-//! Symbols that a module exports, found by name through its hash table (`.gnu.hash`): a few small reads, however many
+//! Symbols that a module exports, found by name through its hash table (`.gnu.hash`, or `.hash`): a few small reads, however many
 //! symbols there are; and all of its symbols, for whoever has to look at each. Format: the GNU hash section as glibc's
 //! dynamic linker reads it.
 
@@ -39,7 +39,7 @@ struct HashTable {
 impl ElfImage {
     /// The exported symbol of a name; `None` where there is none, or no hash table to find it by.
     pub(crate) fn exported(&self, name: &str) -> Option<ExportedSymbol> {
-        let table = HashTable::of(self)?;
+        let Some(table) = HashTable::of(self) else { return self.exported_by_old_table(name) };
         let hash = gnu_hash(name.as_bytes());
         if !table.may_have(self, hash)? {
             return None;
@@ -57,6 +57,26 @@ impl ElfImage {
                 return None;
             }
             index = index.checked_add(1)?;
+        }
+        None
+    }
+
+    /// The same by the table of older linkers (`.hash`), which libraries of JDK 11 have: counts of buckets and symbols, the
+    /// first symbol of each bucket, and the one after each symbol; 0 ends a chain.
+    fn exported_by_old_table(&self, name: &str) -> Option<ExportedSymbol> {
+        let table = self.section(b".hash")?.address;
+        let word = |index: u64| self.number_at(table.checked_add(4 * index)?);
+        let (buckets, chains) = (word(0).filter(|&count| count > 0)?, word(1)?);
+        let (symbols, strings) = self.symbol_tables()?;
+        let mut index = word(2 + u64::from(old_hash(name.as_bytes()) % buckets))?;
+        for _ in 0..MOST_COMPARED {
+            if index == 0 || index >= chains {
+                return None;
+            }
+            if let Some(found) = self.symbol_named(symbols, strings, index, name) {
+                return Some(found);
+            }
+            index = word(2 + u64::from(buckets) + u64::from(index))?;
         }
         None
     }
@@ -157,6 +177,15 @@ impl HashTable {
     }
 }
 
+/// The hash of the ABI of System V.
+fn old_hash(name: &[u8]) -> u32 {
+    name.iter().fold(0, |hash: u32, &byte| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
+
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
@@ -167,6 +196,11 @@ mod tests {
     use crate::elf::ElfLimits;
     use object::{Object, ObjectSymbol};
     use std::fs::File;
+
+    #[test]
+    fn names_have_the_hash_of_the_abi() {
+        assert_eq!([old_hash(b""), old_hash(b"exit"), old_hash(b"printf")], [0, 0x6cf04, 0x779_05a6]);
+    }
 
     fn libc_path() -> String {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
