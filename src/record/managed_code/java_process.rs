@@ -208,7 +208,7 @@ impl JavaMachine {
         let place = |function: JavaFunction| RunPlace {
             line: function.line.unwrap_or(0),
             function: names.number(RunFunction {
-                name: plain_name(&function.name).to_owned(),
+                name: plain_name(&function.name),
                 file: function.file.unwrap_or_default(),
                 first_line: function.first_line.unwrap_or(0),
                 is_inlined: function.mark == JavaMark::Inlined,
@@ -273,14 +273,43 @@ fn note_of(sent: &ManagedFrame) -> JavaNote {
     JavaNote([sent.code | u64::from(sent.mark) << 56, u64::from(low) | u64::from(sent.check) << 32])
 }
 
-/// The name of a function or stub without what all stubs of a kind have in common.
-fn plain_name(name: &str) -> &str {
-    name.strip_prefix(STUB_PREFIX).unwrap_or(name)
+/// The name of a function or stub without what all stubs of a kind have in common, and without the addresses of hidden
+/// classes (`Main$$Lambda$2+0x00007f061c001800.run`), which are others in each process.
+fn plain_name(name: &str) -> String {
+    let name = name.strip_prefix(STUB_PREFIX).unwrap_or(name);
+    let mut plain = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find("0x") {
+        let (before, address) = rest.split_at(at);
+        let end = address
+            .find(|letter: char| !letter.is_ascii_hexdigit() && letter != 'x')
+            .unwrap_or(address.len());
+        match before.strip_suffix(['+', '/']).filter(|_| end > 2) {
+            Some(class) => plain.push_str(class),
+            None => plain.push_str(&rest[..at + end]),
+        }
+        rest = &address[end..];
+    }
+    plain.push_str(rest);
+    plain
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_the_same_in_each_process() {
+        for (name, plain) in [
+            ("Main$$Lambda$2+0x00007f061c001800.run", "Main$$Lambda$2.run"),
+            ("Main$$Lambda/0x00007f061c001800.run", "Main$$Lambda.run"),
+            ("RuntimeStub - _new_array_Java", "_new_array_Java"),
+            ("I2C/C2I adapters(0xba)", "I2C/C2I adapters(0xba)"),
+            ("Main.at0x", "Main.at0x"),
+        ] {
+            assert_eq!(plain_name(name), plain);
+        }
+    }
 
     #[test]
     fn notes_are_sent_whole() {

@@ -139,7 +139,9 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         }
         LabelKind::Program => !is_runtime_function(name) && !is_c_library_function(name),
         LabelKind::Jit => true,
-        LabelKind::Interpreted if is_java(module) => !is_java_stub(name) && !is_java_library(name),
+        LabelKind::Interpreted if is_java(module) => {
+            !is_java_stub(name) && !is_java_library(name) && !name.contains("$$Lambda")
+        }
         LabelKind::Interpreted => !is_python_library_file(file),
         _ => false,
     }
