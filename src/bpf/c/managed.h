@@ -81,6 +81,7 @@ struct prof_java {
 	__u64 kind_name[PROF_JAVA_KINDS]; /* addresses of the names that tell kinds */
 	__u8 kind[PROF_JAVA_KINDS];
 	struct prof_java_field name;
+	struct prof_java_field size; /* of the blob, bytes */
 	struct prof_java_field frame_size; /* words */
 	struct prof_java_field frame_complete; /* from the start of the instructions on */
 	struct prof_java_field code_begin;
@@ -93,7 +94,7 @@ struct prof_java {
 	__u16 bytecode_below; /* bytes below the frame pointer of an interpreted frame */
 	__u16 const_method_off; /* in a method */
 	__u8 segment_shift;
-	__u8 pad[5];
+	__u8 pad[1];
 };
 
 /* The runtime of a process whose functions are in managed code. */

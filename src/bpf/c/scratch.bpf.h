@@ -57,6 +57,7 @@ struct scratch {
 	__u32 managed_at;    /* `walked` when one was last looked at */
 	__u64 managed_bp;    /* its frame pointer */
 	__u32 java_is_loose; /* the frame before was a stub, which may have been called anywhere */
+	__u32 java_at;	     /* `walked` at the last frame of a Java machine's code */
 	__u64 java_blob;     /* address of the code whose head is below */
 	__u8 java_code[32];  /* instructions around one that was interrupted */
 	__u8 java_head[PROF_JAVA_HEAD_BYTES + 8];

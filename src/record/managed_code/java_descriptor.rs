@@ -18,6 +18,7 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
     let first = *probe.deopt.first()?;
     let fields = [
         probe.name,
+        probe.size,
         probe.frame_size,
         probe.frame_complete,
         probe.code_begin,
@@ -26,7 +27,7 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
         first,
         probe.deopt.get(1).copied().unwrap_or(first),
     ];
-    let [name, frame_size, frame_complete, code_begin, compile_id, original_pc, deopt, deopt_of_handle] =
+    let [name, size, frame_size, frame_complete, code_begin, compile_id, original_pc, deopt, deopt_of_handle] =
         fields.map(field);
     let head_bytes = fields.iter().map(|field| u64::from(field.offset) + 8).max()? + probe.block_header;
     let mut heap = [prof_java_heap::default(); HEAPS];
@@ -51,6 +52,7 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
         kind_name,
         kind,
         name: name?,
+        size: size?,
         frame_size: frame_size?,
         frame_complete: frame_complete?,
         code_begin: code_begin?,

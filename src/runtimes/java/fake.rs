@@ -100,7 +100,7 @@ pub(crate) struct FakeJvm {
     is_before_9: bool,
 }
 
-impl TargetTargetMemory for FakeJvm {
+impl TargetMemory for FakeJvm {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         self.segments.iter().any(|(start, segment)| {
             let Some(offset) = address.checked_sub(*start).and_then(|offset| usize::try_from(offset).ok())

@@ -77,7 +77,8 @@ impl JavaNames {
             JavaBlobKind::Interpreter => {
                 let method = self.method(memory, layout, frame.method)?;
                 let scope = JavaScope { method: frame.method, bci: method.bci(frame.bytecode) };
-                let is_same = scope.bci.is_some() || frame.bytecode == 0;
+                // Frames of native methods have the place where bytecodes would be.
+                let is_same = scope.bci.is_some() || frame.bytecode == 0 || method.bytecodes.is_empty();
                 is_same.then(|| vec![function(&method, scope, JavaMark::Interpreted)])
             }
             JavaBlobKind::Compiled | JavaBlobKind::NativeWrapper => {
@@ -180,6 +181,7 @@ mod tests {
     };
     use super::super::frames::walk::{JavaEnd, JavaLive, JavaPosition, JavaRegisters, JavaWalk, walk};
     use super::*;
+    use crate::runtimes::java::problem::JavaProblem;
 
     const RUNNING: JavaPosition = JavaPosition::Running(None);
     const CODE: [u8; 12] = [0x55, 0x48, 0x83, 0xec, 0x10, 0x90, 0x90, 0x48, 0x83, 0xc4, 0x10, 0x5d];

@@ -30,6 +30,8 @@ pub(crate) struct JavaProbe {
     /// Bytes between a block's first segment and its blob.
     pub(crate) block_header: u64,
     pub(crate) name: JavaProbeField,
+    /// Bytes of the blob.
+    pub(crate) size: JavaProbeField,
     /// Bytes of the head that all blobs have.
     pub(crate) base_bytes: u64,
     /// Words of the frame, return address included.
@@ -75,6 +77,7 @@ impl JavaProbe {
             heaps: layout.heaps.clone(),
             block_header: blobs.block_header,
             name: plain(blobs.name),
+            size: plain(blobs.size),
             base_bytes: blobs.base_bytes as u64,
             frame_size: plain(blobs.frame_size),
             frame_complete: plain(blobs.frame_complete),

@@ -239,25 +239,64 @@ static __always_inline long step_interpreted(struct scratch *s, const struct pro
 	return step_to(s, sender, return_address, caller_bp, 0, GROWS);
 }
 
+/* Leaves a frame that the frame pointer points to, once it is certain that it does. */
+static __always_inline long step_java_by_bp(struct scratch *s, const struct prof_java *java)
+{
+	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
+
+	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address) ||
+	    !is_java_return(java, return_address))
+		return stop_in_java(s);
+	return step_to(s, bp + 16, return_address, caller_bp, 0, GROWS);
+}
+
+/* Whether the call that returns to an address is one of the code whose head is in the scratch: then
+ * the address is that of its frame, and of none further up. Global: verified once. */
+__noinline int is_called_from(struct scratch *s, const struct prof_java *java, __u64 address)
+{
+	__u64 target;
+	__u8 *b;
+
+	if (!s || !java || java_heap(java, address) >= PROF_JAVA_HEAPS ||
+	    bpf_probe_read_user(s->java_code, 16, (void *)(address - 13)))
+		return 0;
+	b = s->java_code;
+	if (b[8] == 0xe8) /* call n */
+		target = address + *(__s32 *)(b + 9);
+	else if (b[0] == 0x49 && (b[1] & 0xf8) == 0xb8 && b[10] == 0x41 && b[11] == 0xff)
+		target = *(__u64 *)(b + 2); /* mov r, n; call r */
+	else
+		return 0;
+	return target - s->java_blob < (__u64)java_field(s, &java->size);
+}
+
 /* Leaves code that has a frame by the frame pointer, or none. */
 static __always_inline long step_java_stub(struct scratch *s, const struct prof_java *java,
 					   bool is_loose)
 {
 	__u64 sp = s->regs[REG_SP], bp = s->regs[REG_BP], top, caller_bp, return_address;
 
-	if (s->regs[REG_IP] != java->call_stub_return || !s->is_return) {
-		if (is_loose && read_word(s, sp, &top) && is_java_return(java, top))
+	if (!s->is_return) {
+		if (read_word(s, sp, &top) && is_java_return(java, top))
 			return step_to(s, sp + 8, top, bp, 0, GROWS);
 		/* Of a stub that has not set the frame pointer, that is another function's. */
-		if (is_loose && bp - sp > JAVA_STUB_BYTES)
+		if (bp - sp > JAVA_STUB_BYTES || !read_word(s, bp + 8, &return_address) ||
+		    !is_called_from(s, java, return_address))
 			return stop_in_java(s);
-		if (!read_word(s, bp + 8, &return_address) || !is_java_return(java, return_address))
-			return stop_in_java(s);
+		return step_java_by_bp(s, java);
 	}
-	if ((bp & 7) || bp < sp || bp - sp > JAVA_LARGEST_FRAME ||
-	    !read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
+	if ((bp & 7) || bp < sp || bp - sp > JAVA_LARGEST_FRAME || !read_word(s, bp, &caller_bp) ||
+	    !read_word(s, bp + 8, &return_address))
 		return stop_in_java(s);
-	return step_to(s, bp + 16, return_address, caller_bp, 0, GROWS);
+	if (s->regs[REG_IP] == java->call_stub_return)
+		return step_to(s, bp + 16, return_address, caller_bp, 0, GROWS);
+	/* Entry barriers of methods keep a word there. */
+	if (return_address == ~0ULL && read_word(s, bp + 16, &return_address) &&
+	    is_called_from(s, java, return_address))
+		return step_to(s, bp + 24, return_address, caller_bp, 0, GROWS);
+	if (is_loose && !is_called_from(s, java, return_address))
+		return stop_in_java(s);
+	return step_java_by_bp(s, java);
 }
 
 /* Leaves a frame whose size is known. */
@@ -286,8 +325,12 @@ static __always_inline long step_java_frame(struct scratch *s, const struct prof
 	if (!read_word(s, sp + up, &return_address))
 		return stop_in_java(s);
 	if (is_loose ? !is_java_return(java, return_address) :
-		       java_heap(java, return_address) >= PROF_JAVA_HEAPS)
+		       java_heap(java, return_address) >= PROF_JAVA_HEAPS) {
+		/* What enters virtual threads has taken its part of the stack down by then. */
+		if (s->is_return && s->regs[REG_BP] - sp < frame_bytes)
+			return step_java_by_bp(s, java);
 		return stop_in_java(s);
+	}
 	return step_to(s, sp + up + 8, return_address, bp, 0, GROWS);
 }
 
@@ -302,7 +345,9 @@ __noinline long step_java(struct scratch *s, const struct prof_java *java)
 	if (!s || !java)
 		return 1;
 	pc = s->regs[REG_IP];
-	is_loose = !s->is_return || s->java_is_loose;
+	/* What native code, or a stub, was called by may be in any state. */
+	is_loose = !s->is_return || s->java_is_loose || s->java_at + 1 != s->walked;
+	s->java_at = s->walked;
 	if (pc - java->interpreter < java->interpreter_bytes)
 		return step_interpreted(s, java);
 	if (find_java_code(s, java, pc))
@@ -326,6 +371,11 @@ __noinline long step_java(struct scratch *s, const struct prof_java *java)
 	s->java_is_loose = kind == PROF_JAVA_STUBS;
 	if (kind == PROF_JAVA_STUBS)
 		return step_java_stub(s, java, is_loose);
+	/* Deoptimisation aligns the stack pointer for its calls; the frame pointer then tells where
+	 * the frame is. */
+	if (kind == PROF_JAVA_RUNTIME && is_loose &&
+	    s->regs[REG_BP] - s->regs[REG_SP] == frame_bytes - 8)
+		return step_java_by_bp(s, java);
 	if (kind == PROF_JAVA_COMPILED || kind == PROF_JAVA_NATIVE || kind == PROF_JAVA_RUNTIME)
 		return step_java_frame(s, java, frame_bytes, (__s64)(pc - start) >= complete, is_loose);
 	/* The others only jump. */

@@ -477,6 +477,7 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->by_fp = 0;
 	s->jumps_down = 0;
 	s->java_is_loose = 0;
+	s->java_at = 0;
 	s->piece_low = s->regs[REG_SP];
 	s->has_asked = 0;
 	hide_sp(s, false);

@@ -18,6 +18,8 @@ const ADAPTER_BYTES: usize = 1 << 16;
 const MOST_PUSHED: u64 = 16;
 /// Bytes of stack in which the return address of a stub is looked for.
 const STUB_STACK: u64 = 4096;
+/// Word between the frame pointer and the return address of the stub that methods call when they are entered.
+const ENTRY_COOKIE: u64 = u64::MAX;
 /// Bytes from sp to rbp of a frame that is found by rbp at most.
 const LARGEST_FRAME: u64 = 1 << 20;
 
@@ -214,8 +216,19 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
             }
             sp = self.with_pushed(sp, up);
         }
+        if place.position == JavaPosition::Returning && self.is_taken_down(at, sp.saturating_add(up), blob) {
+            return self.by_fp(at);
+        }
         let fp = i64::try_from(up).ok().and_then(|up| up.checked_sub(8)).filter(|&fp| fp >= 0);
         self.leave(JavaRegisters { sp, ..at }, JavaFrameExit { up, fp })
+    }
+
+    /// Whether a frame has lost what lies below its rbp, so that its size says nothing: what enters virtual threads does
+    /// that when they yield.
+    fn is_taken_down(&self, at: JavaRegisters, place: u64, blob: &JavaBlob) -> bool {
+        let leads_on = self.memory.u64(place).is_some_and(|pc| self.layout.is_generated(pc));
+        let is_near = at.fp.checked_sub(at.sp).is_some_and(|above| above < blob.frame_bytes);
+        !leads_on && is_near && at.fp.checked_add(8).is_some_and(|place| self.is_return(place))
     }
 
     /// Lowest word of a frame whose return address is `up` bytes above it, if the code has pushed words on top of it, so
@@ -442,7 +455,9 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
             return Err(JavaEnd::Unclear);
         }
         let up = at.fp - at.sp;
-        self.leave(at, JavaFrameExit { up: up.saturating_add(8), fp: i64::try_from(up).ok() })
+        // Entry barriers of methods keep a word there, in which they note that the method was thrown away.
+        let kept = 8 * u64::from(self.word(at.fp, 8)? == ENTRY_COOKIE);
+        self.leave(at, JavaFrameExit { up: up.saturating_add(8 + kept), fp: i64::try_from(up).ok() })
     }
 
     fn interpreted_at(&self, fp: u64, r13: Option<u64>) -> Option<JavaInterpretedFrame> {
