@@ -22,7 +22,7 @@ fn main() {
     }
     let read =
         |name: &str| std::fs::read_to_string(format!("src/bpf/c/{name}")).expect("the header is there");
-    let header = read("goroutine.h") + &read("runtime.h") + &read("prof.h");
+    let header = read("goroutine.h") + &read("runtime.h") + &read("managed.h") + &read("prof.h");
     std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
 }

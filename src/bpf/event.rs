@@ -2,9 +2,10 @@
 
 use super::goroutine::{GOROUTINE_BYTES, SampleGoroutine};
 use super::layout::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_runtime_frame,
-    prof_sample, prof_stack_copy,
+    FRAME_MANAGED, LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_managed_frame,
+    prof_rescue, prof_runtime_frame, prof_sample, prof_stack_copy,
 };
+use super::managed_frame::ManagedFrame;
 use super::runtime_frame::{InterpreterFrame, InterpreterFrames};
 use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
@@ -13,6 +14,7 @@ use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
 const RUNTIME_FRAME_BYTES: usize = size_of::<prof_runtime_frame>();
+const MANAGED_FRAME_BYTES: usize = size_of::<prof_managed_frame>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
 const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
@@ -50,6 +52,8 @@ pub(crate) struct SampleEvent {
     pub(crate) interpreter: InterpreterFrames,
     /// Goroutine that the thread worked for.
     pub(crate) goroutine: SampleGoroutine,
+    /// What runtimes know of user frames, leaf first.
+    pub(crate) managed: Vec<ManagedFrame>,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
 }
@@ -73,6 +77,7 @@ impl SampleEvent {
             left_out: 0,
             interpreter: InterpreterFrames::default(),
             goroutine: SampleGoroutine::None,
+            managed: Vec::new(),
             wait: None,
         }
     }
@@ -84,11 +89,14 @@ impl SampleEvent {
         let kernel_count = usize::from(at.u16(offset_of!(prof_sample, kernel_count)));
         let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
         let runtime_count = usize::from(at.u16(offset_of!(prof_sample, runtime_count)));
+        let managed_count = usize::from(at.u16(offset_of!(prof_sample, managed_count)));
         let native_bytes = 8 * (kernel_count + user_count);
         let runtime_flags = header[offset_of!(prof_sample, runtime_flags)];
         let has_goroutine = u64::from(runtime_flags) & number::PROF_RUNTIME_HAS_GOROUTINE != 0;
+        let managed_bytes = MANAGED_FRAME_BYTES * managed_count;
         let expected = SAMPLE_HEADER_BYTES
             + native_bytes
+            + managed_bytes
             + RUNTIME_FRAME_BYTES * runtime_count
             + if has_goroutine { GOROUTINE_BYTES } else { 0 };
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
@@ -100,9 +108,13 @@ impl SampleEvent {
         }
         let mut rest = &bytes[SAMPLE_HEADER_BYTES..];
         let goroutine = SampleGoroutine::take(runtime_flags, &mut rest);
-        let (native, interpreted) = rest.split_at(native_bytes);
+        let (native, runtimes) = rest.split_at(native_bytes);
+        let (managed, interpreted) = runtimes.split_at(managed_bytes);
         let (kernel, user) = native.split_at(8 * kernel_count);
         let mut user: Vec<u64> = words(user).collect();
+        let managed_left_out = usize::from(at.u16(offset_of!(prof_sample, managed_left_out)));
+        let managed = ManagedFrame::decode_all(managed, &user, left_out as usize, managed_left_out);
+        user.iter_mut().for_each(|raw| *raw &= !FRAME_MANAGED);
         if left_out > 0 {
             // The walker has written round and round the second half.
             user[LEAF_FRAMES..].rotate_left(left_out as usize % LEAF_FRAMES);
@@ -127,6 +139,7 @@ impl SampleEvent {
                 frames: interpreted.chunks_exact(RUNTIME_FRAME_BYTES).map(InterpreterFrame::decode).collect(),
             },
             goroutine,
+            managed,
             wait: None,
         })
     }

@@ -14,8 +14,9 @@ pub(crate) mod number {
 
 pub(crate) use skeleton::types::{
     bss, prof_counters, prof_file, prof_file_key, prof_goroutine, prof_goroutine_place, prof_image,
-    prof_loop_setup, prof_more_tables, prof_new_code, prof_process, prof_rescue, prof_runtime,
-    prof_runtime_frame, prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
+    prof_java, prof_java_field, prof_java_heap, prof_loop_setup, prof_managed, prof_managed_frame,
+    prof_more_tables, prof_new_code, prof_process, prof_rescue, prof_runtime, prof_runtime_frame,
+    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_v8, prof_wait,
     prof_watched,
 };
 pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
@@ -60,6 +61,8 @@ pub(crate) const RED_ZONE_BYTES: u64 = number::PROF_RED_ZONE_BYTES;
 pub const FRAME_RETURN: u64 = number::PROF_FRAME_RETURN;
 /// Mark of a frame that was found by frame pointers.
 pub const FRAME_BY_FP: u64 = number::PROF_FRAME_BY_FP;
+/// Mark of a frame of which a runtime knows more.
+pub(crate) const FRAME_MANAGED: u64 = number::PROF_FRAME_MANAGED;
 /// The address without marks.
 pub const FRAME_ADDRESS: u64 = number::PROF_FRAME_ADDRESS;
 /// User frames of one sample; of a deeper stack, half of them from each end.
@@ -185,13 +188,18 @@ const _: () = {
     assert!(size_of::<prof_image>() == 16);
     assert!(
         size_of::<prof_process>()
-            == 16 + 32 * MAX_MAPPINGS + size_of::<prof_runtime>() + size_of::<prof_goroutine_place>()
+            == 16
+                + 32 * MAX_MAPPINGS
+                + size_of::<prof_runtime>()
+                + size_of::<prof_goroutine_place>()
+                + size_of::<prof_managed>()
     );
     assert!(size_of::<prof_goroutine_place>() == 40);
+    assert!(size_of::<prof_managed>() == 288);
     assert!(size_of::<prof_runtime>() == 112);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
-    assert!(size_of::<prof_sample>() == 56);
+    assert!(size_of::<prof_sample>() == 64);
     assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

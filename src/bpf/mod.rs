@@ -9,6 +9,7 @@ mod event;
 mod fields;
 mod goroutine;
 mod layout;
+mod managed_frame;
 mod marked_address;
 mod ring;
 mod runtime_frame;
@@ -19,6 +20,7 @@ pub(crate) use fields::DecodeError;
 pub(crate) use goroutine::{GoroutineEvent, MOST_LABELS, SampleGoroutine, goroutine_check};
 pub(crate) use layout::number;
 pub use layout::*;
+pub(crate) use managed_frame::ManagedFrame;
 pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;
 pub(crate) use runtime_frame::{

@@ -1,5 +1,6 @@
-//! Symbols that a module exports, found by name through its hash table (`.gnu.hash`): a few small reads, however many
-//! symbols there are. Format: the GNU hash section as glibc's dynamic linker reads it.
+//! Symbols that a module exports, found by name through its hash table (`.gnu.hash`, or `.hash`): a few small reads, however many
+//! symbols there are; and all of its symbols, for whoever has to look at each. Format: the GNU hash section as glibc's
+//! dynamic linker reads it.
 
 use super::fields::{Fields, c_string};
 use super::image::ElfImage;
@@ -11,6 +12,8 @@ const MOST_COMPARED: u32 = 4096;
 const SYMBOL_BYTES: u64 = 24;
 /// Names looked for are shorter, bytes.
 const MAX_NAME_BYTES: u64 = 256;
+/// A longer table of symbols, or of their names, is not looked at, bytes.
+const MAX_TABLE_BYTES: u64 = 256 << 20;
 
 /// A symbol that a module exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +39,7 @@ struct HashTable {
 impl ElfImage {
     /// The exported symbol of a name; `None` where there is none, or no hash table to find it by.
     pub(crate) fn exported(&self, name: &str) -> Option<ExportedSymbol> {
-        let table = HashTable::of(self)?;
+        let Some(table) = HashTable::of(self) else { return self.exported_by_old_table(name) };
         let hash = gnu_hash(name.as_bytes());
         if !table.may_have(self, hash)? {
             return None;
@@ -58,6 +61,48 @@ impl ElfImage {
         None
     }
 
+    /// The same by the table of older linkers (`.hash`), which libraries of JDK 11 have: counts of buckets and symbols, the
+    /// first symbol of each bucket, and the one after each symbol; 0 ends a chain.
+    fn exported_by_old_table(&self, name: &str) -> Option<ExportedSymbol> {
+        let table = self.section(b".hash")?.address;
+        let word = |index: u64| self.number_at(table.checked_add(4 * index)?);
+        let (buckets, chains) = (word(0).filter(|&count| count > 0)?, word(1)?);
+        let (symbols, strings) = self.symbol_tables()?;
+        let mut index = word(2 + u64::from(old_hash(name.as_bytes()) % buckets))?;
+        for _ in 0..MOST_COMPARED {
+            if index == 0 || index >= chains {
+                return None;
+            }
+            if let Some(found) = self.symbol_named(symbols, strings, index, name) {
+                return Some(found);
+            }
+            index = word(2 + u64::from(buckets) + u64::from(index))?;
+        }
+        None
+    }
+
+    /// Calls `visit` with each defined symbol of the table in the section `table` (`.symtab`, `.dynsym`), and its name.
+    pub(crate) fn visit_symbols(
+        &self,
+        table: &[u8],
+        mut visit: impl FnMut(&str, ExportedSymbol),
+    ) -> Option<()> {
+        let symbols = self.section(table)?;
+        let names = self.sections().get(symbols.link as usize)?;
+        if self.unpacked_bytes(symbols).max(self.unpacked_bytes(names)) > MAX_TABLE_BYTES {
+            return None;
+        }
+        let (symbols, names) = (self.section_bytes(symbols).ok()?, self.section_bytes(names).ok()?);
+        for entry in symbols.chunks_exact(SYMBOL_BYTES as usize) {
+            let symbol = defined_symbol(entry);
+            let name = Fields(entry).u32(0).and_then(|name| c_string(&names, name as usize));
+            if let (Some(symbol), Some(Ok(name))) = (symbol, name.map(std::str::from_utf8)) {
+                visit(name, symbol);
+            }
+        }
+        Some(())
+    }
+
     /// Addresses of the table of exported symbols and of their names.
     fn symbol_tables(&self) -> Option<(u64, u64)> {
         let symbols = self.section(b".dynsym")?;
@@ -73,17 +118,22 @@ impl ElfImage {
         let own_name = strings.checked_add(fields.u32(0)?.into())?;
         let size = MAX_NAME_BYTES.min(name.len() as u64 + 1);
         let own_name = self.read_address(own_name, size).ok()?;
-        let is_defined = fields.u16(6)? != elf::SHN_UNDEF.0;
-        (is_defined && c_string(&own_name, 0)? == name.as_bytes()).then_some(ExportedSymbol {
-            address: fields.u64(8)?,
-            size: fields.u64(16)?,
-            is_thread_local: bytes.get(4)? & 0xf == elf::STT_TLS.0,
-        })
+        (c_string(&own_name, 0)? == name.as_bytes()).then(|| defined_symbol(&bytes))?
     }
 
     fn number_at(&self, address: u64) -> Option<u32> {
         Fields(&self.read_address(address, 4).ok()?).u32(0)
     }
+}
+
+/// The symbol of an entry of a table; `None` for one that is defined elsewhere.
+fn defined_symbol(entry: &[u8]) -> Option<ExportedSymbol> {
+    let fields = Fields(entry);
+    (fields.u16(6)? != elf::SHN_UNDEF.0).then_some(ExportedSymbol {
+        address: fields.u64(8)?,
+        size: fields.u64(16)?,
+        is_thread_local: entry.get(4)? & 0xf == elf::STT_TLS.0,
+    })
 }
 
 impl HashTable {
@@ -127,6 +177,15 @@ impl HashTable {
     }
 }
 
+/// The hash of the ABI of System V.
+fn old_hash(name: &[u8]) -> u32 {
+    name.iter().fold(0, |hash: u32, &byte| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
+
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
@@ -137,6 +196,11 @@ mod tests {
     use crate::elf::ElfLimits;
     use object::{Object, ObjectSymbol};
     use std::fs::File;
+
+    #[test]
+    fn names_have_the_hash_of_the_abi() {
+        assert_eq!([old_hash(b""), old_hash(b"exit"), old_hash(b"printf")], [0, 0x6cf04, 0x779_05a6]);
+    }
 
     fn libc_path() -> String {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");

@@ -124,6 +124,10 @@ pub(crate) mod counter {
     pub(crate) const GOROUTINES_CHANGED: &str = "goroutines_changed";
     /// Goroutines that snapshots lack, since they could not be read.
     pub(crate) const GOROUTINES_UNREADABLE: &str = "goroutines_unreadable";
+    /// Frames of functions of managed code.
+    pub(crate) const MANAGED_FRAMES: &str = "managed_frames";
+    /// Those whose function could not be told.
+    pub(crate) const MANAGED_FRAMES_UNREAD: &str = "managed_frames_unread";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).

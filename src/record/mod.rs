@@ -13,6 +13,7 @@ mod goroutines;
 mod interpreters;
 mod kernel;
 pub(crate) mod live;
+mod managed_code;
 mod modules;
 mod names;
 mod options;

@@ -22,6 +22,14 @@ pub(crate) trait TargetMemory {
         self.bytes::<1>(address).map(|[byte]| byte)
     }
 
+    /// The 16-bit number at `address`.
+    fn u16(&self, address: u64) -> Option<u16>
+    where
+        Self: Sized,
+    {
+        self.bytes(address).map(u16::from_ne_bytes)
+    }
+
     /// The 32-bit number at `address`.
     fn u32(&self, address: u64) -> Option<u32>
     where

@@ -3,7 +3,9 @@
 //! runtime, how its frames are taken, and how they become a stack.
 
 pub(crate) mod go;
+pub(crate) mod java;
 mod memory;
 pub(crate) mod python;
+pub(crate) mod v8;
 
 pub(crate) use memory::TargetMemory;

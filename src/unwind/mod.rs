@@ -29,6 +29,7 @@ pub use table::rows::{Page, Row, Table};
 pub use table::span::TableError;
 pub(crate) use walk::memory::StackCopy;
 pub use walk::memory::{Memory, MemoryError};
+pub(crate) use walk::module_map::GeneratedFrames;
 pub use walk::module_map::{MappedModule, ModuleCode, ModuleMap};
 pub use walk::registers::{FrameState, Registers};
 pub(crate) use walk::stack::MAX_WALKED_FRAMES;

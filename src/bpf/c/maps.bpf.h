@@ -17,6 +17,7 @@ const volatile bool copy_every_stack = false; /* send a prof_stack_copy with eac
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 const volatile bool reads_runtimes = false;	  /* frames of interpreters are wanted */
 const volatile bool reads_goroutines = false;	  /* goroutines of samples are wanted */
+const volatile bool reads_managed = false;	  /* frames of managed code are wanted */
 const volatile bool records_waits = false;	  /* threads have accounts of their time */
 
 /* Waits that are shorter are summed up, without stacks, ns. */

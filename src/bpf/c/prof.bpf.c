@@ -40,10 +40,11 @@ struct {
 	struct prof_runtime_frame runtime_frame[0];
 	struct prof_new_code new_code[0];
 	struct prof_goroutine goroutine[0];
+	struct prof_managed_frame managed_frame[0];
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
-_Static_assert(sizeof(struct prof_sample) == 56, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_sample) == 64, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
@@ -65,9 +66,11 @@ _Static_assert(sizeof(struct prof_runtime) == 112, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");
 _Static_assert(sizeof(struct prof_goroutine_place) == 40, "without padding");
 _Static_assert(sizeof(struct prof_goroutine) == 24, "three words");
+_Static_assert(sizeof(struct prof_managed) == 288, "without padding");
+_Static_assert(sizeof(struct prof_managed_frame) == 16, "two words");
 _Static_assert(sizeof(struct prof_process) ==
 		       16 + 32 * PROF_MAX_MAPPINGS + sizeof(struct prof_runtime) +
-			       sizeof(struct prof_goroutine_place),
+			       sizeof(struct prof_goroutine_place) + sizeof(struct prof_managed),
 	       "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -8,6 +8,7 @@
 
 #include "goroutine.h"
 #include "runtime.h"
+#include "managed.h"
 
 /* ---- Unwind tables ------------------------------------------------------------------------- */
 
@@ -172,6 +173,7 @@ struct prof_process {
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
 	struct prof_runtime runtime;
 	struct prof_goroutine_place goroutine;
+	struct prof_managed managed;
 };
 
 /* Executable segments of one file that are published to the kernel side. */
@@ -248,15 +250,19 @@ enum prof_sample_flags {
 };
 
 /* Marks in the unused high bits of a user frame's address. */
-#define PROF_FRAME_RETURN (1ULL << 63) /* a return address: the call is before it */
-#define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
+#define PROF_FRAME_RETURN (1ULL << 63)	/* a return address: the call is before it */
+#define PROF_FRAME_BY_FP (1ULL << 62)	/* found by frame pointers */
+#define PROF_FRAME_MANAGED (1ULL << 60) /* a struct prof_managed_frame says more of it */
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
 /*
  * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first,
- * and by `runtime_count` structs prof_runtime_frame, leaf first too, and by a struct prof_goroutine
- * with PROF_RUNTIME_HAS_GOROUTINE. With `left_out` frames left out of the middle, the last
- * PROF_LEAF_FRAMES addresses are a ring, which begins at index `left_out` modulo its length.
+ * by `managed_count` structs prof_managed_frame and by `runtime_count` structs prof_runtime_frame,
+ * leaf first too, and by a struct prof_goroutine with PROF_RUNTIME_HAS_GOROUTINE. With `left_out`
+ * frames left out of the middle, the last PROF_LEAF_FRAMES addresses are a ring, which begins at
+ * index `left_out` modulo its length; so are the structs prof_managed_frame with
+ * `managed_left_out`. A struct prof_managed_frame counts if its frame is marked PROF_FRAME_MANAGED;
+ * of several of one frame, the last.
  */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
@@ -268,11 +274,14 @@ struct prof_sample {
 	__u8 outcome; /* enum prof_outcome */
 	__u8 flags;   /* enum prof_sample_flags */
 	__u8 comm[PROF_COMM_BYTES];
-	__u8 event;	     /* which counter it is of, from 1; 0: a running thread, or a wait */
-	__u8 runtime_flags;  /* enum prof_runtime_flags */
-	__u16 left_out;	     /* user frames that are not in the sample */
-	__u16 runtime_count; /* frames of an interpreter */
-	__u64 weight;	     /* of a counter: how often it has counted since its last sample */
+	__u8 event;		/* which counter it is of, from 1; 0: a running thread, or a wait */
+	__u8 runtime_flags;	/* enum prof_runtime_flags */
+	__u16 left_out;		/* user frames that are not in the sample */
+	__u16 runtime_count;	/* frames of an interpreter */
+	__u64 weight;		/* of a counter: how often it has counted since its last sample */
+	__u16 managed_count;	/* frames of managed code of which the runtime knows more */
+	__u16 managed_left_out; /* of these, not in the sample */
+	__u8 pad[4];
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large

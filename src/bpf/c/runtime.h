@@ -101,7 +101,7 @@ enum prof_runtime_flags {
 	PROF_RUNTIME_CUT = 1 << 1,	  /* the list goes on, or could not be read further */
 	PROF_RUNTIME_HAS_LOCK = 1 << 2,	  /* it holds the runtime's lock */
 	PROF_RUNTIME_KNOWS_LOCK = 1 << 3, /* else it is known that it does not */
-	PROF_RUNTIME_GOROUTINE_UNREAD = 1 << 6, /* it may work for a goroutine: that cannot be read */
+	PROF_RUNTIME_GOROUTINE_UNREAD = 1 << 6, /* it may have one: not readable */
 	PROF_RUNTIME_HAS_GOROUTINE = 1 << 7,	/* it works for one, which the sample has */
 };
 

@@ -35,6 +35,9 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.weight = 0;
 	s->sample.runtime_count = 0;
 	s->sample.runtime_flags = 0;
+	s->sample.managed_count = 0;
+	s->sample.managed_left_out = 0;
+	s->managed = 0;
 	s->is_urgent = 0;
 	s->new_codes = 0;
 	s->sends_codes = 0;
@@ -78,6 +81,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		if (process && process->stamp != stamp) {
 			/* The mappings were those of another process, from some frame on. */
 			s->walked = 1;
+			s->managed = 0;
 			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
 			count(PROF_COUNT_ENTRY_REUSED);
 		}
@@ -87,12 +91,16 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 		s->walked = 0;
+		s->managed = 0;
 	}
 	/* Of a stranger, who woke a recorded thread, no one knows the mappings: a copy of its stack
 	 * would help no one. */
-	if (s->walked && wants_rescue(s->outcome) && (process || filter == PROF_FILTER_NONE))
+	if (s->walked && (wants_rescue(s->outcome) || is_in_java(s, process)) &&
+	    (process || filter == PROF_FILTER_NONE))
 		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
 								      PROF_SAMPLE_RESCUE_REFUSED;
+	if (reads_managed)
+		pack_managed_frames(s);
 	if (reads_runtimes && process && process->runtime.kind && s->walked)
 		take_interpreter(s, ctx, task, &process->runtime);
 	if (reads_goroutines && process && process->goroutine.is_known && !s->in_exec)
@@ -109,8 +117,8 @@ static __always_inline __u64 add_goroutine(struct scratch *s, __u64 words)
 		return words;
 	barrier_var(words);
 	if (words > FRAME_WORDS - 3) {
-		s->sample.runtime_flags ^= PROF_RUNTIME_HAS_GOROUTINE |
-					   PROF_RUNTIME_GOROUTINE_UNREAD;
+		s->sample.runtime_flags ^=
+			PROF_RUNTIME_HAS_GOROUTINE | PROF_RUNTIME_GOROUTINE_UNREAD;
 		return words;
 	}
 	s->frames[words] = s->goroutine.id;
@@ -129,7 +137,8 @@ static __always_inline __u32 finish_sample(struct scratch *s)
 	s->sample.user_count = frames;
 	s->sample.kernel_count = s->kernel_count;
 	s->sample.outcome = s->outcome;
-	words = frames + s->kernel_count + 2 * s->sample.runtime_count;
+	words = frames + s->kernel_count + 2 * s->sample.managed_count +
+		2 * s->sample.runtime_count;
 	words = add_goroutine(s, words);
 	/* For the verifier (6.18): the length of what is sent has to have an upper bound, which it
 	 * learns of the register that is compared, and of no copy that clang makes before. */

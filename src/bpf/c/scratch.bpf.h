@@ -53,12 +53,20 @@ struct scratch {
 	__u32 new_codes;    /* code objects of the sample that were not seen before */
 	__u64 new_code[PROF_NEW_CODES];
 	__u32 new_check[PROF_NEW_CODES];
+	__u32 managed;	     /* frames of managed code that were noted, those left out included */
+	__u32 managed_at;    /* `walked` when one was last looked at */
+	__u64 managed_bp;    /* its frame pointer */
+	__u32 java_is_loose; /* the frame before was a stub, which may have been called anywhere */
+	__u32 java_at;	     /* `walked` at the last frame of a Java machine's code */
+	__u64 java_blob;     /* address of the code whose head is below */
+	__u8 java_code[32];  /* instructions around one that was interrupted */
+	__u8 java_head[PROF_JAVA_HEAD_BYTES + 8];
 	__u32 has_kept;	     /* regs hold the registers of the last frame that all were known of */
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
 	__u8 window[WINDOW_BYTES + PROF_RUNTIME_FRAME_BYTES + 8];
 	__u8 code[PROF_RUNTIME_CODE_BYTES + 8]; /* the code object that is looked at */
-	__u64 content[16];     /* PROF_CHECK_BYTES: what one of its pointers leads to */
+	__u64 content[16]; /* PROF_CHECK_BYTES: what one of its pointers leads to */
 	struct prof_goroutine goroutine;
 	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;
@@ -69,6 +77,13 @@ struct scratch {
 static __always_inline __u32 kept_frames(struct scratch *s)
 {
 	return s->walked < PROF_MAX_USER_FRAMES ? s->walked : PROF_MAX_USER_FRAMES;
+}
+
+/* Where the user frame number `n` of a walk is kept, among these: at its place in the leaf half, or
+ * over the oldest one of the ring. */
+static __always_inline __u32 frame_slot(__u32 n)
+{
+	return (n & (PROF_LEAF_FRAMES - 1)) + (n < PROF_LEAF_FRAMES ? 0 : PROF_LEAF_FRAMES);
 }
 
 #endif /* PROF_SCRATCH_BPF_H */

@@ -97,18 +97,19 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
     checks.push(clock(profile));
     checks.push(waits(profile));
     checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
-    checks.extend(found.pids.iter().filter_map(|&pid| {
-        let process = session.collector.processes.get(pid)?;
-        let found = process.interpreter().describe().or_else(|| process.goroutines().describe())?;
-        Some(language(found))
-    }));
+    for &pid in &found.pids {
+        let Some(process) = session.collector.processes.get_mut(pid) else { continue };
+        checks.extend(process.interpreter().describe().map(language));
+        checks.extend(process.goroutines().describe().map(language));
+        checks.extend(process.managed_mut().describe(pid).map(language));
+    }
     checks
 }
 
 /// Whether the functions of a language that the target runs are recorded.
-fn language(interpreter: Result<String, String>) -> Check {
+fn language(runtime: Result<String, String>) -> Check {
     const NAME: &str = "language";
-    match interpreter {
+    match runtime {
         Ok(known) => Check::new(NAME, CheckVerdict::Ok, safe_text::terminal(&known)),
         Err(why) => Check::new(NAME, CheckVerdict::Warn, safe_text::terminal(&why)),
     }

@@ -24,6 +24,7 @@ use crate::profile::{
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::goroutines::Goroutines;
 use crate::record::interpreters::Interpreters;
+use crate::record::managed_code::ManagedCode;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings;
@@ -72,6 +73,8 @@ pub(crate) struct Collector {
     pub(crate) goroutines: Goroutines,
     /// State of the goroutines that snapshots find, where they are recorded.
     pub(super) goroutine_rows: Option<GoroutineRows>,
+    /// Runtimes with managed code.
+    pub(crate) managed: ManagedCode,
     /// Labels of samples whose thread held its interpreter's lock, once there is one.
     lock_held: Option<LabelSetId>,
     path: Vec<FrameId>,
@@ -100,6 +103,7 @@ impl Collector {
             interpreters: Interpreters::default(),
             goroutines: Goroutines::default(),
             goroutine_rows: None,
+            managed: ManagedCode::default(),
             lock_held: None,
             path: Vec::new(),
         }
@@ -334,6 +338,7 @@ impl Collector {
         path.clear();
         let trusted = self.user_stack(sample).resolve(outcome, &mut path);
         self.copy(sample, &trusted, path.len(), is_rescued);
+        self.add_managed_functions(sample, trusted.left_out, &mut path);
         self.add_interpreter_frames(sample, trusted.outcome, &mut path);
         path.reverse();
         self.resolve_kernel(sample, &mut path);
@@ -353,6 +358,16 @@ impl Collector {
     pub(crate) fn add_code(&mut self, code: &NewCodeEvent) {
         if let Some(process) = self.processes.at_mut(code.tgid, code.time_ns) {
             self.interpreters.add_code(process, code);
+        }
+    }
+
+    /// Puts the functions of managed code where they belong among the native frames in `path`, leaf first.
+    fn add_managed_functions(&mut self, sample: &SampleEvent, left_out: u32, path: &mut Vec<FrameId>) {
+        let Collector { managed, interpreters, processes, profile, .. } = self;
+        if managed.is_loaded
+            && let Some(process) = processes.at_mut(sample.tgid, sample.time_ns)
+        {
+            managed.place(sample, left_out, process, &mut interpreters.names, profile, path);
         }
     }
 

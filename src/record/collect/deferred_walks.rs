@@ -82,6 +82,7 @@ mod tests {
             left_out: 0,
             interpreter: Default::default(),
             goroutine: Default::default(),
+            managed: Vec::new(),
             wait: None,
         }
     }

@@ -1,18 +1,19 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS,
-    RESCUE_SIZES, RescueEvent, SampleEvent,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, RED_ZONE_BYTES,
+    REGISTERS, RESCUE_SIZES, RescueEvent, SampleEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
+use crate::record::managed_code::{JavaMachine, ProcessManaged, java_note};
 use crate::record::modules::{FileId, ModuleFiles, TableState};
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameState, MappedModule, ModuleCode, ModuleMap, StackCopy,
-    StackEnds, walk,
+    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, GeneratedFrames, MappedModule,
+    ModuleCode, ModuleMap, StackCopy, StackEnds, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub(crate) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub(crate) frames: Vec<u64>,
+    /// What runtimes know of some of these.
+    pub(crate) managed: Vec<ManagedFrame>,
     /// Frames left out after the first `LEAF_FRAMES` of them.
     pub(crate) left_out: usize,
     /// End of the walk.
@@ -33,12 +36,16 @@ pub(crate) struct Rescued {
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
     let start = start_of(rescue);
-    let code = RescueCode { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
     let memory = StackCopy {
         start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
         bytes: &rescue.stack,
         missing_blocks: rescue.missing_blocks,
     };
+    let java = match process.managed() {
+        ProcessManaged::Java(machine) => Some((&**machine, rescue.tgid, memory)),
+        _ => None,
+    };
+    let code = RescueCode { process, time_ns, files, java, missed: Cell::new(false), cfi: OnceCell::new() };
     let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
     let frames = stack
         .frames
@@ -50,6 +57,7 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         .collect();
     Rescued {
         frames,
+        managed: managed_frames(&stack.frames),
         left_out: stack.left_out,
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
@@ -60,19 +68,41 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
 pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
     let mut ends = StackEnds::new(MAX_USER_FRAMES);
     let left_out = sample.left_out as usize;
-    let (leaf_end, root_end) = sample.user.split_at(LEAF_FRAMES.min(sample.user.len()));
-    leaf_end.iter().take(frames_before).for_each(|&raw| ends.push(raw));
+    let before = with_managed(&sample.user, &sample.managed);
+    let (leaf_end, root_end) = before.split_at(LEAF_FRAMES.min(before.len()));
+    leaf_end.iter().take(frames_before).for_each(|&frame| ends.push(frame));
     if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
         ends.skip(left_out.min(frames_before));
-        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&raw| ends.push(raw));
+        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&frame| ends.push(frame));
     }
-    let (leaf_end, root_end) = walk.frames.split_at(LEAF_FRAMES.min(walk.frames.len()));
-    leaf_end.iter().for_each(|&raw| ends.push(raw));
+    let walked = with_managed(&walk.frames, &walk.managed);
+    let (leaf_end, root_end) = walked.split_at(LEAF_FRAMES.min(walked.len()));
+    leaf_end.iter().for_each(|&frame| ends.push(frame));
     ends.skip(walk.left_out);
-    root_end.iter().for_each(|&raw| ends.push(raw));
-    let (user, left_out) = ends.into_parts();
-    sample.user = user;
+    root_end.iter().for_each(|&frame| ends.push(frame));
+    let (frames, left_out) = ends.into_parts();
+    let managed = frames.iter().enumerate();
+    sample.managed =
+        managed.filter_map(|(frame, (_, managed))| Some(ManagedFrame { frame, ..(*managed)? })).collect();
+    sample.user = frames.into_iter().map(|(raw, _)| raw).collect();
     sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+}
+
+/// Marked addresses, each with what its runtime knows of it.
+fn with_managed(frames: &[u64], managed: &[ManagedFrame]) -> Vec<(u64, Option<ManagedFrame>)> {
+    let mut all: Vec<(u64, Option<ManagedFrame>)> = frames.iter().map(|&raw| (raw, None)).collect();
+    for known in managed {
+        if let Some(frame) = all.get_mut(known.frame) {
+            frame.1 = Some(*known);
+        }
+    }
+    all
+}
+
+/// What runtimes know of the frames of a walk.
+fn managed_frames(frames: &[FrameAddress]) -> Vec<ManagedFrame> {
+    let notes = frames.iter().enumerate().filter_map(|(index, frame)| Some((index, frame.note?)));
+    notes.map(|(index, note)| ManagedFrame { frame: index, ..java_note(note) }).collect()
 }
 
 /// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.
@@ -123,6 +153,8 @@ struct RescueCode<'a> {
     process: &'a Process,
     time_ns: u64,
     files: &'a ModuleFiles,
+    /// The Java machine of the process, its id, and the copy of the stack.
+    java: Option<(&'a JavaMachine, u32, StackCopy<'a>)>,
     missed: Cell<bool>,
     /// Raw unwind sections of a file, asked for when a rule needs them.
     cfi: OnceCell<(FileId, Option<Arc<CfiSections>>)>,
@@ -138,6 +170,10 @@ impl ModuleMap for RescueCode<'_> {
     fn find(&self, address: u64) -> Option<MappedModule<'_>> {
         if is_vsyscall(address) {
             return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
+        }
+        // Word of the latest part of the code may still be on its way.
+        if self.java.as_ref().is_some_and(|(machine, ..)| machine.is_generated(address)) {
+            return Some(MappedModule { bias: 0, code: ModuleCode::Jit });
         }
         let mapped = self.mapped(address)?;
         let code = match &self.files.get(mapped.file).table {
@@ -155,6 +191,11 @@ impl ModuleMap for RescueCode<'_> {
             TableState::Missing => ModuleCode::Jit,
         };
         Some(MappedModule { bias: mapped.bias, code })
+    }
+
+    fn generated(&self, state: &FrameState) -> Option<GeneratedFrames> {
+        let (machine, pid, stack) = self.java.as_ref()?;
+        machine.generated(*pid, state, stack)
     }
 
     fn cfi(&self, address: u64) -> Option<&CfiSections> {
@@ -188,6 +229,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: left_out as u32,
+            managed: Vec::new(),
             interpreter: Default::default(),
             goroutine: Default::default(),
             wait: None,
@@ -215,7 +257,7 @@ mod tests {
         let mut ends = StackEnds::new(MAX_USER_FRAMES);
         (first..depth).for_each(|frame| ends.push(frame));
         let (frames, left_out) = ends.into_parts();
-        Rescued { frames, left_out, outcome: Outcome::Complete, missed_a_table: false }
+        Rescued { frames, managed: Vec::new(), left_out, outcome: Outcome::Complete, missed_a_table: false }
     }
 
     #[test]

@@ -12,24 +12,26 @@ const MOST_FUNCTIONS: usize = 1 << 20;
 
 /// A function of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct RunFunction {
-    pub(super) name: String,
+pub(in crate::record) struct RunFunction {
+    pub(in crate::record) name: String,
     /// Source file as the runtime knows it.
-    pub(super) file: String,
+    pub(in crate::record) file: String,
     /// Line at which it begins; 0 when not known.
-    pub(super) first_line: u32,
+    pub(in crate::record) first_line: u32,
+    /// Whether it was compiled into its caller.
+    pub(in crate::record) is_inlined: bool,
 }
 
 /// A function, by its number; 0 is one that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct FunctionNumber(u32);
+pub(in crate::record) struct FunctionNumber(u32);
 
 impl FunctionNumber {
     /// The number of functions that could not be read.
-    pub(super) const UNREAD: FunctionNumber = FunctionNumber(0);
+    pub(in crate::record) const UNREAD: FunctionNumber = FunctionNumber(0);
 
     /// The address of frames of the function at `line`.
-    pub(super) fn address(self, line: u32) -> u64 {
+    pub(in crate::record) fn address(self, line: u32) -> u64 {
         u64::from(self.0) << LINE_BITS | u64::from(line.min((1 << LINE_BITS) - 1))
     }
 
@@ -42,14 +44,14 @@ impl FunctionNumber {
 
 /// All functions that were met.
 #[derive(Debug, Default)]
-pub(super) struct FunctionNames {
+pub(in crate::record) struct FunctionNames {
     functions: Vec<Arc<RunFunction>>,
     numbers: FxHashMap<Arc<RunFunction>, FunctionNumber>,
 }
 
 impl FunctionNames {
     /// The number of a function.
-    pub(super) fn number(&mut self, function: RunFunction) -> FunctionNumber {
+    pub(in crate::record) fn number(&mut self, function: RunFunction) -> FunctionNumber {
         if let Some(&number) = self.numbers.get(&function) {
             return number;
         }
@@ -64,7 +66,7 @@ impl FunctionNames {
     }
 
     /// The function and line of a frame; `None` for one that could not be read.
-    pub(super) fn of_frame(&self, frame: &Frame) -> Option<(&RunFunction, u32)> {
+    pub(in crate::record) fn of_frame(&self, frame: &Frame) -> Option<(&RunFunction, u32)> {
         let (number, line) = FunctionNumber::of(frame);
         let index = (number.0 as usize).checked_sub(1)?;
         self.functions.get(index).map(|function| (&**function, line))
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, first_line: u32) -> RunFunction {
-        RunFunction { name: name.to_owned(), file: "/srv/app.py".to_owned(), first_line }
+        RunFunction { name: name.to_owned(), file: "/srv/app.py".to_owned(), first_line, is_inlined: false }
     }
 
     #[test]

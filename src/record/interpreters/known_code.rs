@@ -27,10 +27,10 @@ struct LastSeen {
 
 /// A function, and the line at which a frame is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RunPlace {
-    pub(super) function: FunctionNumber,
+pub(in crate::record) struct RunPlace {
+    pub(in crate::record) function: FunctionNumber,
     /// 0 when not known.
-    pub(super) line: u32,
+    pub(in crate::record) line: u32,
 }
 
 /// The code objects of one process, by address and check: samples that are on their way may have one whose place another
@@ -116,6 +116,7 @@ impl KeptCode {
                 name: std::mem::take(&mut code.function),
                 file: code.take_file(),
                 first_line: code.first_line,
+                is_inlined: false,
             });
             code
         });

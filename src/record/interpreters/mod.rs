@@ -10,4 +10,7 @@ pub(crate) mod process_memory;
 mod registry;
 mod runtime_file;
 
+pub(super) use function_names::{FunctionNames, FunctionNumber, RunFunction};
+pub(super) use known_code::RunPlace;
+pub(super) use process_memory::ProcessMemory;
 pub(crate) use registry::Interpreters;

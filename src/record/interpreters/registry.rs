@@ -37,7 +37,8 @@ pub(crate) struct Interpreters {
     /// The kernel side reads them: a target has an interpreter, or one may come.
     pub(crate) is_loaded: bool,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
-    names: FunctionNames,
+    /// Functions of all runtimes, those of managed code too.
+    pub(in crate::record) names: FunctionNames,
     /// Sentences about interpreters whose stacks cannot be read, each once.
     problems: Vec<String>,
     /// Number of these that were taken.
@@ -257,7 +258,7 @@ impl Interpreters {
                 raw_name: function.name.clone(),
                 file: Some(function.file.clone()).filter(|file| !file.is_empty()),
                 line,
-                is_inlined: false,
+                is_inlined: function.is_inlined,
             },
             None => ResolvedLocation {
                 name: UNREAD_FUNCTION.to_owned(),

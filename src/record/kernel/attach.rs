@@ -43,6 +43,8 @@ pub(crate) struct KernelConfig {
     pub(crate) on_cpu: bool,
     /// Number of counters that are sampled.
     pub(crate) counters: usize,
+    /// Whether what runtimes know of frames of managed code is sent.
+    pub(crate) reads_managed: bool,
     /// Whether frames of interpreters are sent.
     pub(crate) reads_runtimes: bool,
     /// Whether goroutines of samples are sent.
@@ -380,6 +382,7 @@ fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, small
         rodata.ring_wake_bytes = smallest_ring / 2;
         rodata.reads_runtimes = config.reads_runtimes;
         rodata.reads_goroutines = config.reads_goroutines;
+        rodata.reads_managed = config.reads_managed;
         rodata.copy_every_stack = config.copy_every_stack;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }

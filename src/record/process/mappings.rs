@@ -6,6 +6,7 @@ use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::goroutines::program::ProcessGoroutines;
 use crate::record::interpreters::interpreter::ProcessInterpreter;
 use crate::record::kernel::sideband::CodeMapping;
+use crate::record::managed_code::ProcessManaged;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::names::dump_of::DumpOf;
 use crate::symbols::PerfMapSource;
@@ -84,6 +85,10 @@ pub(crate) struct Process {
     goroutines: ProcessGoroutines,
     /// Time at which the mappings had last changed when a Go program was last looked for, ns.
     pub(crate) goroutines_sought_ns: Option<u64>,
+    /// Its runtime with managed code.
+    managed: ProcessManaged,
+    /// Time at which the mappings had last changed when such a runtime was last looked for, ns.
+    pub(crate) managed_sought_ns: Option<u64>,
     /// Whether the generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub(crate) lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -200,6 +205,7 @@ impl Process {
             is_target: self.is_target,
             forked_ns: Some(time_ns),
             interpreter: self.interpreter.forked(),
+            managed: self.managed.forked(),
             interpreter_changed_ns: self.interpreter_changed_ns,
             // The kernel side has copied what it knew of the parent when that forked.
             is_inherited: self.interpreter_changed_ns.saturating_add(PUBLISHED_AFTER_NS) < time_ns,
@@ -214,6 +220,7 @@ impl Process {
         self.frames = FxHashMap::default();
         self.interpreter = ProcessInterpreter::None;
         self.goroutines = ProcessGoroutines::None;
+        self.managed = ProcessManaged::None;
     }
 
     /// Forgets frames of the profile, because they get new numbers.
@@ -228,6 +235,7 @@ impl Process {
         (self.jit_dump, self.forked_ns) = (None, None);
         self.interpreter = ProcessInterpreter::None;
         self.goroutines = ProcessGoroutines::None;
+        self.managed = ProcessManaged::None;
         self.changed(time_ns);
     }
 
@@ -365,6 +373,36 @@ impl Process {
         self.goroutines = goroutines;
     }
 
+    /// Its runtime with managed code.
+    pub(crate) fn managed(&self) -> &ProcessManaged {
+        &self.managed
+    }
+
+    /// Sets its runtime with managed code, which the kernel side is to hear of.
+    pub(crate) fn set_managed(&mut self, managed: ProcessManaged) {
+        if managed.descriptor().kind != self.managed.descriptor().kind {
+            self.is_dirty = true;
+            self.is_inherited = false;
+            self.interpreter_changed_ns = monotonic_ns();
+        }
+        self.managed = managed;
+    }
+
+    /// Its runtime with managed code, to change what is not published to the kernel side.
+    pub(crate) fn managed_mut(&mut self) -> &mut ProcessManaged {
+        &mut self.managed
+    }
+
+    /// Takes its runtime with managed code, to ask it for functions; it comes back by `restore_managed`.
+    pub(crate) fn take_managed(&mut self) -> ProcessManaged {
+        std::mem::take(&mut self.managed)
+    }
+
+    /// Gives back what `take_managed` took.
+    pub(crate) fn restore_managed(&mut self, managed: ProcessManaged) {
+        self.managed = managed;
+    }
+
     /// The files of all mappings, past ones too.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
         self.mappings.iter().chain(self.past.iter().map(|(mapping, _)| mapping)).map(|mapping| mapping.file)
@@ -403,6 +441,7 @@ impl Process {
         entry.exec_seq = self.exec_seq;
         entry.runtime = self.interpreter.descriptor();
         entry.goroutine = self.goroutines.descriptor();
+        entry.managed = self.managed.descriptor();
         (entry, cut)
     }
 }

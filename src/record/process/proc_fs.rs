@@ -3,6 +3,7 @@
 use crate::record::kernel::sideband::CodeMapping;
 use std::fs;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Most bytes read of one file of /proc: a process with 65,530 mappings (the kernel's limit) of long
@@ -248,6 +249,17 @@ pub(crate) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
 /// Executable mappings in the text of /proc/PID/maps (proc_pid_maps(5)). Lines of another form are skipped.
 pub(crate) fn parse_maps(text: &[u8]) -> Vec<CodeMapping> {
     text.split(|&byte| byte == b'\n').filter_map(parse_maps_line).collect()
+}
+
+/// The mapping that holds an address; `None` if there is none or the process is gone.
+pub(crate) fn mapping_around(pid: u32, address: u64) -> Option<Range<u64>> {
+    let text = read(pid, "maps").ok()?;
+    text.split(|&byte| byte == b'\n').find_map(|line| {
+        let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
+        let (start, end) = range.split_once('-')?;
+        let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
+        range.contains(&address).then_some(range)
+    })
 }
 
 fn parse_maps_line(line: &[u8]) -> Option<CodeMapping> {

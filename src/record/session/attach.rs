@@ -148,6 +148,7 @@ fn kernel_config(
         page_capacity: page_capacity(&collector.files),
         table_budget_bytes: options.table_budget_bytes,
         hz,
+        reads_managed: collector.managed.is_loaded,
         reads_runtimes: collector.interpreters.is_loaded,
         reads_goroutines: collector.goroutines.is_loaded,
         copy_every_stack: collector.copies.is_some(),
@@ -267,6 +268,7 @@ fn collector(
     collector.dumps.is_watched = is_watched;
     collector.interpreters.is_wanted = options.runtime != RuntimeFrames::Off;
     collector.goroutines.is_wanted = options.runtime != RuntimeFrames::Off;
+    collector.managed.is_wanted = options.runtime != RuntimeFrames::Off;
     if options.on_cpu() {
         let rule = format!("{SAMPLE_CLOCK} at {} Hz per CPU", units::count(hz.into()));
         collector.add_samples(rule, perf_event::period_ns(hz));
@@ -322,6 +324,7 @@ fn look_for_runtimes(
     found: &FoundTarget,
 ) -> Result<(), Failure> {
     collector.interpreters.is_loaded = may_have_interpreter(collector, options, found);
+    collector.managed.is_loaded = may_have_managed_code(collector, options, found);
     collector.goroutines.is_loaded = may_have_goroutines(collector, options, found);
     let lacks_goroutines = options.goroutines().is_some() && !collector.goroutines.is_loaded;
     if lacks_goroutines { Err(no_go_program(found)) } else { Ok(()) }
@@ -343,6 +346,14 @@ fn may_have_goroutines(collector: &mut Collector, options: &RecordOptions, found
     let Collector { processes, files, goroutines, .. } = collector;
     let has_one =
         |pid: &u32| processes.get(*pid).is_some_and(|process| goroutines.has_program(process, files));
+    options.runtime != RuntimeFrames::Off
+        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
+}
+
+/// The same of a runtime with managed code.
+fn may_have_managed_code(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
+    let Collector { processes, files, managed, .. } = collector;
+    let has_one = |pid: &u32| processes.get(*pid).is_some_and(|process| managed.has_runtime(process, files));
     options.runtime != RuntimeFrames::Off
         && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
 }

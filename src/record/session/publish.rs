@@ -44,11 +44,16 @@ impl Session<'_> {
     /// Returns the processes that were refused, with the reason, each once.
     fn publish(&mut self) -> Vec<(u32, anyhow::Error)> {
         let Session { kernel, collector, stamps, refusals, pending_interpreters, .. } = self;
-        let Collector { files, processes, interpreters, goroutines, .. } = collector;
+        let Collector { files, processes, interpreters, goroutines, managed, .. } = collector;
+        managed.take_outdated().into_iter().for_each(|pid| processes.touch(pid));
         std::mem::take(pending_interpreters).into_iter().for_each(|pid| processes.touch(pid));
         processes.look_at_changed(|pid, process| {
-            let has_interpreter_to_come = interpreters.look(pid, process, files);
-            if goroutines.look(pid, process, files) || has_interpreter_to_come {
+            let is_pending = [
+                interpreters.look(pid, process, files),
+                goroutines.look(pid, process, files),
+                managed.look(pid, process, files),
+            ];
+            if is_pending.contains(&true) {
                 pending_interpreters.push(pid);
             }
         });
@@ -58,6 +63,7 @@ impl Session<'_> {
         }
         self.notices.extend(interpreters.take_problems());
         self.notices.extend(goroutines.take_problems());
+        self.notices.extend(managed.take_problems());
         let refused = processes.send_changed(|pid, process| {
             for mapping in process.mappings() {
                 files.publish_without_table(mapping.file, &mut kernel.tables);

@@ -2,6 +2,7 @@
 //!
 //! A table of waits names the first function that is the program's own, since no one looks for `futex_wait`.
 
+use super::machinery::{is_java, is_java_stub};
 use super::name::module_stem;
 use crate::report::model::label_kind::LabelKind;
 
@@ -138,9 +139,17 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         }
         LabelKind::Program => !is_runtime_function(name) && !is_c_library_function(name),
         LabelKind::Jit => true,
+        LabelKind::Interpreted if is_java(module) => {
+            !is_java_stub(name) && !is_java_library(name) && !name.contains("$$Lambda")
+        }
         LabelKind::Interpreted => !is_python_library_file(file),
         _ => false,
     }
+}
+
+/// Whether a method of Java, named with its class, is of the library that comes with Java.
+fn is_java_library(name: &str) -> bool {
+    ["java.", "javax.", "jdk.", "sun.", "com.sun."].iter().any(|package| name.starts_with(package))
 }
 
 /// Whether a source file of Python is one of its own library, and none that was installed besides.

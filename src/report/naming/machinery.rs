@@ -68,9 +68,45 @@ const PYTHON_NAMES: [&str; 17] = [
     "py_trampoline_evaluator",
 ];
 
+/// Beginnings of the names of functions by which a Java machine calls Java.
+const JAVA_PREFIXES: [&str; 7] = [
+    "JavaCalls::",
+    "JavaThread::",
+    "Thread::call_run",
+    "thread_native_entry",
+    "thread_entry",
+    "os::os_exception_wrapper",
+    "jni_invoke_",
+];
+
+/// Whether a runtime is a Java machine, by the name of its module: `java 17`.
+pub(crate) fn is_java(runtime: &str) -> bool {
+    runtime == "java" || runtime.starts_with("java ")
+}
+
+/// Whether a file is that of a Java machine, or of the program that starts one.
+pub(crate) fn is_java_file(path: &str) -> bool {
+    matches!(module_stem(path), "libjvm" | "libjli")
+}
+
+/// Whether a frame of a Java machine is not a method: these have the name of their class before a dot.
+pub(crate) fn is_java_stub(name: &str) -> bool {
+    !name.contains('.')
+}
+
+/// Whether such a frame does nothing but call or return.
+pub(crate) fn is_java_call(name: &str) -> bool {
+    is_java_stub(name)
+        && (matches!(name, "Interpreter" | "vtable chunks" | "MethodHandles adapters" | "adapters")
+            || name.contains("I2C/C2I"))
+}
+
 /// Whether a file is nothing but an interpreter: its program, its library, or a part of the language's own library that is
 /// made of C.
 pub(crate) fn is_interpreter_file(path: &str) -> bool {
+    if is_java_file(path) {
+        return true;
+    }
     let stem = module_stem(path);
     // Not `python-service`, a program of someone's own.
     let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || b".td".contains(&byte));
@@ -98,7 +134,7 @@ pub(crate) fn is_machinery(name: &str) -> bool {
     let name = name.split('.').next().unwrap_or(name);
     is_address
         || PYTHON_NAMES.contains(&name)
-        || PYTHON_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || PYTHON_PREFIXES.iter().chain(&JAVA_PREFIXES).any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -111,6 +147,7 @@ mod tests {
             "/usr/bin/python3.11",
             "/usr/lib/libpython3.13t.so.1.0",
             "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+            "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
         ] {
             assert!(is_interpreter_file(path), "{path}");
         }
@@ -134,6 +171,9 @@ mod tests {
         ] {
             assert!(is_machinery(name), "{name}");
         }
+        assert!(is_java_call("I2C/C2I adapters(0xba)") && is_java_call("vtable chunks"));
+        assert!(!is_java_call("StubRoutines (2)") && is_java_stub("StubRoutines (2)"));
+        assert!(!is_java_stub("java.util.TimSort.sort") && is_java("java 17") && !is_java("javascript"));
         assert!(is_call("_PyFunction_Vectorcall.localalias") && !is_call("PyObject_Free"));
         for name in ["list_sort", "builtin_sorted", "_sre_SRE_Pattern_sub", "take_gil", "sock_recv", "main"] {
             assert!(!is_machinery(name), "{name}");

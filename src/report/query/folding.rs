@@ -3,7 +3,10 @@
 
 use crate::profile::{FrameId, ModuleId, ModuleKind, Profile, RuntimeFrames, UNPLACED};
 use crate::report::model::label::{Labels, Step};
-use crate::report::naming::machinery::{is_call, is_interpreter_file, is_machinery, is_trampoline};
+use crate::report::naming::machinery::{
+    is_call, is_interpreter_file, is_java, is_java_call, is_java_file, is_java_stub, is_machinery,
+    is_trampoline,
+};
 use rustc_hash::FxHashSet;
 
 /// Part of a stack that a frame is.
@@ -40,7 +43,14 @@ impl Folding {
             return Folding::default();
         }
         let loops = tables.frames().iter().filter(|frame| frame.flags.is_interpreter);
-        let interpreters: FxHashSet<ModuleId> = loops.map(|frame| frame.module).collect();
+        let mut interpreters: FxHashSet<ModuleId> = loops.map(|frame| frame.module).collect();
+        let runtimes = tables.modules().iter().filter(|module| module.kind == ModuleKind::Runtime);
+        if runtimes.into_iter().any(|module| is_java(tables.string(module.path))) {
+            // A Java machine has no loop among the native frames.
+            let modules = tables.modules().iter().enumerate();
+            let of_java = modules.filter(|(_, module)| is_java_file(tables.string(module.path)));
+            interpreters.extend(of_java.map(|(index, _)| ModuleId(index as u32)));
+        }
         let part_of = |index: usize| part_of(profile, &interpreters, FrameId(index as u32));
         let parts = (0..tables.frames().len()).map(part_of).collect();
         Folding { runtime, parts, calls: Vec::new() }
@@ -101,6 +111,13 @@ fn part_of(profile: &Profile, interpreters: &FxHashSet<ModuleId>, id: FrameId) -
     let location = profile.symbols.locations(id).last();
     let name = location.map(|location| tables.string(profile.symbols.function(location.function).name));
     match (module.kind, name) {
+        (ModuleKind::Runtime, Some(name)) if is_java(tables.string(module.path)) && is_java_stub(name) => {
+            if is_java_call(name) {
+                FramePart::Loop
+            } else {
+                FramePart::Machinery
+            }
+        }
         (ModuleKind::Runtime, _) => FramePart::Run,
         _ if tables.string(module.path) == UNPLACED => FramePart::Run,
         _ if frame.flags.is_interpreter => FramePart::Loop,

@@ -35,7 +35,8 @@ pub(crate) struct StackCopy<'a> {
 const BLOCK_BYTES: u64 = 4096;
 
 impl StackCopy<'_> {
-    fn lacks(&self, address: u64) -> bool {
+    /// Whether the byte at an address could not be copied.
+    pub(crate) fn lacks(&self, address: u64) -> bool {
         let block = (address / BLOCK_BYTES).wrapping_sub(self.start / BLOCK_BYTES);
         let word = usize::try_from(block / 64).ok().and_then(|index| self.missing_blocks.get(index));
         word.is_some_and(|word| word >> (block % 64) & 1 != 0)

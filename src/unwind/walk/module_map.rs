@@ -1,5 +1,7 @@
 //! The code of a process, as a walk sees it: what is mapped at an address, and how it is unwound.
 
+use super::registers::FrameState;
+use super::stack::End;
 use crate::unwind::table::cfi::CfiSections;
 use crate::unwind::table::rows::Table;
 
@@ -25,6 +27,15 @@ pub struct MappedModule<'a> {
     pub code: ModuleCode<'a>,
 }
 
+/// Frames of code that a runtime has generated, found by what that says of its code.
+#[derive(Debug)]
+pub struct GeneratedFrames {
+    /// Address and note of each, leaf first; the first is the one that was asked for.
+    pub frames: Vec<(u64, [u64; 2])>,
+    /// The frame that called the last of them, or why it is not known.
+    pub caller: Result<FrameState, End>,
+}
+
 /// The executable mappings of one process.
 pub trait ModuleMap {
     /// Finds what is mapped executable at a process address.
@@ -33,6 +44,12 @@ pub trait ModuleMap {
     /// The raw unwind sections of the module at a process address. Called only where a table's rule does
     /// not do, so they can be loaded then. `None` where there are none.
     fn cfi(&self, _address: u64) -> Option<&CfiSections> {
+        None
+    }
+
+    /// The frames from `state` on up to the next native one, if that is in code of which a runtime says how its frames are
+    /// left.
+    fn generated(&self, _state: &FrameState) -> Option<GeneratedFrames> {
         None
     }
 }

@@ -22,6 +22,8 @@ pub struct FrameAddress {
     pub is_return_address: bool,
     /// Method by which the frame was found.
     pub found_by: FoundBy,
+    /// Words by which the frame's runtime names it, if that has generated the code.
+    pub note: Option<[u64; 2]>,
 }
 
 impl FrameAddress {

@@ -64,11 +64,28 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             if walked == MAX_WALKED_FRAMES {
                 break End::TooDeep;
             }
+            if let Some(generated) = self.modules.generated(&state) {
+                walked = MAX_WALKED_FRAMES.min(walked + generated.frames.len().max(1));
+                for (address, note) in generated.frames {
+                    let is_return_address = state.is_return_address;
+                    frames.push(FrameAddress { address, is_return_address, found_by, note: Some(note) });
+                    (state.is_return_address, found_by) = (true, FoundBy::Cfi);
+                }
+                match generated.caller {
+                    Ok(caller) => state = caller,
+                    Err(end) => break end,
+                }
+                if self.modules.find(state.lookup_address()).is_none() {
+                    break End::UnknownMapping { address: state.pc };
+                }
+                continue;
+            }
             walked += 1;
             frames.push(FrameAddress {
                 address: state.pc,
                 is_return_address: state.is_return_address,
                 found_by,
+                note: None,
             });
             let callee = state;
             match self.step(&state) {
@@ -81,7 +98,8 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
             }
             if self.is_last {
-                frames.push(FrameAddress { address: state.pc, is_return_address: true, found_by });
+                let address = state.pc;
+                frames.push(FrameAddress { address, is_return_address: true, found_by, note: None });
                 break End::Complete;
             }
             if self.modules.find(state.lookup_address()).is_none() {

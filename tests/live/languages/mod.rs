@@ -5,6 +5,7 @@ mod damage;
 mod generations;
 mod goroutines;
 mod interpreters;
+mod java;
 mod processes;
 mod recorded;
 mod short;

@@ -3,7 +3,7 @@
 use prof::internals::profile::{EventKind, FrameId, Outcome, Profile, Sample, StackId, read_path};
 use std::collections::HashMap;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Name of functions that could not be read.
 pub(crate) const UNREAD: &str = "[function not read]";
@@ -33,7 +33,7 @@ pub(crate) struct RunSample {
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     /// Root first.
-    pub(crate) steps: Rc<Vec<Step>>,
+    pub(crate) steps: Arc<Vec<Step>>,
 }
 
 impl RunSample {
@@ -100,13 +100,13 @@ impl RunStacks {
     }
 }
 
-fn all(profile: &Profile, kind: &EventKind, known: &mut HashMap<StackId, Rc<Vec<Step>>>) -> Vec<RunSample> {
+fn all(profile: &Profile, kind: &EventKind, known: &mut HashMap<StackId, Arc<Vec<Step>>>) -> Vec<RunSample> {
     let samples = profile.event_of(kind).into_iter().flat_map(|event| event.samples());
     let read = |sample: Sample| {
         let task = profile.tables.task(sample.task);
         let steps = match sample.stack {
-            None => Rc::default(),
-            Some(stack) => Rc::clone(known.entry(stack).or_insert_with(|| Rc::new(steps(profile, stack)))),
+            None => Arc::default(),
+            Some(stack) => Arc::clone(known.entry(stack).or_insert_with(|| Arc::new(steps(profile, stack)))),
         };
         RunSample { sample, pid: task.pid, tid: task.tid, steps }
     };
@@ -133,7 +133,9 @@ fn steps_of_frame(profile: &Profile, frame: FrameId) -> Vec<Step> {
         .map(|location| {
             let name = text(profile.symbols.function(location.function).name);
             let file = text(location.file);
-            let is_run = name == UNREAD || file.ends_with(".py") || file.starts_with('<');
+            let is_run = name == UNREAD
+                || [".py", ".java"].iter().any(|end| file.ends_with(end))
+                || file.starts_with('<');
             Step { name, file, line: location.line, is_run, is_loop }
         })
         .collect()

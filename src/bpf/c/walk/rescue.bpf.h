@@ -12,6 +12,14 @@ static __always_inline bool wants_rescue(__u32 outcome)
 	       outcome == PROF_OUTCOME_STACK_UNREADABLE || outcome == PROF_OUTCOME_BAD_UNWIND_INFO;
 }
 
+/* Whether the walk stands in code that a Java machine has generated: user space knows how its
+ * frames are left. */
+static __always_inline bool is_in_java(struct scratch *s, const struct prof_process *process)
+{
+	return reads_managed && s->outcome == PROF_OUTCOME_JIT_END && process &&
+	       is_java(&process->managed);
+}
+
 /* Takes `bytes` from this second's allowance. */
 static __always_inline bool rescue_allowed(struct scratch *s, __u64 now, __u64 bytes)
 {

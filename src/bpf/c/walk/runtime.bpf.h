@@ -441,7 +441,7 @@ static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, stru
 		return false;
 	}
 	w->owner = recent_key(0, s->sample.tgid);
-	w->first = s->kernel_count + kept_frames(s);
+	w->first = s->kernel_count + kept_frames(s) + 2 * s->sample.managed_count;
 	w->now_ms = sample_ms(s);
 	s->window_words = 0;
 	return true;

@@ -241,14 +241,12 @@ static __always_inline long step_landing(struct scratch *s, const struct prof_ru
 	return 0;
 }
 
-/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
+/* Stores the current address. */
 static __always_inline void keep_frame(struct scratch *s)
 {
-	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
+	__u32 n = s->walked;
 
-	if (n >= PROF_LEAF_FRAMES)
-		slot += PROF_LEAF_FRAMES;
-	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
+	s->frames[(s->kernel_count + frame_slot(n)) & (2 * PROF_MAX_USER_FRAMES - 1)] =
 		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
 	s->walked = n + 1;
 }
@@ -348,6 +346,8 @@ static __always_inline long step_plain(struct scratch *s, const struct prof_rule
 }
 
 #include "walk/go.bpf.h"
+#include "walk/managed.bpf.h"
+#include "walk/java.bpf.h"
 
 /* The steps that few frames take. */
 __noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)
@@ -396,11 +396,21 @@ static __always_inline long take_step(struct walk *w, enum place place)
 		return stop(s, PROF_OUTCOME_UNKNOWN_MAPPING);
 	}
 	keep_frame(s);
+	if (reads_managed && w->process)
+		note_managed(w, address);
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
 		if (s->image.state == PROF_IMAGE_VSYSCALL)
 			return step_leaf(s);
+		/* Java machines have another use for the frame pointer. */
+		if (reads_managed && w->process && is_java(&w->process->managed) &&
+		    (s->image.state == PROF_IMAGE_GENERATED ||
+		     s->image.state == PROF_IMAGE_UNTOLD)) {
+			if (w->process->managed.kind == PROF_MANAGED_JAVA)
+				return step_java(s, &w->process->managed.java) & 1;
+			return stop(s, PROF_OUTCOME_JIT_END);
+		}
 		return step_frame_pointer(s, false) & 1;
 	}
 
@@ -467,6 +477,8 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->window_words = 0;
 	s->by_fp = 0;
 	s->jumps_down = 0;
+	s->java_is_loose = 0;
+	s->java_at = 0;
 	s->piece_low = s->regs[REG_SP];
 	s->has_asked = 0;
 	hide_sp(s, false);

@@ -1,0 +1,139 @@
+//! The runtime with managed code of one process, whichever it is.
+
+use super::java_process::JavaMachine;
+use super::v8_process::V8Process;
+use crate::bpf::{ManagedFrame, prof_managed};
+use crate::record::interpreters::{FunctionNames, RunPlace};
+use crate::record::modules::FileId;
+
+/// A native frame that may be a function of managed code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NativePlace {
+    /// Process address of the next instruction, or of the instruction that was interrupted.
+    pub(super) address: u64,
+    /// The same by the addresses of the runtime's file; `None` in generated code.
+    pub(super) in_file: Option<u64>,
+    pub(super) is_leaf: bool,
+    /// Time of the sample, ns.
+    pub(super) time_ns: u64,
+}
+
+/// What a native frame turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ManagedName {
+    /// No function of the runtime: it is shown as what it is.
+    Native,
+    /// The functions that were asked for, innermost first: those of the frame, and those inlined into it.
+    Functions,
+    /// A function that cannot be told.
+    Unread,
+}
+
+/// The runtime with managed code of a process, as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) enum ProcessManaged {
+    /// The process has none.
+    #[default]
+    None,
+    /// Its functions cannot be read; why, was said.
+    Unknown {
+        /// Its file.
+        file: FileId,
+        /// Why they cannot be read.
+        why: String,
+    },
+    /// Its file is mapped, but it has not begun yet.
+    Pending {
+        /// Its file.
+        file: FileId,
+        /// Time at which it was first looked for, ns.
+        since_ns: u64,
+        /// Time of the next attempt, ns.
+        next_ns: u64,
+        /// Why the last attempt failed.
+        why: String,
+    },
+    /// V8.
+    V8(Box<V8Process>),
+    /// HotSpot.
+    Java(Box<JavaMachine>),
+}
+
+impl ProcessManaged {
+    /// The same in a forked child, which has a copy of the memory.
+    pub(crate) fn forked(&self) -> Self {
+        match self {
+            ProcessManaged::None => ProcessManaged::None,
+            ProcessManaged::Unknown { file, why } => {
+                ProcessManaged::Unknown { file: *file, why: why.clone() }
+            }
+            ProcessManaged::Pending { file, why, .. } => {
+                ProcessManaged::Pending { file: *file, since_ns: 0, next_ns: 0, why: why.clone() }
+            }
+            ProcessManaged::V8(process) => ProcessManaged::V8(Box::new(process.forked())),
+            ProcessManaged::Java(machine) => ProcessManaged::Java(Box::new(machine.forked())),
+        }
+    }
+
+    /// What the kernel side has to know.
+    pub(crate) fn descriptor(&self) -> prof_managed {
+        match self {
+            ProcessManaged::V8(process) => process.descriptor(),
+            ProcessManaged::Java(machine) => machine.descriptor(),
+            _ => prof_managed::default(),
+        }
+    }
+
+    /// Returns the version of the runtime and the source of its offsets, or why its functions cannot be read; `None` where
+    /// the process has no runtime.
+    pub(crate) fn describe(&mut self, pid: u32) -> Option<Result<String, String>> {
+        match self {
+            ProcessManaged::None => None,
+            ProcessManaged::Pending { why, .. } | ProcessManaged::Unknown { why, .. } => {
+                Some(Err(why.clone()))
+            }
+            ProcessManaged::V8(process) => Some(Ok(process.describe(pid))),
+            ProcessManaged::Java(machine) => Some(Ok(machine.describe())),
+        }
+    }
+
+    /// The file of the runtime.
+    pub(super) fn file(&self) -> Option<FileId> {
+        match self {
+            ProcessManaged::None => None,
+            ProcessManaged::Pending { file, .. } | ProcessManaged::Unknown { file, .. } => Some(*file),
+            ProcessManaged::V8(process) => Some(process.file()),
+            ProcessManaged::Java(machine) => Some(machine.file()),
+        }
+    }
+
+    /// Whether functions can be asked for.
+    pub(super) fn is_known(&self) -> bool {
+        matches!(self, ProcessManaged::V8(_) | ProcessManaged::Java(_))
+    }
+
+    /// Name and version of the runtime.
+    pub(super) fn runtime(&mut self, pid: u32) -> String {
+        match self {
+            ProcessManaged::V8(process) => process.runtime(pid).to_owned(),
+            ProcessManaged::Java(machine) => machine.runtime(),
+            _ => String::new(),
+        }
+    }
+
+    /// Puts the functions of a native frame into `out`, innermost first. `note` is what the kernel side knew of it.
+    pub(super) fn functions(
+        &mut self,
+        pid: u32,
+        place: NativePlace,
+        note: Option<&ManagedFrame>,
+        names: &mut FunctionNames,
+        out: &mut Vec<RunPlace>,
+    ) -> ManagedName {
+        match self {
+            ProcessManaged::V8(process) => process.functions(pid, place, note, names, out),
+            ProcessManaged::Java(machine) => machine.functions(pid, place.address, note, names, out),
+            _ => ManagedName::Native,
+        }
+    }
+}

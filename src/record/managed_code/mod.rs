@@ -1,0 +1,18 @@
+//! Functions of managed code in recorded processes: code that a runtime has generated, or whose interpreter has a frame on
+//! the native stack for each function. Which process has such a runtime, what the kernel side has to know of it, and from
+//! native frames, with what the kernel side noted beside them, to frames of functions. How a runtime lays out its memory
+//! is in `runtimes`; interpreters that keep their frames elsewhere are in `interpreters`.
+
+mod java_descriptor;
+mod java_process;
+mod managed_runtime;
+mod placement;
+mod registry;
+mod v8_code_cache;
+mod v8_file;
+mod v8_functions;
+mod v8_process;
+
+pub(crate) use java_process::{JavaMachine, java_note};
+pub(crate) use managed_runtime::ProcessManaged;
+pub(crate) use registry::ManagedCode;

@@ -1,0 +1,320 @@
+//! V8 in one process: how its memory is laid out, what the kernel side has to know of it, and its functions.
+
+use super::managed_runtime::{ManagedName, NativePlace};
+use super::v8_code_cache::V8CodeCache;
+use super::v8_file::{V8Builtin, V8File};
+use super::v8_functions::{KnownFunction, V8Functions};
+use crate::bpf::{ManagedFrame, number, prof_managed, prof_v8};
+use crate::record::interpreters::{FunctionNames, ProcessMemory, RunPlace};
+use crate::record::modules::FileId;
+use crate::runtimes::TargetMemory;
+use crate::runtimes::v8::{V8Code, V8CodeKind, V8FrameWords, V8Inlined, V8Layout};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Frames that are remembered of a process.
+const MOST_FRAMES: usize = 100_000;
+/// A version is shorter, bytes.
+const MAX_VERSION_BYTES: u64 = 32;
+
+/// What the functions of a frame depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct V8FrameKey {
+    address: u64,
+    is_leaf: bool,
+    /// Of the note; 0 without one.
+    shared: u64,
+    check: u32,
+    position: Option<u32>,
+    /// Of the code object; 0 for the interpreter.
+    generation: u32,
+}
+
+/// V8 in a process, whose functions can be read.
+#[derive(Debug)]
+pub(crate) struct V8Process {
+    file_id: FileId,
+    bias: u64,
+    file: Arc<V8File>,
+    layout: Arc<V8Layout>,
+    descriptor: prof_managed,
+    /// Name and version, once they were read.
+    runtime: Option<String>,
+    /// `None` until it is wanted, or where it cannot be opened.
+    memory: Option<ProcessMemory>,
+    functions: V8Functions,
+    codes: V8CodeCache,
+    /// Functions of frames, innermost first.
+    frames: FxHashMap<V8FrameKey, Vec<RunPlace>>,
+}
+
+impl V8Process {
+    /// Looks for V8 in the memory of a process that has mapped `file` with a bias. The error is a sentence for the user.
+    pub(super) fn find(pid: u32, file_id: FileId, bias: u64, file: &Arc<V8File>) -> Result<Self, String> {
+        let memory = ProcessMemory::open(pid).map_err(|error| {
+            format!(
+                "memory of pid {pid} cannot be read: {error}: its JavaScript functions are not known; run prof as root or as \
+                 the user of the process"
+            )
+        })?;
+        let layout = V8Layout::find(&memory, file.symbols(bias))?;
+        let descriptor = descriptor(&layout, bias, file).ok_or_else(|| {
+            "JavaScript functions have no names: offsets of this V8 that the kernel side has no room for"
+                .to_owned()
+        })?;
+        Ok(V8Process {
+            file_id,
+            bias,
+            file: Arc::clone(file),
+            layout: Arc::new(layout),
+            descriptor,
+            runtime: None,
+            memory: Some(memory),
+            functions: V8Functions::default(),
+            codes: V8CodeCache::default(),
+            frames: FxHashMap::default(),
+        })
+    }
+
+    pub(super) fn forked(&self) -> Self {
+        V8Process {
+            file_id: self.file_id,
+            bias: self.bias,
+            file: Arc::clone(&self.file),
+            layout: Arc::clone(&self.layout),
+            descriptor: self.descriptor,
+            runtime: self.runtime.clone(),
+            memory: None,
+            functions: self.functions.clone(),
+            codes: V8CodeCache::default(),
+            frames: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn file(&self) -> FileId {
+        self.file_id
+    }
+
+    pub(super) fn descriptor(&self) -> prof_managed {
+        self.descriptor
+    }
+
+    /// Name and version of the runtime: those of Node.js, or of V8 where it is another program.
+    pub(super) fn runtime(&mut self, pid: u32) -> &str {
+        if self.runtime.is_none() {
+            self.open(pid);
+            let node = self.memory.as_ref().and_then(|memory| self.node_version(memory));
+            self.runtime = Some(match (node, self.layout.version) {
+                (Some(version), _) => format!("node {version}"),
+                (None, Some((major, minor))) => format!("v8 {major}.{minor}"),
+                (None, None) => "v8".to_owned(),
+            });
+        }
+        self.runtime.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the version, and where the offsets are from.
+    pub(super) fn describe(&mut self, pid: u32) -> String {
+        let builtins = if self.file.has_builtins() {
+            ""
+        } else {
+            "; interpreted functions have no names: its symbol table is stripped"
+        };
+        let sizes = match self.layout.bytecode_sizes() {
+            0 => "; functions of its first compiler have no lines: its table of bytecodes is not exported",
+            _ => "",
+        };
+        format!("{}: offsets from its v8dbg symbols{builtins}{sizes}", self.runtime(pid))
+    }
+
+    /// The version of Node.js: the text that its metadata begins with, as C++ keeps it: address and length.
+    fn node_version(&self, memory: &impl TargetMemory) -> Option<String> {
+        let place = self.file.node_metadata?.wrapping_add(self.bias);
+        let (text, length) = (memory.u64(place)?, memory.u64(place.checked_add(8)?)?);
+        let bytes =
+            memory.range(text, length, MAX_VERSION_BYTES as usize).filter(|bytes| !bytes.is_empty())?;
+        let text = String::from_utf8(bytes).ok()?;
+        let mut numbers = text.split('.').map(|number| number.parse::<u32>().ok());
+        let (major, minor) = (numbers.next()??, numbers.next()??);
+        Some(format!("{major}.{minor}"))
+    }
+
+    fn open(&mut self, pid: u32) {
+        if self.memory.is_none() {
+            self.memory = ProcessMemory::open(pid).ok();
+        }
+    }
+
+    /// Puts the functions of a native frame into `out`, innermost first.
+    pub(super) fn functions(
+        &mut self,
+        pid: u32,
+        place: NativePlace,
+        note: Option<&ManagedFrame>,
+        names: &mut FunctionNames,
+        out: &mut Vec<RunPlace>,
+    ) -> ManagedName {
+        let builtin = match place.in_file {
+            Some(address) => match self.file.builtin_at(address) {
+                Some(builtin @ (V8Builtin::Interpreter | V8Builtin::Entry)) if note.is_some() => {
+                    Some(builtin)
+                }
+                _ => return ManagedName::Native,
+            },
+            None => None,
+        };
+        self.open(pid);
+        let Some(memory) = &self.memory else { return ManagedName::Unread };
+        let code = match builtin {
+            Some(_) => None,
+            None => match self.codes.at(memory, &self.layout, place.address, place.time_ns) {
+                None if note.is_some() && !place.is_leaf => return ManagedName::Unread,
+                // Code of a regular expression, of WebAssembly, or a stub.
+                None => return ManagedName::Native,
+                Some(code) => Some(code),
+            },
+        };
+        let is_interpreted = code.as_ref().is_none_or(|(code, _)| code.kind == V8CodeKind::Interpreted);
+        let key = V8FrameKey {
+            address: place.address,
+            is_leaf: place.is_leaf,
+            shared: note.map_or(0, |note| note.code),
+            check: note.map_or(0, |note| note.check),
+            position: note.and_then(|note| note.position).filter(|_| is_interpreted),
+            generation: code.as_ref().map_or(0, |(_, generation)| *generation),
+        };
+        if let Some(known) = self.frames.get(&key) {
+            out.extend(known);
+            return ManagedName::Functions;
+        }
+        let mut naming = V8Naming {
+            memory,
+            layout: &self.layout,
+            functions: &mut self.functions,
+            time_ns: place.time_ns,
+            names,
+        };
+        let is_entry = builtin == Some(V8Builtin::Entry);
+        let places = match (note, &code) {
+            (Some(note), None) => naming.interpreted(note, place.is_leaf && is_entry),
+            (Some(note), Some((code, _))) => naming.compiled(note, code, &place),
+            (None, Some((code, _))) => naming.starting(code),
+            (None, None) => None,
+        };
+        let Some(places) = places else { return ManagedName::Unread };
+        out.extend(&places);
+        if self.frames.len() >= MOST_FRAMES {
+            self.frames.clear();
+        }
+        self.frames.insert(key, places);
+        ManagedName::Functions
+    }
+}
+
+/// What names of functions are read from.
+struct V8Naming<'n, M> {
+    memory: &'n M,
+    layout: &'n V8Layout,
+    functions: &'n mut V8Functions,
+    time_ns: u64,
+    names: &'n mut FunctionNames,
+}
+
+impl<M: TargetMemory> V8Naming<'_, M> {
+    /// The function of a note, if it is still there.
+    fn noted(&mut self, note: &ManagedFrame) -> Option<&KnownFunction> {
+        let key = (note.code, note.check);
+        self.functions.get(self.memory, self.layout, key, self.time_ns, self.names)
+    }
+
+    /// An interpreted frame, whose function `is_starting`: it has not come to its first bytecode.
+    fn interpreted(&mut self, note: &ManagedFrame, is_starting: bool) -> Option<Vec<RunPlace>> {
+        let (memory, layout) = (self.memory, self.layout);
+        let known = self.noted(note)?;
+        let words = V8FrameWords {
+            function: 0,
+            shared: note.code,
+            identity: known.function.identity,
+            bytecode_offset: note.position.map_or(1, |position| u64::from(position) << 32),
+        };
+        let line = match is_starting {
+            true => known.function.line,
+            false => known.function.interpreted_line(memory, layout, &words),
+        };
+        Some(vec![at_line(known, line)])
+    }
+
+    /// A frame of compiled code.
+    fn compiled(&mut self, note: &ManagedFrame, code: &V8Code, place: &NativePlace) -> Option<Vec<RunPlace>> {
+        let (memory, layout) = (self.memory, self.layout);
+        if code.kind == V8CodeKind::Interpreted {
+            return self.interpreted(note, false);
+        }
+        if code.is_of(memory, layout, note.code) != Some(true) {
+            // The function has not made its frame yet, and the one noted is its caller, whose place in its code is not
+            // known here.
+            let mut places = self.starting(code).filter(|_| place.is_leaf)?;
+            places.extend(self.noted(note).map(|caller| RunPlace { function: caller.number, line: 0 }));
+            return Some(places);
+        }
+        let known = self.noted(note)?;
+        if code.kind == V8CodeKind::Baseline {
+            let line = known.function.baseline_line(memory, layout, code, place.address);
+            return Some(vec![at_line(known, line)]);
+        }
+        let own = known.clone();
+        let Some(inlined) = V8Inlined::at(memory, layout, code, place.address) else {
+            return Some(vec![at_line(&own, None)]);
+        };
+        let mut places = Vec::with_capacity(inlined.len());
+        for inner in inlined {
+            let line = |known: &KnownFunction| {
+                inner.source_offset.and_then(|at| known.function.line_of_source(memory, layout, at))
+            };
+            let known = match inner.shared {
+                None => Some(&own),
+                Some(shared) => self.functions.now(memory, layout, shared, self.time_ns, self.names),
+            };
+            // Without its name, the function that it is inlined into has the time.
+            places.extend(known.map(|known| at_line(known, line(known))));
+        }
+        Some(places)
+    }
+
+    /// The function of optimised code, of which there is no frame yet, or no more.
+    fn starting(&mut self, code: &V8Code) -> Option<Vec<RunPlace>> {
+        let owner = code.owner(self.memory, self.layout)?;
+        let known = self.functions.now(self.memory, self.layout, owner, self.time_ns, self.names)?;
+        Some(vec![at_line(known, known.function.line)])
+    }
+}
+
+/// A place in a function: at the line where it begins, where no other is known.
+fn at_line(known: &KnownFunction, line: Option<u32>) -> RunPlace {
+    RunPlace { function: known.number, line: line.or(known.function.line).unwrap_or(0) }
+}
+
+/// What the kernel side has to know of a layout; `None` if a number is larger than it has room for.
+fn descriptor(layout: &V8Layout, bias: u64, file: &V8File) -> Option<prof_managed> {
+    let frame = &layout.frame;
+    let identity_off = frame.script.min(frame.number);
+    let bytes = frame.script.max(frame.number).checked_add(8)?.checked_sub(identity_off)?;
+    if u64::from(bytes) > number::PROF_V8_IDENTITY_BYTES {
+        return None;
+    }
+    let v8 = prof_v8 {
+        code_start: file.builtin_code.start.wrapping_add(bias),
+        code_bytes: file.builtin_code.end - file.builtin_code.start,
+        number_mask: frame.number_mask,
+        context_off: frame.context,
+        function_off: frame.function,
+        bytecode_offset_off: frame.bytecode_offset,
+        shared_off: frame.shared,
+        identity_off,
+        identity_bytes: bytes as u8,
+        script_word: (frame.script - identity_off) as u8,
+        number_word: (frame.number - identity_off) as u8,
+        ..prof_v8::default()
+    };
+    Some(prof_managed { kind: number::PROF_MANAGED_V8 as u8, v8, ..prof_managed::default() })
+}
