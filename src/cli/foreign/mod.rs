@@ -173,7 +173,7 @@ mod tests {
         ("prof report -T", "prof has a view for threads"),
         ("prof report --sort comm,dso,symbol", "--by"),
         ("prof report -top", "that is the report"),
-        ("prof report --by label", "no labels"),
+        ("prof report --by label", "--by label:KEY"),
         ("prof report --show-nr-samples", "--tsv"),
         ("prof report -t ,", "--tsv"),
         ("prof report --hierarchy", "--by process"),

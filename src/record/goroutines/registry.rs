@@ -159,14 +159,14 @@ impl Goroutines {
         }
     }
 
-    /// Begins to take snapshots, if they are to be taken.
+    /// Begins to take snapshots, if they are to be taken: from one time on, and up to another. CLOCK_MONOTONIC, ns.
     ///
     /// # Errors
     ///
     /// When the thread that takes them cannot be started.
-    pub(crate) fn begin_snapshots(&mut self) -> io::Result<()> {
+    pub(crate) fn begin_snapshots(&mut self, start_ns: u64, end_ns: Option<u64>) -> io::Result<()> {
         let Some(overhead_ppm) = self.snapshot_overhead else { return Ok(()) };
-        let snapshots = Snapshots::start(overhead_ppm)?;
+        let snapshots = Snapshots::start(overhead_ppm, start_ns, end_ns)?;
         self.waiting.drain(..).for_each(|target| snapshots.add(target));
         self.snapshots = Some(snapshots);
         Ok(())

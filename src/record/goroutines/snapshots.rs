@@ -123,17 +123,19 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Starts to take snapshots of the programs that are added, which cost at most `overhead_ppm` of a CPU.
+    /// Starts to take snapshots of the programs that are added, which cost at most `overhead_ppm` of a CPU. Slots begin at
+    /// `start_ns`; no snapshot is taken after `end_ns`.
     ///
     /// # Errors
     ///
     /// When the thread cannot be started.
-    pub(super) fn start(overhead_ppm: u32) -> io::Result<Self> {
+    pub(super) fn start(overhead_ppm: u32, start_ns: u64, end_ns: Option<u64>) -> io::Result<Self> {
         let (sender_of_changes, changes) = channel();
         let (sender, taken) = sync_channel(MOST_KEPT);
         let is_over = Arc::new(AtomicBool::new(false));
         let worker = SnapshotWorker {
-            start_ns: monotonic_ns(),
+            start_ns,
+            end_ns: end_ns.unwrap_or(u64::MAX),
             changes,
             targets: Vec::new(),
             taken: sender,
@@ -188,6 +190,7 @@ fn budget_ns(overhead_ppm: u32) -> Option<u64> {
 /// State of the thread.
 struct SnapshotWorker {
     start_ns: u64,
+    end_ns: u64,
     changes: Receiver<TargetChange>,
     targets: Vec<SnapshotTarget>,
     taken: SyncSender<TakenSnapshot>,
@@ -204,7 +207,7 @@ impl SnapshotWorker {
         let mut next_slot = 0;
         loop {
             let due_ns = self.start_ns + next_slot * SLOT_NS + jitter_ns(next_slot);
-            if !self.sleep_until(due_ns) {
+            if due_ns >= self.end_ns || !self.sleep_until(due_ns) {
                 return;
             }
             self.change_targets();

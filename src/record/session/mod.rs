@@ -132,11 +132,14 @@ impl<'obj> Session<'obj> {
         for (number, events) in (1..).zip(std::mem::take(&mut self.counters)) {
             self.kernel.attach_counter(number, events)?;
         }
-        if let Some(duration) = duration {
-            let length_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-            self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
+        let length_ns = duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        let end_ns = length_ns.map(|length_ns| self.start_ns.saturating_add(length_ns));
+        if let Some(end_ns) = end_ns {
+            self.drain.set_deadline(end_ns);
         }
-        self.collector.goroutines.begin_snapshots().context("cannot start a thread that reads goroutines")?;
+        (self.collector.goroutines)
+            .begin_snapshots(self.start_ns, end_ns)
+            .context("cannot start a thread that reads goroutines")?;
         self.open_books()?;
         self.used_ns = (self.used_but_for_setup_ns(), None);
         self.collector.kernel.start_loading();

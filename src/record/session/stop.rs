@@ -48,6 +48,7 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
+            notices: Vec::from_iter(self.lack_of_goroutines()),
             ..End::default()
         });
         Ok(())
@@ -78,19 +79,17 @@ impl Session<'_> {
         }
         self.collector.store_waiting();
         self.collector.take_snapshots();
-        self.note_lack_of_goroutines();
         Ok(counters)
     }
 
     /// Says that goroutines were asked for and none was found.
-    fn note_lack_of_goroutines(&mut self) {
+    fn lack_of_goroutines(&self) -> Option<String> {
         let is_asked = self.collector.goroutines.snapshot_overhead.is_some();
-        if is_asked && self.collector.profile.counter(counter::GOROUTINE_SNAPSHOTS) == 0 {
-            self.notices.push(
-                "no goroutines are in this recording: no target ran a Go program whose goroutines could be read"
-                    .to_owned(),
-            );
-        }
+        let lacks = is_asked && self.collector.profile.counter(counter::GOROUTINE_SNAPSHOTS) == 0;
+        lacks.then(|| {
+            "no goroutines are in this recording: no target ran a Go program whose goroutines could be read"
+                .to_owned()
+        })
     }
 
     /// Puts what was counted into the profile.

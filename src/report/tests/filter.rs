@@ -97,6 +97,23 @@ fn samples_that_are_equal_but_for_their_labels_are_told_apart_by_them_and_add_up
 }
 
 #[test]
+fn rows_are_the_values_of_a_label_and_what_has_none() {
+    let recording = labelled();
+    let rows = |focus: Option<&str>| {
+        let filter = FilterOptions { focus: focus.map(str::to_owned), ..FilterOptions::default() };
+        let selection = recording.select(&options(Grouping::Label("tenant"), filter)).unwrap();
+        let table = FunctionTable::new(&selection, SortKey::SelfWeight);
+        let row =
+            |row: &FunctionRow| (selection.labels.get(row.label).name.clone(), row.own.weight / 1_000_000);
+        table.rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let expected = [("[no tenant]", 5), ("tenant=alpha", 1), ("tenant=beta", 1)];
+    let expected = expected.map(|(name, weight)| (name.to_owned(), weight));
+    assert_eq!(rows(None), expected);
+    assert_eq!(rows(Some("work")), expected, "a filter on functions keeps the labels");
+}
+
+#[test]
 fn the_times_of_threads_are_those_of_samples_with_the_label() {
     let recording = labelled();
     let filter = FilterOptions { labels: vec![label("gil", None)], ..FilterOptions::default() };
