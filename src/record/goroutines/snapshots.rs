@@ -278,12 +278,14 @@ impl SnapshotWorker {
             }
         }
         self.targets.retain(|target| !gone.contains(&target.pid));
-        if read > 0 {
-            let cost_ns = all_ns / read;
+        if let Some(cost_ns) = u64::checked_div(all_ns, read) {
             self.cost_ns = ((3 * self.cost_ns + cost_ns) / 4).max(1);
         }
     }
 }
+
+/// What goroutines of one row have in common: their stack and its end, their state and their labels.
+type FoundKey<'s> = (&'s [u64], GoStackEnd, &'s str, &'s [(String, String)]);
 
 /// Takes the snapshot of one process, of at most so many goroutines. `None` if the process has ended.
 fn take(target: &SnapshotTarget, most: usize, empty: TakenSnapshot) -> Option<TakenSnapshot> {
@@ -295,7 +297,7 @@ fn take(target: &SnapshotTarget, most: usize, empty: TakenSnapshot) -> Option<Ta
     };
     let function_around = |address| target.function_around(address);
     let snapshot = GoroutineSnapshot::take(&target.memory, &target.layout, &options, &function_around)?;
-    let mut numbers: FxHashMap<(&[u64], GoStackEnd, &str, &[(String, String)]), u64> = FxHashMap::default();
+    let mut numbers: FxHashMap<FoundKey<'_>, u64> = FxHashMap::default();
     for goroutine in &snapshot.goroutines {
         let state = state_text(goroutine, &target.layout);
         let (addresses, labels) = (snapshot.pcs(goroutine), snapshot.labels(goroutine));
