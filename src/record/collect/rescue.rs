@@ -1,8 +1,8 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS,
-    RESCUE_SIZES, RescueEvent, SampleEvent,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, RED_ZONE_BYTES,
+    REGISTERS, RESCUE_SIZES, RescueEvent, SampleEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
@@ -11,8 +11,8 @@ use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameState, MappedModule, ModuleCode, ModuleMap, StackCopy,
-    StackEnds, walk,
+    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, MappedModule, ModuleCode, ModuleMap,
+    StackCopy, StackEnds, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub(crate) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub(crate) frames: Vec<u64>,
+    /// What runtimes know of them, leaf first: each note has the index of its frame in `frames`.
+    pub(crate) managed: Vec<ManagedFrame>,
     /// Frames left out after the first `LEAF_FRAMES` of them.
     pub(crate) left_out: usize,
     /// End of the walk.
@@ -48,8 +50,19 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             MarkedAddress::new(frame.address, frame.is_return_address, is_by_frame_pointer).0
         })
         .collect();
+    let note = |(index, frame): (usize, &FrameAddress)| {
+        let mapped = process.find(frame.lookup_address(), time_ns)?;
+        let in_file = (mapped.file != ModuleFiles::GENERATED).then_some((mapped.file, mapped.bias));
+        let note = process.managed().note(in_file, frame, &memory)?;
+        Some(ManagedFrame { frame: index, ..note })
+    };
+    let managed = match process.managed().is_known() {
+        true => stack.frames.iter().enumerate().filter_map(note).collect(),
+        false => Vec::new(),
+    };
     Rescued {
         frames,
+        managed,
         left_out: stack.left_out,
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
@@ -60,19 +73,46 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
 pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
     let mut ends = StackEnds::new(MAX_USER_FRAMES);
     let left_out = sample.left_out as usize;
-    let (leaf_end, root_end) = sample.user.split_at(LEAF_FRAMES.min(sample.user.len()));
-    leaf_end.iter().take(frames_before).for_each(|&raw| ends.push(raw));
+    let before = with_notes(&sample.user, &sample.managed);
+    let (leaf_end, root_end) = before.split_at(LEAF_FRAMES.min(before.len()));
+    leaf_end.iter().take(frames_before).for_each(|&frame| ends.push(frame));
     if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
         ends.skip(left_out.min(frames_before));
-        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&raw| ends.push(raw));
+        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&frame| ends.push(frame));
     }
-    let (leaf_end, root_end) = walk.frames.split_at(LEAF_FRAMES.min(walk.frames.len()));
-    leaf_end.iter().for_each(|&raw| ends.push(raw));
+    let mut walked = with_notes(&walk.frames, &walk.managed);
+    if frames_before == 0 && left_out == 0 {
+        // What the kernel side has noted of a frame, it has read at the time of the sample.
+        for ((raw, note), (known, known_note)) in walked.iter_mut().zip(&before) {
+            if MarkedAddress(*raw).address() != MarkedAddress(*known).address() {
+                break;
+            }
+            *note = known_note.or(*note);
+        }
+    }
+    let (leaf_end, root_end) = walked.split_at(LEAF_FRAMES.min(walked.len()));
+    leaf_end.iter().for_each(|&frame| ends.push(frame));
     ends.skip(walk.left_out);
-    root_end.iter().for_each(|&raw| ends.push(raw));
-    let (user, left_out) = ends.into_parts();
-    sample.user = user;
+    root_end.iter().for_each(|&frame| ends.push(frame));
+    let (frames, left_out) = ends.into_parts();
+    let note = |(frame, (_, note)): (usize, &NotedFrame)| Some(ManagedFrame { frame, ..(*note)? });
+    sample.managed = frames.iter().enumerate().filter_map(note).collect();
+    sample.user = frames.into_iter().map(|(raw, _)| raw).collect();
     sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+}
+
+/// A marked address, and what a runtime knows of its frame.
+type NotedFrame = (u64, Option<ManagedFrame>);
+
+/// Marked addresses with the notes on them.
+fn with_notes(frames: &[u64], notes: &[ManagedFrame]) -> Vec<NotedFrame> {
+    let mut noted: Vec<NotedFrame> = frames.iter().map(|&raw| (raw, None)).collect();
+    for note in notes {
+        if let Some((_, known)) = noted.get_mut(note.frame) {
+            *known = Some(*note);
+        }
+    }
+    noted
 }
 
 /// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.
@@ -215,7 +255,7 @@ mod tests {
         let mut ends = StackEnds::new(MAX_USER_FRAMES);
         (first..depth).for_each(|frame| ends.push(frame));
         let (frames, left_out) = ends.into_parts();
-        Rescued { frames, left_out, outcome: Outcome::Complete, missed_a_table: false }
+        Rescued { frames, managed: Vec::new(), left_out, outcome: Outcome::Complete, missed_a_table: false }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! native frames, with what the kernel side noted beside them, to frames of functions. How a runtime lays out its memory
 //! is in `runtimes`; interpreters that keep their frames elsewhere are in `interpreters`.
 
-mod managed_runtime;
+pub(crate) mod managed_runtime;
 mod placement;
 mod registry;
 mod v8_code_cache;
@@ -11,5 +11,4 @@ mod v8_file;
 mod v8_functions;
 mod v8_process;
 
-pub(crate) use managed_runtime::ProcessManaged;
 pub(crate) use registry::ManagedCode;

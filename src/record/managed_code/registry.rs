@@ -1,12 +1,13 @@
 //! The registry of the runtimes with managed code of all recorded processes, and the way of their functions into stacks.
 
 use super::managed_runtime::{ManagedName, NativePlace, ProcessManaged};
-use super::placement::{Notes, address_of};
+use super::placement::{ManagedNotes, address_of};
 use super::v8_file::V8File;
 use super::v8_process::V8Process;
 use crate::bpf::{MarkedAddress, SampleEvent};
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Profile, counter};
-use crate::record::interpreters::{FunctionNames, RunPlace};
+use crate::record::interpreters::function_names::FunctionNames;
+use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use rustc_hash::FxHashMap;
@@ -105,7 +106,7 @@ impl ManagedCode {
             return;
         }
         let mut managed = process.take_managed();
-        let mut notes = Notes::new(&sample.managed);
+        let mut notes = ManagedNotes::new(&sample.managed);
         let mut module = None;
         std::mem::swap(&mut self.native, path);
         path.clear();

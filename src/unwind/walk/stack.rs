@@ -22,6 +22,8 @@ pub struct FrameAddress {
     pub is_return_address: bool,
     /// Method by which the frame was found.
     pub found_by: FoundBy,
+    /// The frame pointer in that frame, where it is known.
+    pub frame_pointer: Option<u64>,
 }
 
 impl FrameAddress {

@@ -69,6 +69,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 address: state.pc,
                 is_return_address: state.is_return_address,
                 found_by,
+                frame_pointer: state.frame_pointer(),
             });
             let callee = state;
             match self.step(&state) {
@@ -81,7 +82,12 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
             }
             if self.is_last {
-                frames.push(FrameAddress { address: state.pc, is_return_address: true, found_by });
+                frames.push(FrameAddress {
+                    address: state.pc,
+                    is_return_address: true,
+                    found_by,
+                    frame_pointer: None,
+                });
                 break End::Complete;
             }
             if self.modules.find(state.lookup_address()).is_none() {
