@@ -110,6 +110,9 @@ const RUNTIME_CRATES: [(&str, &str); 8] = [
     ("tokio", "src/macros/"),
 ];
 
+/// Beginning of the names of source files of Node.js's own library.
+const NODE_LIBRARY: &str = "node:";
+
 /// A function at one place of the source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'c> {
@@ -138,7 +141,7 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         }
         LabelKind::Program => !is_runtime_function(name) && !is_c_library_function(name),
         LabelKind::Jit => true,
-        LabelKind::Interpreted => !is_python_library_file(file),
+        LabelKind::Interpreted => !is_python_library_file(file) && !file.starts_with(NODE_LIBRARY),
         _ => false,
     }
 }

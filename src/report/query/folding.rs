@@ -1,9 +1,11 @@
 //! The frames of interpreters in stacks: which native frames are the interpreter's own machinery, and what is shown of
 //! both.
 
-use crate::profile::{FrameId, ModuleId, ModuleKind, Profile, RuntimeFrames, UNPLACED};
+use crate::profile::{FrameId, Module, ModuleId, ModuleKind, Profile, RuntimeFrames, UNPLACED};
 use crate::report::model::label::{Labels, Step};
-use crate::report::naming::machinery::{is_call, is_interpreter_file, is_machinery, is_trampoline};
+use crate::report::naming::machinery::{
+    is_call, is_handler, is_interpreter_file, is_machinery, is_node_file, is_trampoline,
+};
 use rustc_hash::FxHashSet;
 
 /// Part of a stack that a frame is.
@@ -40,7 +42,13 @@ impl Folding {
             return Folding::default();
         }
         let loops = tables.frames().iter().filter(|frame| frame.flags.is_interpreter);
-        let interpreters: FxHashSet<ModuleId> = loops.map(|frame| frame.module).collect();
+        let mut interpreters: FxHashSet<ModuleId> = loops.map(|frame| frame.module).collect();
+        if !interpreters.is_empty() {
+            // Its functions may all have been compiled, and none interpreted.
+            let is_node = |module: &Module| is_node_file(tables.string(module.path));
+            let modules = tables.modules().iter().enumerate().filter(|(_, module)| is_node(module));
+            interpreters.extend(modules.map(|(index, _)| ModuleId(index as u32)));
+        }
         let part_of = |index: usize| part_of(profile, &interpreters, FrameId(index as u32));
         let parts = (0..tables.frames().len()).map(part_of).collect();
         Folding { runtime, parts, calls: Vec::new() }
@@ -105,8 +113,10 @@ fn part_of(profile: &Profile, interpreters: &FxHashSet<ModuleId>, id: FrameId) -
         _ if tables.string(module.path) == UNPLACED => FramePart::Run,
         _ if frame.flags.is_interpreter => FramePart::Loop,
         (ModuleKind::Jit, Some(name)) if is_trampoline(name) => FramePart::Machinery,
+        (ModuleKind::Jit, _) => FramePart::Other,
         _ if !interpreters.contains(&frame.module) => FramePart::Other,
         (_, None) => FramePart::Machinery,
+        (_, Some(name)) if is_handler(name) => FramePart::Loop,
         (_, Some(name)) if is_machinery(name) => FramePart::Machinery,
         _ if is_interpreter_file(tables.string(module.path)) => FramePart::Interpreter,
         _ => FramePart::Other,
