@@ -4,6 +4,7 @@ mod calls;
 mod damage;
 mod generations;
 mod interpreters;
+mod javascript;
 mod processes;
 mod recorded;
 mod short;
