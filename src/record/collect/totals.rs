@@ -77,7 +77,9 @@ impl CollectedTotals {
         let (mut named, mut frames) = self.former_frames;
         for (frame, samples) in self.samples_by_frame(profile) {
             frames += samples;
-            named += if has_name(profile, frame) { samples } else { 0 };
+            // Functions of a runtime stand for the code that they run in.
+            let stands = profile.tables.frame(frame).flags.is_interpreter;
+            named += if stands || profile.symbols.is_named(frame) { samples } else { 0 };
         }
         // Some that had no name then have come again, and have one.
         if !self.former_unnamed.is_empty() {
@@ -175,8 +177,4 @@ fn bare_name(profile: &Profile, frame: &Frame) -> String {
     let path = profile.tables.string(module.path);
     let file = path.rsplit('/').next().unwrap_or(path);
     format!("{file}+{:#x}", frame.address)
-}
-/// Whether a frame has a name: functions of a runtime stand for the code that they run in.
-fn has_name(profile: &Profile, frame: FrameId) -> bool {
-    profile.symbols.is_named(frame) || profile.tables.frame(frame).flags.is_interpreter
 }

@@ -60,8 +60,7 @@ impl<'obj> Session<'obj> {
         let meta = meta(options, found, command, cpus.len(), hz);
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
-        collector.interpreters.is_loaded = may_have_interpreter(&mut collector, options, found);
-        collector.managed.is_loaded = may_have_managed_code(&mut collector, options, found);
+        look_for_runtimes(&mut collector, options, found);
         let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
         notices.extend(why_no_waits.clone());
@@ -312,23 +311,18 @@ fn read_target(
     Ok(())
 }
 
-/// Whether the target runs an interpreter whose frames are wanted, or may come to run one: that of a command and of the whole
-/// machine is not there yet. All others are recorded without the programs that read such frames, which take some
-/// milliseconds to load.
-fn may_have_interpreter(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
-    let Collector { processes, files, interpreters, .. } = collector;
-    let has_one =
-        |pid: &u32| processes.get(*pid).is_some_and(|process| interpreters.has_runtime(process, files));
-    options.runtime != RuntimeFrames::Off
-        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
-}
-
-/// The same of a runtime with managed code.
-fn may_have_managed_code(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
-    let Collector { processes, files, managed, .. } = collector;
-    let has_one = |pid: &u32| processes.get(*pid).is_some_and(|process| managed.has_runtime(process, files));
-    options.runtime != RuntimeFrames::Off
-        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
+/// Notes whether the target runs an interpreter, or a runtime with managed code, whose frames are wanted, or may come to run
+/// one: that of a command and of the whole machine is not there yet. All others are recorded without the programs that read
+/// such frames, which take some milliseconds to load.
+fn look_for_runtimes(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) {
+    let Collector { processes, files, interpreters, managed, .. } = collector;
+    let is_wanted = options.runtime != RuntimeFrames::Off;
+    let may_come = matches!(options.target, Target::System | Target::Launch(_));
+    let running = || found.pids.iter().filter_map(|pid| processes.get(*pid));
+    interpreters.is_loaded =
+        is_wanted && (may_come || running().any(|process| interpreters.has_runtime(process, files)));
+    managed.is_loaded =
+        is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
 }
 
 /// Loads the programs: without those of waits if the kernel refuses them and something else is recorded; `why_no_waits` then

@@ -5,6 +5,7 @@ mod damage;
 mod generations;
 mod interpreters;
 mod java;
+mod javascript;
 mod processes;
 mod recorded;
 mod short;
