@@ -1,10 +1,10 @@
 #!/bin/sh
-# What frames of an interpreter cost: time of the BPF programs for each sample of a Python program that computes below many other
-# functions, with its functions recorded and without, by turns.
+# What functions of a language cost: time of the BPF programs for each sample of a program of Python, or of JavaScript, that computes
+# below many others, with its functions recorded and without, by turns.
 #
-#   benches/interpreters.sh [PYTHON]
+#   benches/interpreters.sh [PYTHON | NODE]
 #
-# HZ is the rate (999), RUNS the number of recordings of each kind (5), SECONDS_EACH their length (6), DEPTHS the numbers of Python
+# HZ is the rate (999), RUNS the number of recordings of each kind (5), SECONDS_EACH their length (6), DEPTHS the numbers of
 # functions on the stack. As root.
 set -eu
 cd "$(dirname "$0")/.."
@@ -39,6 +39,27 @@ for number in range(depth):
 down_0()
 PYTHON
 
+cat >"$work/deep.js" <<'JAVASCRIPT'
+function work() {
+  for (;;) {
+    let sum = 0;
+    for (let i = 0; i < 1000; i++) sum += i;
+  }
+}
+
+function down(depth) {
+  return depth ? down(depth - 1) + 1 : work();
+}
+
+// The module, the innermost call of `down`, and `work` are functions on the stack, too; and those of Node.js that load it.
+down(+process.argv[2] - 3);
+JAVASCRIPT
+
+case $(basename "$(readlink -f "$(command -v "$python")")") in
+node*) program=deep.js ;;
+*) program=deep.py ;;
+esac
+
 # Nanoseconds of BPF for each sample of one recording.
 cost() {
 	"$prof" record -q -f --runtime "$1" -e cpu -F "$hz" -p "$target" -d "${length}s" -o "$work/data" >/dev/null
@@ -52,7 +73,7 @@ median() { sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)
 
 echo "functions  off  folded  more  (ns a sample at $hz Hz, medians of $runs; $("$python" --version))"
 for depth in ${DEPTHS:-8 13 33 81}; do
-	"$python" "$work/deep.py" "$depth" &
+	"$python" "$work/$program" "$depth" &
 	target=$!
 	sleep 1
 	: >"$work/off"

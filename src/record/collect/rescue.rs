@@ -6,7 +6,8 @@ use crate::bpf::{
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
-use crate::record::managed_code::{JavaMachine, ProcessManaged, java_note};
+use crate::record::managed_code::java_process::{JavaMachine, java_note};
+use crate::record::managed_code::managed_runtime::ProcessManaged;
 use crate::record::modules::{FileId, ModuleFiles, TableState};
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub(crate) frames: Vec<u64>,
-    /// What runtimes know of some of these.
+    /// What runtimes know of them, leaf first: each note has the index of its frame in `frames`.
     pub(crate) managed: Vec<ManagedFrame>,
     /// Frames left out after the first `LEAF_FRAMES` of them.
     pub(crate) left_out: usize,
@@ -55,9 +56,22 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             MarkedAddress::new(frame.address, frame.is_return_address, is_by_frame_pointer).0
         })
         .collect();
+    let note = |(index, frame): (usize, &FrameAddress)| {
+        if let Some(note) = frame.note {
+            return Some(ManagedFrame { frame: index, ..java_note(note) });
+        }
+        let mapped = process.find(frame.lookup_address(), time_ns)?;
+        let in_file = (mapped.file != ModuleFiles::GENERATED).then_some((mapped.file, mapped.bias));
+        let note = process.managed().note(in_file, frame, &memory)?;
+        Some(ManagedFrame { frame: index, ..note })
+    };
+    let managed = match process.managed().is_known() {
+        true => stack.frames.iter().enumerate().filter_map(note).collect(),
+        false => Vec::new(),
+    };
     Rescued {
         frames,
-        managed: managed_frames(&stack.frames),
+        managed,
         left_out: stack.left_out,
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
@@ -68,41 +82,46 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
 pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
     let mut ends = StackEnds::new(MAX_USER_FRAMES);
     let left_out = sample.left_out as usize;
-    let before = with_managed(&sample.user, &sample.managed);
+    let before = with_notes(&sample.user, &sample.managed);
     let (leaf_end, root_end) = before.split_at(LEAF_FRAMES.min(before.len()));
     leaf_end.iter().take(frames_before).for_each(|&frame| ends.push(frame));
     if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
         ends.skip(left_out.min(frames_before));
         root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&frame| ends.push(frame));
     }
-    let walked = with_managed(&walk.frames, &walk.managed);
+    let mut walked = with_notes(&walk.frames, &walk.managed);
+    if frames_before == 0 && left_out == 0 {
+        // What the kernel side has noted of a frame, it has read at the time of the sample.
+        for ((raw, note), (known, known_note)) in walked.iter_mut().zip(&before) {
+            if MarkedAddress(*raw).address() != MarkedAddress(*known).address() {
+                break;
+            }
+            *note = known_note.or(*note);
+        }
+    }
     let (leaf_end, root_end) = walked.split_at(LEAF_FRAMES.min(walked.len()));
     leaf_end.iter().for_each(|&frame| ends.push(frame));
     ends.skip(walk.left_out);
     root_end.iter().for_each(|&frame| ends.push(frame));
     let (frames, left_out) = ends.into_parts();
-    let managed = frames.iter().enumerate();
-    sample.managed =
-        managed.filter_map(|(frame, (_, managed))| Some(ManagedFrame { frame, ..(*managed)? })).collect();
+    let note = |(frame, (_, note)): (usize, &NotedFrame)| Some(ManagedFrame { frame, ..(*note)? });
+    sample.managed = frames.iter().enumerate().filter_map(note).collect();
     sample.user = frames.into_iter().map(|(raw, _)| raw).collect();
     sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
 }
 
-/// Marked addresses, each with what its runtime knows of it.
-fn with_managed(frames: &[u64], managed: &[ManagedFrame]) -> Vec<(u64, Option<ManagedFrame>)> {
-    let mut all: Vec<(u64, Option<ManagedFrame>)> = frames.iter().map(|&raw| (raw, None)).collect();
-    for known in managed {
-        if let Some(frame) = all.get_mut(known.frame) {
-            frame.1 = Some(*known);
+/// A marked address, and what a runtime knows of its frame.
+type NotedFrame = (u64, Option<ManagedFrame>);
+
+/// Marked addresses with the notes on them.
+fn with_notes(frames: &[u64], notes: &[ManagedFrame]) -> Vec<NotedFrame> {
+    let mut noted: Vec<NotedFrame> = frames.iter().map(|&raw| (raw, None)).collect();
+    for note in notes {
+        if let Some((_, known)) = noted.get_mut(note.frame) {
+            *known = Some(*note);
         }
     }
-    all
-}
-
-/// What runtimes know of the frames of a walk.
-fn managed_frames(frames: &[FrameAddress]) -> Vec<ManagedFrame> {
-    let notes = frames.iter().enumerate().filter_map(|(index, frame)| Some((index, frame.note?)));
-    notes.map(|(index, note)| ManagedFrame { frame: index, ..java_note(note) }).collect()
+    noted
 }
 
 /// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.

@@ -77,7 +77,9 @@ impl CollectedTotals {
         let (mut named, mut frames) = self.former_frames;
         for (frame, samples) in self.samples_by_frame(profile) {
             frames += samples;
-            named += if profile.symbols.is_named(frame) { samples } else { 0 };
+            // Functions of a runtime stand for the code that they run in.
+            let stands = profile.tables.frame(frame).flags.is_interpreter;
+            named += if stands || profile.symbols.is_named(frame) { samples } else { 0 };
         }
         // Some that had no name then have come again, and have one.
         if !self.former_unnamed.is_empty() {

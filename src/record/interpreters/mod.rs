@@ -2,15 +2,12 @@
 //! from frames that an interpreter keeps to frames of the profile, merged with the native ones. How a runtime lays out
 //! its memory is in `runtimes`.
 
-mod function_names;
+pub(super) mod function_names;
 pub(crate) mod interpreter;
-mod known_code;
+pub(super) mod known_code;
 mod merge;
 pub(crate) mod process_memory;
 mod registry;
 mod runtime_file;
 
-pub(super) use function_names::{FunctionNames, FunctionNumber, RunFunction};
-pub(super) use known_code::RunPlace;
-pub(super) use process_memory::ProcessMemory;
 pub(crate) use registry::Interpreters;

@@ -4,7 +4,9 @@
 use super::java_descriptor::descriptor;
 use super::managed_runtime::ManagedName;
 use crate::bpf::{ManagedFrame, number, prof_java, prof_managed};
-use crate::record::interpreters::{FunctionNames, ProcessMemory, RunFunction, RunPlace};
+use crate::record::interpreters::function_names::{FunctionNames, RunFunction};
+use crate::record::interpreters::known_code::RunPlace;
+use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::FileId;
 use crate::record::process::proc_fs;
 use crate::runtimes::java::{

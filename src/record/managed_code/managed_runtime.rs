@@ -3,8 +3,10 @@
 use super::java_process::JavaMachine;
 use super::v8_process::V8Process;
 use crate::bpf::{ManagedFrame, prof_managed};
-use crate::record::interpreters::{FunctionNames, RunPlace};
+use crate::record::interpreters::function_names::FunctionNames;
+use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::FileId;
+use crate::unwind::{FrameAddress, StackCopy};
 
 /// A native frame that may be a function of managed code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl ProcessManaged {
     }
 
     /// Whether functions can be asked for.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         matches!(self, ProcessManaged::V8(_) | ProcessManaged::Java(_))
     }
 
@@ -118,6 +120,21 @@ impl ProcessManaged {
             ProcessManaged::V8(process) => process.runtime(pid).to_owned(),
             ProcessManaged::Java(machine) => machine.runtime(),
             _ => String::new(),
+        }
+    }
+
+    /// What the runtime knows of a frame that was found in a copy of its stack, as the kernel side would have noted it had it
+    /// come to that frame. `in_file` is the file that its code is from, with the bias of that; `None` for generated code.
+    pub(crate) fn note(
+        &self,
+        in_file: Option<(FileId, u64)>,
+        frame: &FrameAddress,
+        stack: &StackCopy<'_>,
+    ) -> Option<ManagedFrame> {
+        match self {
+            ProcessManaged::V8(process) => process.note(in_file, frame, stack),
+            // The walk through a Java machine's code has made its notes.
+            _ => None,
         }
     }
 

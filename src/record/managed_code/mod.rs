@@ -4,8 +4,8 @@
 //! is in `runtimes`; interpreters that keep their frames elsewhere are in `interpreters`.
 
 mod java_descriptor;
-mod java_process;
-mod managed_runtime;
+pub(crate) mod java_process;
+pub(crate) mod managed_runtime;
 mod placement;
 mod registry;
 mod v8_code_cache;
@@ -13,6 +13,4 @@ mod v8_file;
 mod v8_functions;
 mod v8_process;
 
-pub(crate) use java_process::{JavaMachine, java_note};
-pub(crate) use managed_runtime::ProcessManaged;
 pub(crate) use registry::ManagedCode;

@@ -13,11 +13,11 @@ pub(super) fn address_of(index: usize, left_out: u32) -> Option<usize> {
 }
 
 /// The notes of a sample, leaf first, asked for in the order of its addresses.
-pub(super) struct Notes<'n>(&'n [ManagedFrame]);
+pub(super) struct ManagedNotes<'n>(&'n [ManagedFrame]);
 
-impl<'n> Notes<'n> {
+impl<'n> ManagedNotes<'n> {
     pub(super) fn new(notes: &'n [ManagedFrame]) -> Self {
-        Notes(notes)
+        ManagedNotes(notes)
     }
 
     /// The note of the address at `index`; later calls ask for later ones.
@@ -47,7 +47,7 @@ mod tests {
     fn a_note_is_found_at_its_address_alone() {
         let note = |frame| ManagedFrame { frame, code: 1, position: None, check: 1, mark: 0 };
         let notes = [note(1), note(4)];
-        let mut notes = Notes::new(&notes);
+        let mut notes = ManagedNotes::new(&notes);
         let found: Vec<bool> = (0..6).map(|index| notes.of(index).is_some()).collect();
         assert_eq!(found, [false, true, false, false, true, false]);
     }

@@ -2,14 +2,15 @@
 
 use super::java_process::JavaMachine;
 use super::managed_runtime::{ManagedName, NativePlace, ProcessManaged};
-use super::placement::{Notes, address_of};
+use super::placement::{ManagedNotes, address_of};
 use super::v8_file::V8File;
 use super::v8_process::V8Process;
 use crate::bpf::{MarkedAddress, SampleEvent};
 use crate::elf::ElfImage;
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Profile, counter};
 use crate::record::environment::namespaces::monotonic_ns;
-use crate::record::interpreters::{FunctionNames, RunPlace};
+use crate::record::interpreters::function_names::FunctionNames;
+use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use crate::runtimes::java::JavaProblem;
@@ -185,7 +186,7 @@ impl ManagedCode {
             return;
         }
         let mut managed = process.take_managed();
-        let mut notes = Notes::new(&sample.managed);
+        let mut notes = ManagedNotes::new(&sample.managed);
         let mut module = None;
         std::mem::swap(&mut self.native, path);
         path.clear();

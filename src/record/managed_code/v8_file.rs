@@ -56,7 +56,6 @@ impl V8File {
         file.symbols.dedup_by(|one, other| one.0 == other.0);
         file.builtins.sort_unstable_by_key(|(start, _)| *start);
         file.builtins.dedup_by_key(|(start, _)| *start);
-        file.node_metadata = elf.exported(NODE_METADATA).map(|symbol| symbol.address);
         Some(file)
     }
 
@@ -72,6 +71,8 @@ impl V8File {
             let end = address.saturating_add(if size == 0 { LAST_BYTES } else { size });
             let code = &mut self.builtin_code;
             *code = if code.is_empty() { address..end } else { code.start.min(address)..code.end.max(end) };
+        } else if name == NODE_METADATA {
+            self.node_metadata = Some(address);
         } else if DESCRIPTIONS.iter().any(|start| name.starts_with(start)) && has_room(self.symbols.len()) {
             self.symbols.push((name.to_owned(), address, size));
         }

@@ -1,7 +1,7 @@
 //! Functions of a V8 process: read once, and never believed where the kernel side has seen another one at their address.
 
 use crate::bpf::number;
-use crate::record::interpreters::{FunctionNames, FunctionNumber, RunFunction};
+use crate::record::interpreters::function_names::{FunctionNames, FunctionNumber, RunFunction};
 use crate::runtimes::TargetMemory;
 use crate::runtimes::v8::{V8Function, V8Layout};
 use rustc_hash::FxHashMap;
@@ -17,7 +17,7 @@ const SCRIPT: &str = "<module>";
 
 /// A function as it was when it was read.
 #[derive(Debug, Clone)]
-pub(super) struct KnownFunction {
+pub(super) struct V8KnownFunction {
     pub(super) number: FunctionNumber,
     pub(super) function: V8Function,
     looked_ns: u64,
@@ -25,7 +25,7 @@ pub(super) struct KnownFunction {
 
 /// The functions of one process, by the address of what closures share and by the check of that.
 #[derive(Debug, Default, Clone)]
-pub(super) struct V8Functions(FxHashMap<(u64, u32), KnownFunction>);
+pub(super) struct V8Functions(FxHashMap<(u64, u32), V8KnownFunction>);
 
 impl V8Functions {
     /// The function described at `shared` with this check; `None` if another one is there by now.
@@ -36,9 +36,10 @@ impl V8Functions {
         (shared, check): (u64, u32),
         time_ns: u64,
         names: &mut FunctionNames,
-    ) -> Option<&KnownFunction> {
+    ) -> Option<&V8KnownFunction> {
         let key = (shared, check);
-        let is_fresh = |known: &mut KnownFunction| time_ns.saturating_sub(known.looked_ns) < LOOK_INTERVAL_NS;
+        let is_fresh =
+            |known: &mut V8KnownFunction| time_ns.saturating_sub(known.looked_ns) < LOOK_INTERVAL_NS;
         if self.0.get_mut(&key).is_some_and(|known| is_fresh(known)) {
             return self.0.get(&key);
         }
@@ -50,7 +51,7 @@ impl V8Functions {
                 self.0.clear();
             }
             let number = names.number(named(&function));
-            self.0.insert(key, KnownFunction { number, function, looked_ns: time_ns });
+            self.0.insert(key, V8KnownFunction { number, function, looked_ns: time_ns });
         } else if let Some(known) = self.0.get_mut(&key) {
             known.looked_ns = time_ns;
         }
@@ -65,14 +66,14 @@ impl V8Functions {
         shared: u64,
         time_ns: u64,
         names: &mut FunctionNames,
-    ) -> Option<&KnownFunction> {
+    ) -> Option<&V8KnownFunction> {
         let check = v8_check(layout.frame.identity(memory, shared)?);
         self.get(memory, layout, (shared, check), time_ns, names)
     }
 }
 
 /// The check of a function, as the kernel side computes it of its identity.
-fn v8_check(identity: u64) -> u32 {
+pub(super) fn v8_check(identity: u64) -> u32 {
     match (identity.wrapping_mul(number::PROF_V8_CHECK_FACTOR) >> 32) as u32 {
         0 => 1,
         check => check,

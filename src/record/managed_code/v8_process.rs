@@ -3,17 +3,22 @@
 use super::managed_runtime::{ManagedName, NativePlace};
 use super::v8_code_cache::V8CodeCache;
 use super::v8_file::{V8Builtin, V8File};
-use super::v8_functions::{KnownFunction, V8Functions};
+use super::v8_functions::{V8Functions, V8KnownFunction, v8_check};
 use crate::bpf::{ManagedFrame, number, prof_managed, prof_v8};
-use crate::record::interpreters::{FunctionNames, ProcessMemory, RunPlace};
+use crate::record::interpreters::function_names::FunctionNames;
+use crate::record::interpreters::known_code::RunPlace;
+use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::FileId;
 use crate::runtimes::TargetMemory;
 use crate::runtimes::v8::{V8Code, V8CodeKind, V8FrameWords, V8Inlined, V8Layout};
+use crate::unwind::{FrameAddress, Memory as _, StackCopy};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Frames that are remembered of a process.
 const MOST_FRAMES: usize = 100_000;
+/// A frame is looked at again when it was last looked at this long ago, ns.
+const LOOK_INTERVAL_NS: u64 = 1_000_000_000;
 /// A version is shorter, bytes.
 const MAX_VERSION_BYTES: u64 = 32;
 
@@ -44,8 +49,10 @@ pub(crate) struct V8Process {
     memory: Option<ProcessMemory>,
     functions: V8Functions,
     codes: V8CodeCache,
-    /// Functions of frames, innermost first.
-    frames: FxHashMap<V8FrameKey, Vec<RunPlace>>,
+    /// Functions of the first compiler's code, by the number of the code: that says nothing of them itself.
+    owners: FxHashMap<u32, (u64, u32)>,
+    /// Functions of frames, innermost first, and when they were last looked at, ns.
+    frames: FxHashMap<V8FrameKey, (u64, Vec<RunPlace>)>,
 }
 
 impl V8Process {
@@ -72,6 +79,7 @@ impl V8Process {
             memory: Some(memory),
             functions: V8Functions::default(),
             codes: V8CodeCache::default(),
+            owners: FxHashMap::default(),
             frames: FxHashMap::default(),
         })
     }
@@ -87,6 +95,7 @@ impl V8Process {
             memory: None,
             functions: self.functions.clone(),
             codes: V8CodeCache::default(),
+            owners: FxHashMap::default(),
             frames: FxHashMap::default(),
         }
     }
@@ -145,6 +154,65 @@ impl V8Process {
         }
     }
 
+    /// What the kernel side would have noted of a frame in a copy of its stack. Functions move, and this one may have moved
+    /// since: it counts only if it has the bytecodes that its frame has, or else (by its mark) the code that runs there.
+    pub(super) fn note(
+        &self,
+        in_file: Option<(FileId, u64)>,
+        frame: &FrameAddress,
+        stack: &StackCopy<'_>,
+    ) -> Option<ManagedFrame> {
+        let is_interpreter = match in_file {
+            Some((file, bias)) => {
+                let builtin = self.file.builtin_at(frame.lookup_address().wrapping_sub(bias));
+                let runs = matches!(builtin, Some(V8Builtin::Interpreter | V8Builtin::Entry));
+                if file != self.file_id || !runs {
+                    return None;
+                }
+                true
+            }
+            None => false,
+        };
+        let words = V8StackWords { stack, memory: self.memory.as_ref()? };
+        let found = self.layout.frame.frame_words(&words, frame.frame_pointer?)?;
+        if is_interpreter && !found.has_own_bytecodes(&words, &self.layout, frame.frame_pointer?) {
+            return None;
+        }
+        Some(ManagedFrame {
+            frame: 0,
+            code: found.shared,
+            position: found.position(),
+            check: v8_check(found.identity),
+            mark: LATE,
+        })
+    }
+
+    /// What runs in a native frame.
+    fn running(
+        &mut self,
+        place: &NativePlace,
+        note: Option<&ManagedFrame>,
+    ) -> Result<V8Running, ManagedName> {
+        if let Some(address) = place.in_file {
+            return match self.file.builtin_at(address) {
+                Some(V8Builtin::Interpreter) if note.is_some() => {
+                    Ok(V8Running::Bytecodes { is_starting: false })
+                }
+                Some(V8Builtin::Entry) if note.is_some() => {
+                    Ok(V8Running::Bytecodes { is_starting: place.is_leaf })
+                }
+                _ => Err(ManagedName::Native),
+            };
+        }
+        let memory = self.memory.as_ref().ok_or(ManagedName::Unread)?;
+        match self.codes.at(memory, &self.layout, place.address, place.time_ns) {
+            Some((code, generation)) => Ok(V8Running::Code { code, generation }),
+            None if note.is_some_and(|note| note.mark != LATE) => Ok(V8Running::Gone),
+            // Code of a regular expression, of WebAssembly, or a stub.
+            None => Err(ManagedName::Native),
+        }
+    }
+
     /// Puts the functions of a native frame into `out`, innermost first.
     pub(super) fn functions(
         &mut self,
@@ -154,60 +222,95 @@ impl V8Process {
         names: &mut FunctionNames,
         out: &mut Vec<RunPlace>,
     ) -> ManagedName {
-        let builtin = match place.in_file {
-            Some(address) => match self.file.builtin_at(address) {
-                Some(builtin @ (V8Builtin::Interpreter | V8Builtin::Entry)) if note.is_some() => {
-                    Some(builtin)
-                }
-                _ => return ManagedName::Native,
-            },
-            None => None,
-        };
         self.open(pid);
-        let Some(memory) = &self.memory else { return ManagedName::Unread };
-        let code = match builtin {
-            Some(_) => None,
-            None => match self.codes.at(memory, &self.layout, place.address, place.time_ns) {
-                None if note.is_some() && !place.is_leaf => return ManagedName::Unread,
-                // Code of a regular expression, of WebAssembly, or a stub.
-                None => return ManagedName::Native,
-                Some(code) => Some(code),
-            },
+        let running = match self.running(&place, note) {
+            Ok(running) => running,
+            Err(name) => return name,
         };
-        let is_interpreted = code.as_ref().is_none_or(|(code, _)| code.kind == V8CodeKind::Interpreted);
         let key = V8FrameKey {
             address: place.address,
             is_leaf: place.is_leaf,
             shared: note.map_or(0, |note| note.code),
             check: note.map_or(0, |note| note.check),
-            position: note.and_then(|note| note.position).filter(|_| is_interpreted),
-            generation: code.as_ref().map_or(0, |(_, generation)| *generation),
+            position: note.and_then(|note| note.position).filter(|_| running.is_interpreted()),
+            generation: running.generation(),
         };
-        if let Some(known) = self.frames.get(&key) {
-            out.extend(known);
+        let is_fresh = |looked_ns: u64| place.time_ns.saturating_sub(looked_ns) < LOOK_INTERVAL_NS;
+        if let Some((_, places)) = self.frames.get(&key).filter(|(looked_ns, _)| is_fresh(*looked_ns)) {
+            out.extend(places);
             return ManagedName::Functions;
         }
+        let Some(memory) = &self.memory else { return ManagedName::Unread };
         let mut naming = V8Naming {
             memory,
             layout: &self.layout,
             functions: &mut self.functions,
+            owners: &mut self.owners,
             time_ns: place.time_ns,
             names,
         };
-        let is_entry = builtin == Some(V8Builtin::Entry);
-        let places = match (note, &code) {
-            (Some(note), None) => naming.interpreted(note, place.is_leaf && is_entry),
-            (Some(note), Some((code, _))) => naming.compiled(note, code, &place),
-            (None, Some((code, _))) => naming.starting(code),
-            (None, None) => None,
+        // What was known is still right: the kernel side has seen the same.
+        let known = || self.frames.get(&key).map(|(_, places)| places.clone());
+        let Some(places) = naming.places(&running, note, &place).or_else(known) else {
+            return ManagedName::Unread;
         };
-        let Some(places) = places else { return ManagedName::Unread };
         out.extend(&places);
         if self.frames.len() >= MOST_FRAMES {
             self.frames.clear();
         }
-        self.frames.insert(key, places);
+        self.frames.insert(key, (place.time_ns, places));
         ManagedName::Functions
+    }
+}
+
+/// What runs in a native frame.
+enum V8Running {
+    /// Bytecodes, of a function that may not have come to its first one.
+    Bytecodes { is_starting: bool },
+    /// A code object, which has a number.
+    Code { code: V8Code, generation: u32 },
+    /// Code that is gone by now, or that this V8 does not describe: its frame, or that of its caller, tells the function.
+    Gone,
+}
+
+impl V8Running {
+    fn is_interpreted(&self) -> bool {
+        match self {
+            V8Running::Bytecodes { .. } => true,
+            V8Running::Code { code, .. } => code.kind == V8CodeKind::Interpreted,
+            V8Running::Gone => false,
+        }
+    }
+
+    /// The number of the code; 0 where there is none.
+    fn generation(&self) -> u32 {
+        match self {
+            V8Running::Code { generation, .. } => *generation,
+            V8Running::Bytecodes { .. } | V8Running::Gone => 0,
+        }
+    }
+}
+
+/// Mark of a note that was not made at the time of its sample.
+const LATE: u8 = 1;
+
+/// The stack as it was copied, and all other memory as it is now.
+struct V8StackWords<'w> {
+    stack: &'w StackCopy<'w>,
+    memory: &'w ProcessMemory,
+}
+
+impl TargetMemory for V8StackWords<'_> {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        match <&mut [u8; 8]>::try_from(&mut *bytes)
+            .map(|word| self.stack.read(address).map(|read| (word, read)))
+        {
+            Ok(Ok((word, read))) => {
+                *word = read.to_ne_bytes();
+                true
+            }
+            _ => self.memory.read(address, bytes),
+        }
     }
 }
 
@@ -216,15 +319,33 @@ struct V8Naming<'n, M> {
     memory: &'n M,
     layout: &'n V8Layout,
     functions: &'n mut V8Functions,
+    owners: &'n mut FxHashMap<u32, (u64, u32)>,
     time_ns: u64,
     names: &'n mut FunctionNames,
 }
 
 impl<M: TargetMemory> V8Naming<'_, M> {
     /// The function of a note, if it is still there.
-    fn noted(&mut self, note: &ManagedFrame) -> Option<&KnownFunction> {
+    fn noted(&mut self, note: &ManagedFrame) -> Option<&V8KnownFunction> {
         let key = (note.code, note.check);
         self.functions.get(self.memory, self.layout, key, self.time_ns, self.names)
+    }
+
+    /// The functions of a frame, innermost first.
+    fn places(
+        &mut self,
+        running: &V8Running,
+        note: Option<&ManagedFrame>,
+        place: &NativePlace,
+    ) -> Option<Vec<RunPlace>> {
+        match (running, note) {
+            (V8Running::Bytecodes { is_starting }, note) => self.interpreted(note?, *is_starting),
+            (V8Running::Code { code, generation }, Some(note)) => {
+                self.compiled(note, (code, *generation), place)
+            }
+            (V8Running::Code { code, generation }, None) => self.starting(code, *generation),
+            (V8Running::Gone, note) => self.noted(note?).map(|known| vec![at_line(known, None)]),
+        }
     }
 
     /// An interpreted frame, whose function `is_starting`: it has not come to its first bytecode.
@@ -244,18 +365,35 @@ impl<M: TargetMemory> V8Naming<'_, M> {
         Some(vec![at_line(known, line)])
     }
 
-    /// A frame of compiled code.
-    fn compiled(&mut self, note: &ManagedFrame, code: &V8Code, place: &NativePlace) -> Option<Vec<RunPlace>> {
+    /// A frame of compiled code, which has a number.
+    fn compiled(
+        &mut self,
+        note: &ManagedFrame,
+        (code, generation): (&V8Code, u32),
+        place: &NativePlace,
+    ) -> Option<Vec<RunPlace>> {
         let (memory, layout) = (self.memory, self.layout);
         if code.kind == V8CodeKind::Interpreted {
             return self.interpreted(note, false);
         }
-        if code.is_of(memory, layout, note.code) != Some(true) {
-            // The function has not made its frame yet, and the one noted is its caller, whose place in its code is not
-            // known here.
-            let mut places = self.starting(code).filter(|_| place.is_leaf)?;
-            places.extend(self.noted(note).map(|caller| RunPlace { function: caller.number, line: 0 }));
-            return Some(places);
+        match code.is_of(memory, layout, note.code) {
+            Some(true) => {}
+            // The function has not made its frame yet, or has left it, and the one noted is its caller, whose place in its
+            // code is not known here.
+            Some(false) if place.is_leaf && note.mark != LATE => {
+                let mut places = self.starting(code, generation).unwrap_or_default();
+                places.extend(self.noted(note).map(|caller| RunPlace { function: caller.number, line: 0 }));
+                return Some(places).filter(|places| !places.is_empty());
+            }
+            _ if note.mark == LATE => return None,
+            // The frame was that of the function, whatever there is of its code by now.
+            _ => return self.noted(note).map(|known| vec![at_line(known, None)]),
+        }
+        if code.kind == V8CodeKind::Baseline {
+            if self.owners.len() >= MOST_FRAMES {
+                self.owners.clear();
+            }
+            self.owners.insert(generation, (note.code, note.check));
         }
         let known = self.noted(note)?;
         if code.kind == V8CodeKind::Baseline {
@@ -268,7 +406,7 @@ impl<M: TargetMemory> V8Naming<'_, M> {
         };
         let mut places = Vec::with_capacity(inlined.len());
         for inner in inlined {
-            let line = |known: &KnownFunction| {
+            let line = |known: &V8KnownFunction| {
                 inner.source_offset.and_then(|at| known.function.line_of_source(memory, layout, at))
             };
             let known = match inner.shared {
@@ -281,16 +419,25 @@ impl<M: TargetMemory> V8Naming<'_, M> {
         Some(places)
     }
 
-    /// The function of optimised code, of which there is no frame yet, or no more.
-    fn starting(&mut self, code: &V8Code) -> Option<Vec<RunPlace>> {
-        let owner = code.owner(self.memory, self.layout)?;
-        let known = self.functions.now(self.memory, self.layout, owner, self.time_ns, self.names)?;
+    /// The function of code that has no frame yet, or no more.
+    fn starting(&mut self, code: &V8Code, generation: u32) -> Option<Vec<RunPlace>> {
+        let (memory, layout) = (self.memory, self.layout);
+        let known = match code.kind {
+            V8CodeKind::Baseline => {
+                let owner = *self.owners.get(&generation)?;
+                self.functions.get(memory, layout, owner, self.time_ns, self.names)?
+            }
+            _ => {
+                let owner = code.owner(memory, layout)?;
+                self.functions.now(memory, layout, owner, self.time_ns, self.names)?
+            }
+        };
         Some(vec![at_line(known, known.function.line)])
     }
 }
 
 /// A place in a function: at the line where it begins, where no other is known.
-fn at_line(known: &KnownFunction, line: Option<u32>) -> RunPlace {
+fn at_line(known: &V8KnownFunction, line: Option<u32>) -> RunPlace {
     RunPlace { function: known.number, line: line.or(known.function.line).unwrap_or(0) }
 }
 

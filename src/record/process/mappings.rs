@@ -6,7 +6,7 @@ use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::goroutines::program::ProcessGoroutines;
 use crate::record::interpreters::interpreter::ProcessInterpreter;
 use crate::record::kernel::sideband::CodeMapping;
-use crate::record::managed_code::ProcessManaged;
+use crate::record::managed_code::managed_runtime::ProcessManaged;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::names::dump_of::DumpOf;
 use crate::symbols::PerfMapSource;

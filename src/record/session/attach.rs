@@ -317,45 +317,26 @@ fn read_target(
     Ok(())
 }
 
-/// Notes which runtimes of languages the kernel side has to know.
+/// Notes whether the target runs an interpreter, a runtime with managed code, or a Go program, whose frames or goroutines are
+/// wanted, or may come to run one: that of a command and of the whole machine is not there yet. All others are recorded without
+/// the programs that read such frames, which take some milliseconds to load.
 fn look_for_runtimes(
     collector: &mut Collector,
     options: &RecordOptions,
     found: &FoundTarget,
 ) -> Result<(), Failure> {
-    collector.interpreters.is_loaded = may_have_interpreter(collector, options, found);
-    collector.managed.is_loaded = may_have_managed_code(collector, options, found);
-    collector.goroutines.is_loaded = may_have_goroutines(collector, options, found);
-    let lacks_goroutines = options.goroutines().is_some() && !collector.goroutines.is_loaded;
+    let Collector { processes, files, interpreters, managed, goroutines, .. } = collector;
+    let is_wanted = options.runtime != RuntimeFrames::Off;
+    let may_come = matches!(options.target, Target::System | Target::Launch(_));
+    let running = || found.pids.iter().filter_map(|pid| processes.get(*pid));
+    interpreters.is_loaded =
+        is_wanted && (may_come || running().any(|process| interpreters.has_runtime(process, files)));
+    managed.is_loaded =
+        is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
+    goroutines.is_loaded =
+        is_wanted && (may_come || running().any(|process| goroutines.has_program(process, files)));
+    let lacks_goroutines = options.goroutines().is_some() && !goroutines.is_loaded;
     if lacks_goroutines { Err(no_go_program(found)) } else { Ok(()) }
-}
-
-/// Whether the target runs an interpreter whose frames are wanted, or may come to run one: that of a command and of the whole
-/// machine is not there yet. All others are recorded without the programs that read such frames, which take some
-/// milliseconds to load.
-fn may_have_interpreter(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
-    let Collector { processes, files, interpreters, .. } = collector;
-    let has_one =
-        |pid: &u32| processes.get(*pid).is_some_and(|process| interpreters.has_runtime(process, files));
-    options.runtime != RuntimeFrames::Off
-        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
-}
-
-/// The same of Go programs.
-fn may_have_goroutines(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
-    let Collector { processes, files, goroutines, .. } = collector;
-    let has_one =
-        |pid: &u32| processes.get(*pid).is_some_and(|process| goroutines.has_program(process, files));
-    options.runtime != RuntimeFrames::Off
-        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
-}
-
-/// The same of a runtime with managed code.
-fn may_have_managed_code(collector: &mut Collector, options: &RecordOptions, found: &FoundTarget) -> bool {
-    let Collector { processes, files, managed, .. } = collector;
-    let has_one = |pid: &u32| processes.get(*pid).is_some_and(|process| managed.has_runtime(process, files));
-    options.runtime != RuntimeFrames::Off
-        && (matches!(options.target, Target::System | Target::Launch(_)) || found.pids.iter().any(has_one))
 }
 
 /// The failure where snapshots of goroutines are asked for and nothing has some.

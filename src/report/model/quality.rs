@@ -140,7 +140,8 @@ impl Quality {
             let frame = FrameId(index as u32);
             let row = profile.tables.frame(frame);
             let is_kernel = row.flags.space == FrameSpace::Kernel;
-            let is_unnamed = !profile.symbols.is_named(frame);
+            // Functions of a runtime stand for the code that they run in.
+            let is_unnamed = !profile.symbols.is_named(frame) && !row.flags.is_interpreter;
             self.frames += samples;
             for (sum, way) in self.found_by.iter_mut().zip(FoundBy::ALL) {
                 *sum += if row.flags.found_by == way { samples } else { 0 };

@@ -111,6 +111,9 @@ const RUNTIME_CRATES: [(&str, &str); 8] = [
     ("tokio", "src/macros/"),
 ];
 
+/// Beginning of the names of source files of Node.js's own library.
+const NODE_LIBRARY: &str = "node:";
+
 /// A function at one place of the source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'c> {
@@ -142,7 +145,7 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         LabelKind::Interpreted if is_java(module) => {
             !is_java_stub(name) && !is_java_library(name) && !name.contains("$$Lambda")
         }
-        LabelKind::Interpreted => !is_python_library_file(file),
+        LabelKind::Interpreted => !is_python_library_file(file) && !file.starts_with(NODE_LIBRARY),
         _ => false,
     }
 }

@@ -101,17 +101,62 @@ pub(crate) fn is_java_call(name: &str) -> bool {
             || name.contains("I2C/C2I"))
 }
 
+/// Beginnings of the names of V8's functions, generated and other, that call others or are called for them.
+const V8_PREFIXES: [&str; 27] = [
+    "Builtins_JSEntry",
+    "Builtins_JSConstructEntry",
+    "Builtins_JSRunMicrotasksEntry",
+    "Builtins_JSConstructStub",
+    "Builtins_JSBuiltinsConstructStub",
+    "Builtins_Interpreter",
+    "Builtins_Baseline",
+    "Builtins_Call",
+    "Builtins_Construct",
+    "Builtins_CEntry",
+    "Builtins_ArgumentsAdaptor",
+    "Builtins_AdaptorWith",
+    "Builtins_FastNewClosure",
+    "Builtins_FunctionPrototypeApply",
+    "Builtins_FunctionPrototypeCall",
+    "Builtins_ReflectApply",
+    "Builtins_HandleApiCall",
+    "Builtins_NotifyDeoptimized",
+    "Builtins_ContinueTo",
+    "v8::internal::(anonymous namespace)::Invoke",
+    "v8::internal::Execution::",
+    "v8::internal::(anonymous namespace)::HandleApiCall",
+    "v8::internal::Builtin_HandleApiCall",
+    "v8::internal::Builtins::InvokeApiFunction",
+    "v8::internal::FunctionCallbackArguments::",
+    "v8::Function::Call",
+    "v8::Function::NewInstance",
+];
+
 /// Whether a file is nothing but an interpreter: its program, its library, or a part of the language's own library that is
 /// made of C.
 pub(crate) fn is_interpreter_file(path: &str) -> bool {
-    if is_java_file(path) {
-        return true;
-    }
+    is_version_of(path, &["libpython", "python"])
+        || path.contains("/lib-dynload/")
+        || is_node_file(path)
+        || is_java_file(path)
+}
+
+/// Whether a file is the program or the library of Node.js.
+pub(crate) fn is_node_file(path: &str) -> bool {
+    path.starts_with('/') && is_version_of(path, &["node", "nodejs", "libnode"])
+}
+
+/// Whether a file is called like one of `names`, with a version after it or none.
+fn is_version_of(path: &str, names: &[&str]) -> bool {
     let stem = module_stem(path);
     // Not `python-service`, a program of someone's own.
     let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || b".td".contains(&byte));
-    ["libpython", "python"].iter().any(|name| stem.strip_prefix(name).is_some_and(is_version))
-        || path.contains("/lib-dynload/")
+    names.iter().any(|name| stem.strip_prefix(name).is_some_and(is_version))
+}
+
+/// Whether a function interprets an instruction of the function whose frame comes before its own.
+pub(crate) fn is_handler(name: &str) -> bool {
+    name.starts_with("Builtins_") && name.ends_with("Handler")
 }
 
 /// Whether generated code is a trampoline that a runtime makes for profilers, with the name of the function that it calls
@@ -133,6 +178,7 @@ pub(crate) fn is_machinery(name: &str) -> bool {
     // Parts that a compiler split off: `take_gil.isra.0`, `_PyEval_EvalFrameDefault.cold`.
     let name = name.split('.').next().unwrap_or(name);
     is_address
+        || V8_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || PYTHON_NAMES.contains(&name)
         || PYTHON_PREFIXES.iter().chain(&JAVA_PREFIXES).any(|prefix| name.starts_with(prefix))
 }
@@ -148,10 +194,14 @@ mod tests {
             "/usr/lib/libpython3.13t.so.1.0",
             "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
             "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
+            "/usr/bin/node",
+            "/usr/lib/x86_64-linux-gnu/libnode.so.108",
         ] {
             assert!(is_interpreter_file(path), "{path}");
         }
-        for path in ["/srv/python-service", "/srv/app", "/usr/lib/libpythonic.so", "python 3.11"] {
+        for path in
+            ["/srv/python-service", "/srv/app", "/usr/lib/libpythonic.so", "python 3.11", "node 20.20"]
+        {
             assert!(!is_interpreter_file(path), "{path}");
         }
     }
@@ -168,6 +218,8 @@ mod tests {
             "py_trampoline_evaluator",
             "thread_run",
             "python3.11+0x5c",
+            "Builtins_JSEntryTrampoline",
+            "v8::internal::(anonymous namespace)::Invoke(v8::internal::Isolate*)",
         ] {
             assert!(is_machinery(name), "{name}");
         }
@@ -175,7 +227,15 @@ mod tests {
         assert!(!is_java_call("StubRoutines (2)") && is_java_stub("StubRoutines (2)"));
         assert!(!is_java_stub("java.util.TimSort.sort") && is_java("java 17") && !is_java("javascript"));
         assert!(is_call("_PyFunction_Vectorcall.localalias") && !is_call("PyObject_Free"));
-        for name in ["list_sort", "builtin_sorted", "_sre_SRE_Pattern_sub", "take_gil", "sock_recv", "main"] {
+        for name in [
+            "list_sort",
+            "Builtins_ArrayMap",
+            "builtin_sorted",
+            "_sre_SRE_Pattern_sub",
+            "take_gil",
+            "sock_recv",
+            "main",
+        ] {
             assert!(!is_machinery(name), "{name}");
         }
     }

@@ -124,8 +124,10 @@ impl Runtimes {
 
 fn has_unnamed_code(profile: &Profile, stack: StackId) -> bool {
     profile.tables.stack_frames(stack).any(|frame| {
-        let module = profile.tables.frame(frame).module;
-        profile.tables.module(module).kind == ModuleKind::Jit && !profile.symbols.is_named(frame)
+        let row = profile.tables.frame(frame);
+        profile.tables.module(row.module).kind == ModuleKind::Jit
+            && !row.flags.is_interpreter
+            && !profile.symbols.is_named(frame)
     })
 }
 

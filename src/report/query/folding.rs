@@ -1,11 +1,11 @@
 //! The frames of interpreters in stacks: which native frames are the interpreter's own machinery, and what is shown of
 //! both.
 
-use crate::profile::{FrameId, ModuleId, ModuleKind, Profile, RuntimeFrames, UNPLACED};
+use crate::profile::{FrameId, Module, ModuleId, ModuleKind, Profile, RuntimeFrames, UNPLACED};
 use crate::report::model::label::{Labels, Step};
 use crate::report::naming::machinery::{
-    is_call, is_interpreter_file, is_java, is_java_call, is_java_file, is_java_stub, is_machinery,
-    is_trampoline,
+    is_call, is_handler, is_interpreter_file, is_java, is_java_call, is_java_file, is_java_stub,
+    is_machinery, is_node_file, is_trampoline,
 };
 use rustc_hash::FxHashSet;
 
@@ -45,11 +45,15 @@ impl Folding {
         let loops = tables.frames().iter().filter(|frame| frame.flags.is_interpreter);
         let mut interpreters: FxHashSet<ModuleId> = loops.map(|frame| frame.module).collect();
         let runtimes = tables.modules().iter().filter(|module| module.kind == ModuleKind::Runtime);
-        if runtimes.into_iter().any(|module| is_java(tables.string(module.path))) {
-            // A Java machine has no loop among the native frames.
-            let modules = tables.modules().iter().enumerate();
-            let of_java = modules.filter(|(_, module)| is_java_file(tables.string(module.path)));
-            interpreters.extend(of_java.map(|(index, _)| ModuleId(index as u32)));
+        let has_java = runtimes.into_iter().any(|module| is_java(tables.string(module.path)));
+        if !interpreters.is_empty() || has_java {
+            // Functions may all have been compiled, and none interpreted; a Java machine has no loop among the native frames.
+            let is_one = |module: &Module| {
+                let path = tables.string(module.path);
+                is_node_file(path) || is_java_file(path)
+            };
+            let modules = tables.modules().iter().enumerate().filter(|(_, module)| is_one(module));
+            interpreters.extend(modules.map(|(index, _)| ModuleId(index as u32)));
         }
         let part_of = |index: usize| part_of(profile, &interpreters, FrameId(index as u32));
         let parts = (0..tables.frames().len()).map(part_of).collect();
@@ -122,8 +126,10 @@ fn part_of(profile: &Profile, interpreters: &FxHashSet<ModuleId>, id: FrameId) -
         _ if tables.string(module.path) == UNPLACED => FramePart::Run,
         _ if frame.flags.is_interpreter => FramePart::Loop,
         (ModuleKind::Jit, Some(name)) if is_trampoline(name) => FramePart::Machinery,
+        (ModuleKind::Jit, _) => FramePart::Other,
         _ if !interpreters.contains(&frame.module) => FramePart::Other,
         (_, None) => FramePart::Machinery,
+        (_, Some(name)) if is_handler(name) => FramePart::Loop,
         (_, Some(name)) if is_machinery(name) => FramePart::Machinery,
         _ if is_interpreter_file(tables.string(module.path)) => FramePart::Interpreter,
         _ => FramePart::Other,

@@ -137,6 +137,12 @@ fn interpreter_notes(profile: &Profile) -> Vec<String> {
         frames,
         "the interpreted functions may have the name of another one, whose memory they use",
     );
+    note(
+        count(counter::MANAGED_FRAMES_UNREAD),
+        count(counter::MANAGED_FRAMES),
+        "the frames of functions that a runtime has compiled or interprets have no name: they were gone, or had moved, \
+         when they were read",
+    );
     notes
 }
 

@@ -210,11 +210,6 @@ impl JavaMethodLayout {
         })
     }
 
-    /// Bytecodes of a method, for checks against what its callees are.
-    pub(crate) fn bytecodes(&self, memory: &impl TargetMemory, parts: &JavaMethodParts) -> Option<Vec<u8>> {
-        memory.range(parts.code, parts.code_size, LONGEST_CODE as usize)
-    }
-
     fn pool_symbol(&self, memory: &impl TargetMemory, parts: &JavaMethodParts, index: u64) -> Option<String> {
         let slot = parts.pool.checked_add(self.pool_size)?.checked_add(8 * index)?;
         self.symbol(memory, memory.u64(slot)?)

@@ -28,20 +28,6 @@ pub(crate) enum JavaMark {
     Stub,
 }
 
-impl JavaMark {
-    /// Letter that users of Java profilers know; `None` for stubs.
-    pub(crate) fn letter(self) -> Option<char> {
-        match self {
-            Self::Interpreted => Some('0'),
-            Self::C1 => Some('1'),
-            Self::Compiled => Some('j'),
-            Self::Inlined => Some('i'),
-            Self::NativeWrapper => Some('n'),
-            Self::Stub => None,
-        }
-    }
-}
-
 /// Function of a Java frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JavaFunction {
@@ -179,7 +165,7 @@ mod tests {
     use super::super::fake::{
         CALL_STUB_RETURN, FakeJvm, HEAP, INTERPRETER, MAP, META, NATIVE, STACK, VARIABLES,
     };
-    use super::super::frames::walk::{JavaEnd, JavaLive, JavaPosition, JavaRegisters, JavaWalk, walk};
+    use super::super::frames::{JavaEnd, JavaLive, JavaPosition, JavaRegisters, JavaWalk, walk};
     use super::*;
     use crate::runtimes::java::problem::JavaProblem;
 
@@ -219,12 +205,23 @@ mod tests {
         fp
     }
 
+    fn letter(mark: JavaMark) -> char {
+        match mark {
+            JavaMark::Interpreted => '0',
+            JavaMark::C1 => '1',
+            JavaMark::Compiled => 'j',
+            JavaMark::Inlined => 'i',
+            JavaMark::NativeWrapper => 'n',
+            JavaMark::Stub => '-',
+        }
+    }
+
     fn names_of(jvm: &FakeJvm, walk: &JavaWalk) -> Vec<String> {
         let (layout, mut names) = (layout_of(jvm).unwrap(), JavaNames::default());
         let functions = walk.frames.iter().map(|frame| names.functions(jvm, &layout, frame));
         let text = |function: JavaFunction| {
             let line = function.line.map_or_else(String::new, |line| format!(":{line}"));
-            format!("{}{line} {}", function.name, function.mark.letter().unwrap_or('-'))
+            format!("{}{line} {}", function.name, letter(function.mark))
         };
         functions.flat_map(|functions| functions.unwrap_or_default()).map(text).collect()
     }

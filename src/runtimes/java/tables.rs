@@ -36,11 +36,6 @@ impl JavaField {
         let unused = 64 - 8 * u32::from(self.width.clamp(1, 8));
         self.of(object).map(|value| value.cast_signed() << unused >> unused)
     }
-
-    /// Bytes of an object that must be read to have the field.
-    pub(crate) fn end(self) -> usize {
-        usize::try_from(self.offset).unwrap_or(usize::MAX).saturating_add(usize::from(self.width))
-    }
 }
 
 /// What one libjvm says about its own types.

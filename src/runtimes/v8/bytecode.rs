@@ -1,8 +1,9 @@
 //! Bytecodes of a function and where in the source they come from.
 
 use super::code::{V8Code, V8CodeKind};
+use super::frame::V8FrameWords;
 use super::layout::V8Layout;
-use super::object::{address, array_length, byte_array, field, instance_type};
+use super::object::{address, array_length, byte_array, field, instance_type, of_type};
 use super::positions::{V8PositionPacking, baseline_bytecode, position_at};
 use crate::runtimes::TargetMemory;
 
@@ -86,4 +87,15 @@ pub(super) fn baseline_offset(
     let bytes = memory.range(start, length.into(), MOST_TABLE)?;
     let table = byte_array(memory, layout, field(memory, code.object, offsets.positions)?, MOST_TABLE)?;
     baseline_bytecode(&table, &bytes, &layout.bytecode_sizes, pc.checked_sub(code.start)?)
+}
+
+impl V8FrameWords {
+    /// Whether the bytecodes of the function are those that the interpreted frame at frame pointer `fp` runs, which are in
+    /// the word after that of the bytecode offset.
+    pub(crate) fn has_own_bytecodes(&self, memory: &impl TargetMemory, layout: &V8Layout, fp: u64) -> bool {
+        let place = fp.wrapping_add_signed(i64::from(layout.frame.bytecode_offset) + 8);
+        let of_frame =
+            memory.u64(place).and_then(|word| of_type(memory, layout, word, layout.types.bytecode_array));
+        of_frame.is_some() && bytecode_array(memory, layout, self.shared) == of_frame
+    }
 }

@@ -27,16 +27,6 @@ pub(crate) enum V8CodeKind {
 }
 
 impl V8CodeKind {
-    /// Mark that V8 writes before the name of a function.
-    pub(crate) fn mark(self) -> char {
-        match self {
-            Self::Interpreted => '~',
-            Self::Baseline => '^',
-            Self::Maglev => '+',
-            Self::Turbofan => '*',
-        }
-    }
-
     /// Kind of a frame whose instruction lies in the program itself, from the symbol there; `None` for a built-in
     /// function, which is no code of the user.
     pub(crate) fn of_builtin(symbol: &str) -> Option<Self> {

@@ -1,26 +1,8 @@
 //! Words of a JavaScript frame that a walker of stacks takes along, and where it finds them.
 
+use super::layout::V8FrameOffsets;
 use super::object::{field, is_object, smi};
 use crate::runtimes::TargetMemory;
-
-/// Where a walker finds the words of a frame: offsets from the frame pointer, then in objects (without their tag).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct V8FrameOffsets {
-    /// From the frame pointer: the context of a JavaScript frame, or twice the type of any other frame.
-    pub(crate) context: i16,
-    /// From the frame pointer: the JSFunction.
-    pub(crate) function: i16,
-    /// From the frame pointer: the bytecode offset of an interpreted frame, a small integer.
-    pub(crate) bytecode_offset: i16,
-    /// In a JSFunction: its SharedFunctionInfo.
-    pub(crate) shared: u16,
-    /// In a SharedFunctionInfo: its script.
-    pub(crate) script: u16,
-    /// In a SharedFunctionInfo: 8 bytes that hold the number of the function in its script and in the process.
-    pub(crate) number: u16,
-    /// Bits of these 8 bytes that hold numbers: older versions have only the number in the script.
-    pub(crate) number_mask: u64,
-}
 
 /// Words of one JavaScript frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +40,11 @@ impl V8FrameOffsets {
 }
 
 impl V8FrameWords {
+    /// Bytecode offset of an interpreted frame, as the kernel side notes it.
+    pub(crate) fn position(&self) -> Option<u32> {
+        smi(self.bytecode_offset).map(i32::cast_unsigned)
+    }
+
     /// Bytecode offset of an interpreted frame, from the start of the object of its bytecodes less its tag.
     pub(super) fn raw_bytecode_offset(&self) -> Option<u32> {
         u32::try_from(smi(self.bytecode_offset)?).ok()

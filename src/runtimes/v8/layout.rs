@@ -1,7 +1,6 @@
 //! Layout of the objects of one V8, from the symbols that describe it.
 
 use super::constants::{V8Constants, V8Symbol};
-use super::frame::V8FrameOffsets;
 use crate::runtimes::TargetMemory;
 
 /// Mangled name of the table of bytecode sizes, a row for each of three operand scales.
@@ -9,6 +8,25 @@ const BYTECODE_SIZES: &str = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeS
 
 /// Mangled names of the numbers of V8's version.
 const VERSION: [&str; 2] = ["_ZN2v88internal7Version6major_E", "_ZN2v88internal7Version6minor_E"];
+
+/// Where a walker finds the words of a frame: offsets from the frame pointer, then in objects (without their tag).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct V8FrameOffsets {
+    /// From the frame pointer: the context of a JavaScript frame, or twice the type of any other frame.
+    pub(crate) context: i16,
+    /// From the frame pointer: the JSFunction.
+    pub(crate) function: i16,
+    /// From the frame pointer: the bytecode offset of an interpreted frame, a small integer.
+    pub(crate) bytecode_offset: i16,
+    /// In a JSFunction: its SharedFunctionInfo.
+    pub(crate) shared: u16,
+    /// In a SharedFunctionInfo: its script.
+    pub(crate) script: u16,
+    /// In a SharedFunctionInfo: 8 bytes that hold the number of the function in its script and in the process.
+    pub(crate) number: u16,
+    /// Bits of these 8 bytes that hold numbers: older versions have only the number in the script.
+    pub(crate) number_mask: u64,
+}
 
 /// Instance types by which objects are recognised.
 #[derive(Debug, Clone)]

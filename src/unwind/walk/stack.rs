@@ -24,6 +24,8 @@ pub struct FrameAddress {
     pub found_by: FoundBy,
     /// Words by which the frame's runtime names it, if that has generated the code.
     pub note: Option<[u64; 2]>,
+    /// The frame pointer in that frame, where it is known.
+    pub frame_pointer: Option<u64>,
 }
 
 impl FrameAddress {

@@ -68,7 +68,13 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 walked = MAX_WALKED_FRAMES.min(walked + generated.frames.len().max(1));
                 for (address, note) in generated.frames {
                     let is_return_address = state.is_return_address;
-                    frames.push(FrameAddress { address, is_return_address, found_by, note: Some(note) });
+                    frames.push(FrameAddress {
+                        address,
+                        is_return_address,
+                        found_by,
+                        frame_pointer: None,
+                        note: Some(note),
+                    });
                     (state.is_return_address, found_by) = (true, FoundBy::Cfi);
                 }
                 match generated.caller {
@@ -85,6 +91,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 address: state.pc,
                 is_return_address: state.is_return_address,
                 found_by,
+                frame_pointer: state.frame_pointer(),
                 note: None,
             });
             let callee = state;
@@ -98,8 +105,13 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
             }
             if self.is_last {
-                let address = state.pc;
-                frames.push(FrameAddress { address, is_return_address: true, found_by, note: None });
+                frames.push(FrameAddress {
+                    address: state.pc,
+                    is_return_address: true,
+                    found_by,
+                    frame_pointer: None,
+                    note: None,
+                });
                 break End::Complete;
             }
             if self.modules.find(state.lookup_address()).is_none() {

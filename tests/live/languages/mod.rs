@@ -6,6 +6,7 @@ mod generations;
 mod goroutines;
 mod interpreters;
 mod java;
+mod javascript;
 mod processes;
 mod recorded;
 mod short;

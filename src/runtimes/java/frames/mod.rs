@@ -3,9 +3,11 @@
 
 mod code;
 mod note;
+mod stack;
 mod stack_copy;
-pub(super) mod walk;
+mod walk;
 
 pub(crate) use note::JavaNote;
+pub(crate) use stack::{JavaEnd, JavaFrame, JavaLive, JavaPosition, JavaRegisters, JavaWalk};
 pub(crate) use stack_copy::JavaStackCopy;
-pub(crate) use walk::{JavaEnd, JavaFrame, JavaLive, JavaPosition, JavaRegisters, JavaWalk, walk};
+pub(crate) use walk::walk;

@@ -1,6 +1,6 @@
 //! What is sent of a frame of generated code beside its address: two words, from which its functions are found.
 
-use super::walk::JavaFrame;
+use super::stack::JavaFrame;
 use crate::runtimes::java::blob::JavaBlobKind;
 
 /// Bits of the first word that are an address.
