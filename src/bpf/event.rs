@@ -94,11 +94,8 @@ impl SampleEvent {
         let runtime_flags = header[offset_of!(prof_sample, runtime_flags)];
         let has_goroutine = u64::from(runtime_flags) & number::PROF_RUNTIME_HAS_GOROUTINE != 0;
         let managed_bytes = MANAGED_FRAME_BYTES * managed_count;
-        let expected = SAMPLE_HEADER_BYTES
-            + native_bytes
-            + managed_bytes
-            + RUNTIME_FRAME_BYTES * runtime_count
-            + if has_goroutine { GOROUTINE_BYTES } else { 0 };
+        let frame_bytes = native_bytes + managed_bytes + RUNTIME_FRAME_BYTES * runtime_count;
+        let expected = SAMPLE_HEADER_BYTES + frame_bytes + if has_goroutine { GOROUTINE_BYTES } else { 0 };
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
@@ -112,8 +109,8 @@ impl SampleEvent {
         let (managed, interpreted) = runtimes.split_at(managed_bytes);
         let (kernel, user) = native.split_at(8 * kernel_count);
         let mut user: Vec<u64> = words(user).collect();
-        let managed_left_out = usize::from(at.u16(offset_of!(prof_sample, managed_left_out)));
-        let managed = ManagedFrame::decode_all(managed, &user, left_out as usize, managed_left_out);
+        let lacking = usize::from(at.u16(offset_of!(prof_sample, managed_left_out)));
+        let managed = ManagedFrame::decode_all(managed, &user, left_out as usize, lacking);
         user.iter_mut().for_each(|raw| *raw &= !FRAME_MANAGED);
         if left_out > 0 {
             // The walker has written round and round the second half.

@@ -111,13 +111,8 @@ impl Collector {
 
     /// Running threads are sampled: each sample is weighted as `period_ns`.
     pub(crate) fn add_samples(&mut self, sampling: String, period_ns: u64) {
-        let event = self.profile.add_event(EventInfo {
-            kind: EventKind::ON_CPU,
-            sampling,
-            period: period_ns,
-            ..EventInfo::default()
-        });
-        self.on_cpu = Some((event, period_ns));
+        let info = EventInfo { kind: EventKind::ON_CPU, sampling, period: period_ns, ..EventInfo::default() };
+        self.on_cpu = Some((self.profile.add_event(info), period_ns));
     }
 
     /// A counter is sampled by `rule`: each sample says its weight, unless that is always `period`.

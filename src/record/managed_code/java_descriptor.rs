@@ -30,11 +30,6 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
     let [name, size, frame_size, frame_complete, code_begin, compile_id, original_pc, deopt, deopt_of_handle] =
         fields.map(field);
     let head_bytes = fields.iter().map(|field| u64::from(field.offset) + 8).max()? + probe.block_header;
-    let mut heap = [prof_java_heap::default(); HEAPS];
-    for (slot, heap) in heap.iter_mut().zip(&probe.heaps) {
-        let bytes = heap.code.end.saturating_sub(heap.code.start);
-        *slot = prof_java_heap { start: heap.code.start, bytes, segment_map: heap.segment_map };
-    }
     let shift = probe.heaps.first()?.segment_shift;
     if probe.heaps.iter().any(|heap| heap.segment_shift != shift) {
         return None;
@@ -45,7 +40,7 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
         (kind_name[index], kind[index]) = (*name, *of_name as u8);
     }
     Some(prof_java {
-        heap,
+        heap: heaps(probe),
         interpreter: probe.interpreter.start,
         interpreter_bytes: probe.interpreter.end.saturating_sub(probe.interpreter.start),
         call_stub_return: probe.call_stub_return,
@@ -67,4 +62,14 @@ pub(super) fn descriptor(probe: &JavaProbe) -> Option<prof_java> {
         segment_shift: u8::try_from(shift).ok()?,
         ..prof_java::default()
     })
+}
+
+/// The heaps for code, as many as there is room for.
+fn heaps(probe: &JavaProbe) -> [prof_java_heap; HEAPS] {
+    let mut heap = [prof_java_heap::default(); HEAPS];
+    for (slot, heap) in heap.iter_mut().zip(&probe.heaps) {
+        let bytes = heap.code.end.saturating_sub(heap.code.start);
+        *slot = prof_java_heap { start: heap.code.start, bytes, segment_map: heap.segment_map };
+    }
+    heap
 }

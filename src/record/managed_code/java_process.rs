@@ -2,7 +2,7 @@
 //! frames.
 
 use super::java_descriptor::descriptor;
-use super::managed_runtime::ManagedName;
+use super::native_place::ManagedName;
 use crate::bpf::{ManagedFrame, number, prof_java, prof_managed};
 use crate::record::interpreters::function_names::{FunctionNames, RunFunction};
 use crate::record::interpreters::known_code::RunPlace;
@@ -254,7 +254,7 @@ fn frames_of(walk: &JavaWalk, state: &FrameState, stack: &StackCopy<'_>) -> Gene
         _ => Err(End::JitEnd { pc }),
     };
     let frames = walk.frames.iter().map(|frame| (frame.pc, JavaNote::of(frame).0)).collect();
-    GeneratedFrames { frames, caller }
+    (frames, caller)
 }
 
 /// A note as it is sent beside its frame.

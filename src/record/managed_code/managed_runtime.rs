@@ -1,35 +1,13 @@
 //! The runtime with managed code of one process, whichever it is.
 
 use super::java_process::JavaMachine;
+use super::native_place::{ManagedName, NativePlace};
 use super::v8_process::V8Process;
 use crate::bpf::{ManagedFrame, prof_managed};
 use crate::record::interpreters::function_names::FunctionNames;
 use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::FileId;
 use crate::unwind::{FrameAddress, StackCopy};
-
-/// A native frame that may be a function of managed code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NativePlace {
-    /// Process address of the next instruction, or of the instruction that was interrupted.
-    pub(super) address: u64,
-    /// The same by the addresses of the runtime's file; `None` in generated code.
-    pub(super) in_file: Option<u64>,
-    pub(super) is_leaf: bool,
-    /// Time of the sample, ns.
-    pub(super) time_ns: u64,
-}
-
-/// What a native frame turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ManagedName {
-    /// No function of the runtime: it is shown as what it is.
-    Native,
-    /// The functions that were asked for, innermost first: those of the frame, and those inlined into it.
-    Functions,
-    /// A function that cannot be told.
-    Unread,
-}
 
 /// The runtime with managed code of a process, as far as it is known.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@
 mod java_descriptor;
 pub(crate) mod java_process;
 pub(crate) mod managed_runtime;
+mod native_place;
 mod placement;
 mod registry;
 mod v8_code_cache;

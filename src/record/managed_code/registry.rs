@@ -1,7 +1,8 @@
 //! The registry of the runtimes with managed code of all recorded processes, and the way of their functions into stacks.
 
 use super::java_process::JavaMachine;
-use super::managed_runtime::{ManagedName, NativePlace, ProcessManaged};
+use super::managed_runtime::ProcessManaged;
+use super::native_place::{ManagedName, NativePlace};
 use super::placement::{ManagedNotes, address_of};
 use super::v8_file::V8File;
 use super::v8_process::V8Process;

@@ -1,6 +1,6 @@
 //! V8 in one process: how its memory is laid out, what the kernel side has to know of it, and its functions.
 
-use super::managed_runtime::{ManagedName, NativePlace};
+use super::native_place::{ManagedName, NativePlace};
 use super::v8_code_cache::V8CodeCache;
 use super::v8_file::{V8Builtin, V8File};
 use super::v8_functions::{V8Functions, V8KnownFunction, v8_check};

@@ -27,14 +27,9 @@ pub struct MappedModule<'a> {
     pub code: ModuleCode<'a>,
 }
 
-/// Frames of code that a runtime has generated, found by what that says of its code.
-#[derive(Debug)]
-pub struct GeneratedFrames {
-    /// Address and note of each, leaf first; the first is the one that was asked for.
-    pub frames: Vec<(u64, [u64; 2])>,
-    /// The frame that called the last of them, or why it is not known.
-    pub caller: Result<FrameState, End>,
-}
+/// Frames of code that a runtime has generated, found by what that says of its code: address and note of each, leaf first,
+/// the first one that was asked for; then the frame that called the last of them, or why it is not known.
+pub(crate) type GeneratedFrames = (Vec<(u64, [u64; 2])>, Result<FrameState, End>);
 
 /// The executable mappings of one process.
 pub trait ModuleMap {

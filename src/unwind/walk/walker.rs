@@ -64,25 +64,16 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             if walked == MAX_WALKED_FRAMES {
                 break End::TooDeep;
             }
-            if let Some(generated) = self.modules.generated(&state) {
-                walked = MAX_WALKED_FRAMES.min(walked + generated.frames.len().max(1));
-                for (address, note) in generated.frames {
-                    let is_return_address = state.is_return_address;
-                    frames.push(FrameAddress {
-                        address,
-                        is_return_address,
-                        found_by,
-                        frame_pointer: None,
-                        note: Some(note),
-                    });
-                    (state.is_return_address, found_by) = (true, FoundBy::Cfi);
-                }
-                match generated.caller {
+            if let Some((generated, caller)) = self.modules.generated(&state) {
+                walked = MAX_WALKED_FRAMES.min(walked + generated.len().max(1));
+                push_generated(&mut frames, generated, state.is_return_address, found_by);
+                found_by = FoundBy::Cfi;
+                match caller {
+                    Ok(caller) if self.modules.find(caller.lookup_address()).is_none() => {
+                        break End::UnknownMapping { address: caller.pc };
+                    }
                     Ok(caller) => state = caller,
                     Err(end) => break end,
-                }
-                if self.modules.find(state.lookup_address()).is_none() {
-                    break End::UnknownMapping { address: state.pc };
                 }
                 continue;
             }
@@ -437,6 +428,24 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
 
     fn read(&self, address: u64) -> Result<u64, End> {
         self.memory.read(address).map_err(|error| memory_end(address, error))
+    }
+}
+
+/// Adds frames of code that a runtime has generated; `is_return_address` and `found_by` are of the first of them.
+fn push_generated(
+    frames: &mut StackEnds<FrameAddress>,
+    generated: Vec<(u64, [u64; 2])>,
+    is_return_address: bool,
+    found_by: FoundBy,
+) {
+    for (index, (address, note)) in generated.into_iter().enumerate() {
+        frames.push(FrameAddress {
+            address,
+            is_return_address: index > 0 || is_return_address,
+            found_by: if index > 0 { FoundBy::Cfi } else { found_by },
+            frame_pointer: None,
+            note: Some(note),
+        });
     }
 }
 

@@ -378,6 +378,25 @@ __noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)
 	return step_go_call(s, rule);
 }
 
+/* A step in code that has no table. */
+static __always_inline long step_without_rows(struct walk *w)
+{
+	struct scratch *s = w->s;
+
+	if (s->image.state == PROF_IMAGE_NOT_LOADED)
+		return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
+	if (s->image.state == PROF_IMAGE_VSYSCALL)
+		return step_leaf(s);
+	/* Java machines have another use for the frame pointer. */
+	if (reads_managed && w->process && is_java(&w->process->managed) &&
+	    (s->image.state == PROF_IMAGE_GENERATED || s->image.state == PROF_IMAGE_UNTOLD)) {
+		if (w->process->managed.kind == PROF_MANAGED_JAVA)
+			return step_java(s, &w->process->managed.java) & 1;
+		return stop(s, PROF_OUTCOME_JIT_END);
+	}
+	return step_frame_pointer(s, false) & 1;
+}
+
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop: the verifier
  * has to see that it is 0 or 1. */
 static __always_inline long take_step(struct walk *w, enum place place)
@@ -398,21 +417,8 @@ static __always_inline long take_step(struct walk *w, enum place place)
 	keep_frame(s);
 	if (reads_managed && w->process)
 		note_managed(w, address);
-	if (s->image.state != PROF_IMAGE_READY) {
-		if (s->image.state == PROF_IMAGE_NOT_LOADED)
-			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
-		if (s->image.state == PROF_IMAGE_VSYSCALL)
-			return step_leaf(s);
-		/* Java machines have another use for the frame pointer. */
-		if (reads_managed && w->process && is_java(&w->process->managed) &&
-		    (s->image.state == PROF_IMAGE_GENERATED ||
-		     s->image.state == PROF_IMAGE_UNTOLD)) {
-			if (w->process->managed.kind == PROF_MANAGED_JAVA)
-				return step_java(s, &w->process->managed.java) & 1;
-			return stop(s, PROF_OUTCOME_JIT_END);
-		}
-		return step_frame_pointer(s, false) & 1;
-	}
+	if (s->image.state != PROF_IMAGE_READY)
+		return step_without_rows(w);
 
 	va = address - s->map_bias;
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;

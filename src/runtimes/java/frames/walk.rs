@@ -34,7 +34,7 @@ pub(crate) fn walk(
 ) -> JavaWalk {
     let walker = JavaWalker { memory, layout };
     let mut walk = JavaWalk { frames: Vec::new(), end: JavaEnd::TooDeep, registers };
-    let mut place = FramePlace { is_loose: true, position };
+    let mut place = JavaFramePlace { is_loose: true, position };
     while walk.frames.len() < MOST_FRAMES {
         if !layout.is_generated(walk.registers.pc) {
             walk.end = JavaEnd::Native;
@@ -58,7 +58,7 @@ pub(crate) fn walk(
             }
             Ok(caller) => {
                 walk.registers = caller;
-                place = FramePlace {
+                place = JavaFramePlace {
                     is_loose: frame.kind == JavaBlobKind::Stubs,
                     position: JavaPosition::Returning,
                 };
@@ -71,15 +71,15 @@ pub(crate) fn walk(
     walk
 }
 
-/// FramePlace of a frame in its walk.
+/// Place of a frame in its walk.
 #[derive(Clone, Copy)]
-struct FramePlace {
+struct JavaFramePlace {
     /// Whether the frame may be in any state: it is the first, or called a stub that has no frame of its own.
     is_loose: bool,
     position: JavaPosition,
 }
 
-type Caller = Result<JavaRegisters, JavaEnd>;
+type JavaCaller = Result<JavaRegisters, JavaEnd>;
 
 struct JavaWalker<'a, M> {
     memory: &'a M,
@@ -87,7 +87,7 @@ struct JavaWalker<'a, M> {
 }
 
 impl<M: TargetMemory> JavaWalker<'_, M> {
-    fn frame(&self, at: JavaRegisters, blob: &JavaBlob, place: FramePlace) -> JavaFrame {
+    fn frame(&self, at: JavaRegisters, blob: &JavaBlob, place: JavaFramePlace) -> JavaFrame {
         let replaced = place.position == JavaPosition::Returning && blob.deopt.contains(&at.pc);
         let original = replaced.then(|| self.word(at.sp, blob.original_pc).ok()).flatten();
         let original = original.filter(|original| blob.code.contains(original));
@@ -103,7 +103,13 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
         }
     }
 
-    fn caller(&self, frame: &mut JavaFrame, at: JavaRegisters, blob: &JavaBlob, place: FramePlace) -> Caller {
+    fn caller(
+        &self,
+        frame: &mut JavaFrame,
+        at: JavaRegisters,
+        blob: &JavaBlob,
+        place: JavaFramePlace,
+    ) -> JavaCaller {
         match blob.kind {
             JavaBlobKind::Compiled | JavaBlobKind::NativeWrapper | JavaBlobKind::Runtime => {
                 self.of_sized(at, blob, place)
@@ -116,7 +122,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of a frame of fixed size, which may not be complete or may have more below it.
-    fn of_sized(&self, at: JavaRegisters, blob: &JavaBlob, place: FramePlace) -> Caller {
+    fn of_sized(&self, at: JavaRegisters, blob: &JavaBlob, place: JavaFramePlace) -> JavaCaller {
         if let JavaPosition::Running(_) = place.position
             && let Some(exit) = self.of_incomplete(at, blob)
         {
@@ -200,7 +206,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of an interpreted frame, with what that frame says entered in `frame`.
-    fn of_interpreted(&self, frame: &mut JavaFrame, at: JavaRegisters, position: JavaPosition) -> Caller {
+    fn of_interpreted(&self, frame: &mut JavaFrame, at: JavaRegisters, position: JavaPosition) -> JavaCaller {
         let mut bcp = None;
         if let JavaPosition::Running(live) = position {
             let r13 = live.map(|live| live.r13);
@@ -234,7 +240,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of an interpreted frame that has its rbp but not all of its words.
-    fn of_unfinished(&self, at: JavaRegisters, r13: Option<u64>) -> Option<Caller> {
+    fn of_unfinished(&self, at: JavaRegisters, r13: Option<u64>) -> Option<JavaCaller> {
         if at.sp > at.fp || at.fp - at.sp >= 24 {
             return None;
         }
@@ -246,7 +252,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller at the entry of an interpreted method, whose frame is not built yet.
-    fn of_entering(&self, at: JavaRegisters, live: Option<JavaLive>) -> Caller {
+    fn of_entering(&self, at: JavaRegisters, live: Option<JavaLive>) -> JavaCaller {
         let sender = live.map(|live| live.r13).filter(|&r13| r13 > at.sp && r13 - at.sp < LARGEST_FRAME);
         let code = self.memory.range(at.pc.saturating_sub(1), 4, 4).unwrap_or_default();
         let exit = match code.as_slice() {
@@ -260,7 +266,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
 
     /// Caller whose return address is in rax and whose stack pointer is in r13, or else the one that rbp still belongs to.
     /// Without these registers it cannot be told: rbp may belong to a frame further up.
-    fn in_register(&self, at: JavaRegisters, live: Option<JavaLive>) -> Caller {
+    fn in_register(&self, at: JavaRegisters, live: Option<JavaLive>) -> JavaCaller {
         let JavaLive { rax, r13 } = live.ok_or(JavaEnd::Unclear)?;
         if r13 >= at.sp && r13 - at.sp < LARGEST_FRAME && self.is_return_address(rax) {
             return Ok(JavaRegisters { pc: rax, sp: r13, fp: at.fp });
@@ -269,7 +275,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of stub code, which has a frame by rbp or none.
-    fn of_stub(&self, at: JavaRegisters, blob: &JavaBlob, place: FramePlace) -> Caller {
+    fn of_stub(&self, at: JavaRegisters, blob: &JavaBlob, place: JavaFramePlace) -> JavaCaller {
         if !place.is_loose {
             return self.of_framed_stub(at, blob, false);
         }
@@ -295,7 +301,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
 
     /// Caller of a stub that has pushed something: by rbp if a call returns there, otherwise the next word of the stack
     /// that is the return address of a call to this stub.
-    fn of_framed_stub(&self, at: JavaRegisters, blob: &JavaBlob, may_search: bool) -> Caller {
+    fn of_framed_stub(&self, at: JavaRegisters, blob: &JavaBlob, may_search: bool) -> JavaCaller {
         let by_fp = self.by_fp(at);
         let is_call_stub = at.pc == self.layout.call_stub_return;
         if is_call_stub
@@ -338,7 +344,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of code that only jumps: the return address is on top, or the interpreter's frame is still the current one.
-    fn of_jump(&self, at: JavaRegisters) -> Caller {
+    fn of_jump(&self, at: JavaRegisters) -> JavaCaller {
         if self.is_return(at.sp) {
             self.leave(at, JavaFrameExit { up: 0, fp: None })
         } else {
@@ -347,7 +353,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of an adapter, which moves arguments between the return address and the caller's frame.
-    fn of_adapter(&self, at: JavaRegisters, blob: &JavaBlob, position: JavaPosition) -> Caller {
+    fn of_adapter(&self, at: JavaRegisters, blob: &JavaBlob, position: JavaPosition) -> JavaCaller {
         let live = if let JavaPosition::Running(live) = position { live } else { None };
         let start = blob.code.start;
         let bytes = self.memory.range(start, at.pc - start, ADAPTER_BYTES).unwrap_or_default();
@@ -365,7 +371,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
 
     /// Caller that rbp still belongs to: an interpreted frame or the call stub. Its pc is one that this kind of frame may
     /// have; the real one is in a register.
-    fn enclosing(&self, at: JavaRegisters) -> Caller {
+    fn enclosing(&self, at: JavaRegisters) -> JavaCaller {
         if at.fp <= at.sp || at.fp - at.sp > LARGEST_FRAME {
             return Err(JavaEnd::Unclear);
         }
@@ -381,7 +387,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
     }
 
     /// Caller of the frame that rbp points to.
-    fn by_fp(&self, at: JavaRegisters) -> Caller {
+    fn by_fp(&self, at: JavaRegisters) -> JavaCaller {
         if at.fp < at.sp || at.fp - at.sp > LARGEST_FRAME {
             return Err(JavaEnd::Unclear);
         }
@@ -395,7 +401,7 @@ impl<M: TargetMemory> JavaWalker<'_, M> {
         self.layout.interpreter.frame_at(self.memory, &self.layout.methods, fp, r13)
     }
 
-    fn leave(&self, at: JavaRegisters, exit: JavaFrameExit) -> Caller {
+    fn leave(&self, at: JavaRegisters, exit: JavaFrameExit) -> JavaCaller {
         let pc = self.word(at.sp, exit.up)?;
         let fp = match exit.fp {
             Some(place) => at.sp.checked_add_signed(place).and_then(|place| self.memory.u64(place)),

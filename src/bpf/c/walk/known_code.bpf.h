@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Code objects of an interpreter: what tells one from another that lies at its address later, which
+ * of them are known on this CPU, and the descriptions of new ones.
+ */
+#ifndef PROF_KNOWN_CODE_BPF_H
+#define PROF_KNOWN_CODE_BPF_H
+
+#define KNOWN_CODES 1024
+/* The description of the code object was sent. */
+#define CODE_IS_SENT (1U << 31)
+
+/* A code object that was looked at on this CPU. */
+struct known_code {
+	__u64 code;  /* 0: none */
+	__u32 owner; /* process, and CODE_IS_SENT */
+	__u32 check;
+	__u32 checks;	  /* how often it was found as it is */
+	__u32 checked_ms; /* when it was last looked at */
+};
+
+#define RECENT_CODES_BITS 8
+/* Bits of a process's number that are those of no address. */
+#define RECENT_TGID_SHIFT 42
+
+/* A code object that need not be looked at again for a while: for most frames, one look here is all
+ * that is done. */
+struct recent_code {
+	__u64 key; /* its address and process */
+	__u32 check;
+	__u32 until_ms;
+};
+
+struct known_codes {
+	struct recent_code recent[1 << RECENT_CODES_BITS];
+	struct known_code code[KNOWN_CODES];
+};
+
+/* One per CPU, for all programs: what an interrupt finds half written names no code object. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct known_codes);
+} known_codes SEC(".maps");
+
+/* Reads memory of the current thread, or of a sleeping one, whose pages are brought in if need be.
+ * Which is known at every call: only programs that may sleep have the latter. */
+static __always_inline bool read_of(struct task_struct *sleeper, void *to, __u32 bytes,
+				    __u64 address)
+{
+	if (sleeper)
+		return !bpf_copy_from_user_task(to, bytes, (void *)address, sleeper, 0);
+	return !bpf_probe_read_user(to, bytes, (void *)address);
+}
+
+/* One of the words that tell the code object in the scratch from others. */
+#define CODE_WORD(number) \
+	(*(__u64 *)(s->code + (runtime->code_word_off[number] & (PROF_RUNTIME_CODE_BYTES - 1))))
+
+static __always_inline __u64 mix_word(__u64 mixed, __u64 word)
+{
+	mixed = (mixed ^ word) * PROF_CHECK_FIRST;
+	return mixed ^ mixed >> 29;
+}
+
+/* Mixes the length and the first words of the text of the object at `address` into `mixed`; zeros
+ * in the place of what is on another page, or cannot be read. What lies between the two changes: an
+ * object keeps the hash of its text there once it is asked for. */
+static __always_inline __u64 mix_content(struct task_struct *sleeper, struct scratch *s,
+					 const struct prof_runtime *runtime, __u64 address,
+					 __u32 text_word, __u64 mixed)
+{
+	__u64 length, word;
+	__u32 bytes;
+
+	address += runtime->object_header;
+	bytes = PROF_CHECK_PAGE_BYTES - (address & (PROF_CHECK_PAGE_BYTES - 1));
+	__builtin_memset(s->content, 0, sizeof(s->content));
+	if (bytes > PROF_CHECK_BYTES)
+		bytes = PROF_CHECK_BYTES;
+	/* What cannot be read is filled with zeros. */
+	read_of(sleeper, s->content, bytes, address);
+	length = s->content[0];
+	mixed = mix_word(mixed, length);
+	for (__u32 i = 0; i < PROF_CHECK_TEXT_WORDS; i++) {
+		if (length <= 8 * i)
+			break;
+		word = s->content[(text_word + i) & 15];
+		if (length < 8 * i + 8)
+			word &= (1ULL << (8 * (length & 7))) - 1;
+		mixed = mix_word(mixed, word);
+	}
+	return mixed;
+}
+
+/* What tells a code object from another one that may lie at its address later; 0 if it is none. */
+static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
+					     const struct prof_runtime *runtime, __u64 code)
+{
+	__u64 mixed;
+
+	if (!read_of(sleeper, s->code, runtime->code_bytes, code))
+		return 0;
+	if (*(__u64 *)(s->code + (runtime->code_type_off & (PROF_RUNTIME_CODE_BYTES - 1))) !=
+	    runtime->code_type)
+		return 0;
+	mixed = CODE_WORD(0) * PROF_CHECK_FIRST ^ CODE_WORD(1) * PROF_CHECK_SECOND ^
+		CODE_WORD(2) * PROF_CHECK_THIRD;
+	mixed ^= *(__u32 *)(s->code + (runtime->code_number_off & (PROF_RUNTIME_CODE_BYTES - 1))) *
+		 PROF_CHECK_NUMBER;
+	for (__u32 i = 0; i < 3; i++)
+		mixed = mix_content(sleeper, s, runtime, CODE_WORD(i),
+				    i < 2 ? runtime->text_word : runtime->lines_word, mixed);
+	mixed ^= mixed >> 32;
+	return (__u32)mixed ? (__u32)mixed : 1;
+}
+
+/* Notes that the description of a code object is to be sent with this sample. Where there is no
+ * room for that, the next sample has it. */
+static __always_inline void note_new_code(struct scratch *s, struct known_code *known, __u64 code)
+{
+	__u32 index = s->new_codes;
+
+	if (!s->sends_codes || index >= PROF_NEW_CODES)
+		return;
+	s->new_code[index] = code;
+	s->new_check[index] = known->check;
+	s->new_codes = index + 1;
+	known->owner |= CODE_IS_SENT;
+}
+
+/* Where a code object is remembered, or would be: each has two places, and the one that was looked
+ * at last stays. */
+static __always_inline struct known_code *place_of_code(struct known_codes *codes, __u32 tgid,
+							__u64 code)
+{
+	__u64 mixed = (code >> 4) * PROF_CHECK_FIRST;
+	__u32 slot = (mixed >> 40) & (KNOWN_CODES - 1);
+	struct known_code *known = &codes->code[slot], *other = &codes->code[slot ^ 1];
+
+	if (known->code == code && (known->owner & ~CODE_IS_SENT) == tgid)
+		return known;
+	if ((other->code == code && (other->owner & ~CODE_IS_SENT) == tgid) ||
+	    (__s32)(other->checked_ms - known->checked_ms) < 0)
+		return other;
+	return known;
+}
+
+/* When a code object is to be looked at again. */
+static __always_inline __u32 next_check_ms(const struct known_code *known)
+{
+	return known->checked_ms + (known->checks < PROF_CODE_CHECKS ? 0 : PROF_CODE_CHECK_MS);
+}
+
+static __always_inline __u32 sample_ms(const struct scratch *s)
+{
+	return s->sample.time_ns / 1000000;
+}
+
+/* Which code object of which process. */
+static __always_inline __u64 recent_key(__u64 code, __u32 tgid)
+{
+	return code ^ (__u64)tgid << RECENT_TGID_SHIFT;
+}
+
+static __always_inline struct recent_code *place_of_recent(struct known_codes *codes, __u64 key)
+{
+	return &codes->recent[key * PROF_CHECK_FIRST >> (64 - RECENT_CODES_BITS)];
+}
+
+/* Notes until when a code object need not be looked at. */
+static __always_inline void note_recent(struct known_codes *codes, const struct known_code *known)
+{
+	__u64 key = recent_key(known->code, known->owner & ~CODE_IS_SENT);
+	struct recent_code *recent = place_of_recent(codes, key);
+
+	recent->key = 0;
+	recent->check = known->check;
+	recent->until_ms = next_check_ms(known);
+	recent->key = key;
+}
+
+/* The check of a code object that is not a recent one. Returns marks in the upper half. */
+static __always_inline __u64 known_check(struct task_struct *sleeper, struct scratch *s,
+					 const struct prof_runtime *runtime, __u64 code)
+{
+	__u32 tgid = s->sample.tgid, now_ms = sample_ms(s), check, zero = 0;
+	struct known_codes *codes = bpf_map_lookup_elem(&known_codes, &zero);
+	struct known_code *known;
+	bool is_known;
+
+	if (!codes)
+		return 0;
+	known = place_of_code(codes, tgid, code);
+	is_known = known->code == code && (known->owner & ~CODE_IS_SENT) == tgid;
+	if (is_known && (__s32)(next_check_ms(known) - now_ms) > 0) {
+		note_recent(codes, known);
+		return known->check;
+	}
+	check = read_code_check(sleeper, s, runtime, code);
+	if (!check)
+		return PROF_RUNTIME_CHECKED;
+	if (!is_known || check != known->check) {
+		known->code = 0;
+		known->owner = tgid;
+		known->check = check;
+		known->checks = 0;
+		known->code = code;
+	} else if (known->checked_ms != now_ms && known->checks < PROF_CODE_CHECKS) {
+		known->checks++;
+	}
+	known->checked_ms = now_ms;
+	if (!(known->owner & CODE_IS_SENT))
+		note_new_code(s, known, code);
+	note_recent(codes, known);
+	return PROF_RUNTIME_CHECKED | check;
+}
+
+/* The same of the current thread. Global: verified once, and out of the way of the frames that need
+ * it not, whose values would not stay in registers. */
+__noinline __u64 check_code(struct scratch *s, const struct prof_runtime *runtime, __u64 code)
+{
+	if (!s || !runtime)
+		return 0;
+	return known_check(NULL, s, runtime, code);
+}
+
+/* New code objects. Only the sampling interrupt writes to it. Sized before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} new_codes SEC(".maps");
+
+/* Reads `bytes`, or those up to the end of the page, where the next one is not there. */
+static __always_inline void read_part(void *part, __u32 bytes, __u64 address)
+{
+	__u32 left = 4096 - (address & 4095);
+
+	if (!bpf_probe_read_user(part, bytes, (void *)address) || left >= bytes)
+		return;
+	bpf_probe_read_user(part, left & (bytes - 1), (void *)address);
+}
+
+/* What is sent of a sample's new code objects. */
+struct new_code_list {
+	struct scratch *s;
+	const struct prof_runtime *runtime;
+};
+
+/* Sends one of them. Returns 1 to stop. */
+static long send_new_code(__u32 index, struct new_code_list *list)
+{
+	const struct prof_runtime *runtime = list->runtime;
+	struct scratch *s = list->s;
+	struct prof_new_code *record;
+	__u64 code;
+
+	if (index >= PROF_NEW_CODES || index >= s->new_codes)
+		return 1;
+	record = bpf_ringbuf_reserve(&new_codes, sizeof(*record), 0);
+	if (!record)
+		return 1;
+	code = s->new_code[index];
+	record->time_ns = s->sample.time_ns;
+	record->code = code;
+	record->tgid = s->sample.tgid;
+	record->check = s->new_check[index];
+	bpf_probe_read_user(record->object, runtime->code_bytes, (void *)code);
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		record->word[i] = *(__u64 *)(record->object + (runtime->code_word_off[i] &
+							       (PROF_RUNTIME_CODE_BYTES - 8)));
+	read_part(record->text[0], PROF_CODE_TEXT_BYTES, record->word[0]);
+	read_part(record->text[1], PROF_CODE_TEXT_BYTES, record->word[1]);
+	read_part(record->lines, PROF_CODE_LINES_BYTES, record->word[2]);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Sends the sample's new code objects with what they point to: they may be gone soon. */
+static __always_inline void send_new_codes(struct scratch *s, const struct prof_runtime *runtime)
+{
+	struct new_code_list list = {.s = s, .runtime = runtime};
+
+	if (s->new_codes)
+		bpf_loop(PROF_NEW_CODES, send_new_code, &list, 0);
+}
+
+#endif /* PROF_KNOWN_CODE_BPF_H */
