@@ -197,7 +197,10 @@ fn functions_are_those_of_the_map_and_keep_their_names_while_garbage_is_collecte
     };
     let (known, seen) = (own(&found.names), own(&collected.names));
     let text = std::fs::read_to_string(script()).expect("it is there");
-    let is_known = |named: &&(String, String)| known.contains(*named) || text.contains(&named.0);
+    // V8 has names of its own for what has none, such as `<instance_members_initializer>`.
+    let is_known = |named: &&(String, String)| {
+        known.contains(*named) || named.0.starts_with('<') || text.contains(&named.0)
+    };
     let strange: Vec<_> = seen.iter().filter(|named| !is_known(named)).collect();
     assert!(seen.len() > 20 && strange.is_empty(), "{} functions, strange ones: {strange:?}", seen.len());
 }
