@@ -25,6 +25,9 @@
 #ifndef __noinline
 #define __noinline __attribute__((noinline))
 #endif
+#ifndef barrier_var
+#define barrier_var(var) ((void)(var))
+#endif
 
 /* Readable memory; `bytes` are those from `start` on. */
 struct memory_range {
@@ -63,6 +66,13 @@ static long bpf_probe_read_user(void *to, __u32 size, const void *from)
 			return -14; /* EFAULT */
 		}
 	}
+	return 0;
+}
+
+/* Copies memory of the program itself. */
+static inline long bpf_probe_read_kernel(void *to, __u32 size, const void *from)
+{
+	memmove(to, from, size);
 	return 0;
 }
 
