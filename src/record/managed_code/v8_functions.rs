@@ -40,7 +40,7 @@ impl V8Functions {
         let key = (shared, check);
         let is_fresh =
             |known: &mut V8KnownFunction| time_ns.saturating_sub(known.looked_ns) < LOOK_INTERVAL_NS;
-        if self.0.get_mut(&key).is_some_and(|known| is_fresh(known)) {
+        if self.0.get_mut(&key).is_some_and(is_fresh) {
             return self.0.get(&key);
         }
         // What is there now counts if it is what the kernel side has seen. Else the function has moved or is gone, and what

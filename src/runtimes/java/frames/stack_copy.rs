@@ -31,7 +31,7 @@ impl<M: TargetMemory, S: Fn(u64) -> bool> TargetMemory for JavaStackCopy<'_, M, 
         let copy_end = self.start.saturating_add(self.bytes.len() as u64);
         let meets_copy = address < copy_end && self.start < end;
         let is_near = address < copy_end.saturating_add(STACK_REACH) && address >= copy_end;
-        !meets_copy && !(is_near && (self.is_stack)(address)) && self.memory.read(address, bytes)
+        !(meets_copy || is_near && (self.is_stack)(address)) && self.memory.read(address, bytes)
     }
 }
 
