@@ -107,7 +107,7 @@ pub(crate) fn labels<M: TargetMemory>(
     first_labels(memory, layout, pointer, MAX_LABELS as usize)
 }
 
-/// The first `most` labels that a goroutine points to, by key, as [`labels`].
+/// The first `most` labels that a goroutine points to, by key.
 pub(crate) fn first_labels<M: TargetMemory>(
     memory: &M,
     layout: &GoLabelLayout,
