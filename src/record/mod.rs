@@ -20,6 +20,7 @@ mod options;
 mod output;
 mod process;
 mod recorder;
+mod runtime_search;
 mod session;
 mod signals;
 mod target;

@@ -9,17 +9,12 @@ use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
+use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
 use crate::runtimes::go::GoLayout;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::sync::Arc;
 
-/// Time after which a runtime that has not begun is not looked for any more, ns.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// Shortest time between two attempts, ns; longer ones grow with the time since the first.
-const LEAST_INTERVAL_NS: u64 = 1_000_000;
-/// Sentences about programs that are kept.
-const MOST_PROBLEMS: usize = 16;
 /// Sets of labels that a recording may have before goroutines have no number of their own any more, and before they have no
 /// labels at all.
 const MOST_NUMBERED: usize = 200_000;
@@ -36,10 +31,7 @@ pub(crate) struct Goroutines {
     /// The kernel side reads them: a target is a Go program, or one may come.
     pub(crate) is_loaded: bool,
     files: FxHashMap<FileId, Option<GoFile>>,
-    /// Sentences about programs whose goroutines cannot be read, each once.
-    problems: Vec<String>,
-    /// Number of these that were taken.
-    problems_taken: usize,
+    problems: RuntimeProblems,
     /// Share of a CPU that snapshots of all goroutines may take, if they are to be taken, ppm.
     pub(crate) snapshot_overhead: Option<u32>,
     /// Programs whose goroutines are read once snapshots are taken.
@@ -87,7 +79,7 @@ impl Goroutines {
             return false;
         };
         if !self.is_loaded {
-            self.note(STARTED_LATE);
+            self.problems.note(STARTED_LATE);
             return false;
         }
         let now_ns = monotonic_ns();
@@ -100,20 +92,18 @@ impl Goroutines {
         if now_ns < next_ns {
             return true;
         }
-        let age_ns = now_ns - since_ns;
         let (next, is_pending) = match self.find(pid, file, bias) {
             Ok(program) => {
                 self.add_target(pid, &program, bias);
                 (ProcessGoroutines::Ready(Box::new(program)), false)
             }
-            Err((why, true)) if age_ns < PATIENCE_NS => {
-                let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
-                (ProcessGoroutines::Pending { since_ns, next_ns, why }, true)
-            }
-            Err((why, _)) => {
-                self.note(&why);
-                (ProcessGoroutines::Unknown(why), false)
-            }
+            Err((why, is_temporary)) => match next_attempt_ns(now_ns, since_ns).filter(|_| is_temporary) {
+                Some(next_ns) => (ProcessGoroutines::Pending { since_ns, next_ns, why }, true),
+                None => {
+                    self.problems.note(&why);
+                    (ProcessGoroutines::Unknown(why), false)
+                }
+            },
         };
         process.set_goroutines(next);
         is_pending
@@ -184,17 +174,9 @@ impl Goroutines {
         }
     }
 
-    fn note(&mut self, problem: &str) {
-        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
-            self.problems.push(problem.to_owned());
-        }
-    }
-
     /// Takes the sentences about programs whose goroutines cannot be read, each once.
-    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
-        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
-        let new = self.problems[from..].to_vec();
-        new.into_iter()
+    pub(crate) fn take_problems(&mut self) -> Vec<String> {
+        self.problems.take()
     }
 
     /// Reads the labels of a goroutine of the process, unless they are known.

@@ -11,18 +11,11 @@ use crate::profile::{
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
+use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
 use crate::runtimes::python::PythonProblem;
 use crate::symbols::ResolvedLocation;
 use rustc_hash::FxHashMap;
 
-/// Time after which an interpreter that has not begun is not looked for any more, ns.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// Shortest time between two attempts, ns; longer ones grow with the time since the first.
-const LEAST_INTERVAL_NS: u64 = 1_000_000;
-/// Sentences about interpreters that are kept, and the one in place of all others.
-const MOST_PROBLEMS: usize = 16;
-const MORE_PROBLEMS: &str =
-    "further processes have interpreters whose functions cannot be shown: `prof doctor -p PID` says why";
 /// Note on processes that had no interpreter when the recording began.
 const STARTED_LATE: &str = "a recorded process has begun to run an interpreter, whose functions are not in this recording: to \
                             have them, start the recording now";
@@ -39,10 +32,7 @@ pub(crate) struct Interpreters {
     files: FxHashMap<FileId, Option<RuntimeFile>>,
     /// Functions of all runtimes, those of managed code too.
     pub(in crate::record) names: FunctionNames,
-    /// Sentences about interpreters whose stacks cannot be read, each once.
-    problems: Vec<String>,
-    /// Number of these that were taken.
-    problems_taken: usize,
+    problems: RuntimeProblems,
     native: Vec<NativeFrame<FrameId>>,
     run: Vec<RunFrame<FrameId>>,
 }
@@ -83,7 +73,7 @@ impl Interpreters {
             return false;
         };
         if !self.is_loaded {
-            self.note(STARTED_LATE);
+            self.problems.note(STARTED_LATE);
             return false;
         }
         let now_ns = monotonic_ns();
@@ -98,17 +88,17 @@ impl Interpreters {
             return true;
         }
         let found = self.find(pid, (file, bias), files);
-        let age_ns = now_ns - since_ns;
         let (next, is_pending) = match found {
             Ok(interpreter) => (ProcessInterpreter::Ready(Box::new(interpreter)), false),
-            Err(problem) if problem.is_temporary() && age_ns < PATIENCE_NS => {
-                let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
-                (ProcessInterpreter::Pending { file, since_ns, next_ns, why: problem.to_string() }, true)
-            }
             Err(problem) => {
                 let why = problem.to_string();
-                self.note(&why);
-                (ProcessInterpreter::Unknown { file, why }, false)
+                match next_attempt_ns(now_ns, since_ns).filter(|_| problem.is_temporary()) {
+                    Some(next_ns) => (ProcessInterpreter::Pending { file, since_ns, next_ns, why }, true),
+                    None => {
+                        self.problems.note(&why);
+                        (ProcessInterpreter::Unknown { file, why }, false)
+                    }
+                }
             }
         };
         process.set_interpreter(next);
@@ -134,19 +124,9 @@ impl Interpreters {
         Ok(interpreter)
     }
 
-    fn note(&mut self, problem: &str) {
-        if self.problems.len() > MOST_PROBLEMS || self.problems.iter().any(|known| known == problem) {
-            return;
-        }
-        let is_last = self.problems.len() == MOST_PROBLEMS;
-        self.problems.push(if is_last { MORE_PROBLEMS } else { problem }.to_owned());
-    }
-
     /// Takes the sentences about interpreters whose stacks cannot be read, each once.
-    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
-        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
-        let new = self.problems[from..].to_vec();
-        new.into_iter()
+    pub(crate) fn take_problems(&mut self) -> Vec<String> {
+        self.problems.take()
     }
 
     /// Takes a code object that samples of the process will have.
@@ -281,17 +261,6 @@ fn runtime_module(interpreter: &Interpreter, tables: &mut Tables) -> crate::prof
 mod tests {
     use super::*;
     use crate::profile::Meta;
-
-    #[test]
-    fn each_problem_is_said_once_and_that_there_are_more() {
-        let mut interpreters = Interpreters::default();
-        (0..2 * MOST_PROBLEMS).for_each(|number| interpreters.note(&format!("problem {number}")));
-        interpreters.note("problem 0");
-        let said: Vec<String> = interpreters.take_problems().collect();
-        assert_eq!((said.len(), said[0].as_str()), (MOST_PROBLEMS + 1, "problem 0"));
-        assert_eq!(said[MOST_PROBLEMS], MORE_PROBLEMS);
-        assert_eq!(interpreters.take_problems().count(), 0);
-    }
 
     #[test]
     fn what_does_not_fit_stands_together_in_a_native_stack_that_stays_whole() {

@@ -14,16 +14,11 @@ use crate::record::interpreters::function_names::FunctionNames;
 use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
+use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
 use crate::runtimes::java::JavaProblem;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Time after which a runtime that has not begun is not looked for any more, ns.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// Shortest time between two attempts, ns; longer ones grow with the time since the first.
-const LEAST_INTERVAL_NS: u64 = 1_000_000;
-/// Sentences about runtimes that are kept.
-const MOST_PROBLEMS: usize = 16;
 /// Note on processes that had no runtime when the recording began.
 const STARTED_LATE: &str = "a recorded process has begun to run a runtime whose functions are not in this recording: to have \
                             them, start the recording now";
@@ -58,10 +53,7 @@ pub(crate) struct ManagedCode {
     files: FxHashMap<FileId, Option<ManagedFile>>,
     /// Processes whose entry on the kernel side is to be renewed.
     outdated: Vec<u32>,
-    /// Sentences about runtimes whose functions cannot be read, each once.
-    problems: Vec<String>,
-    /// Number of these that were taken.
-    problems_taken: usize,
+    problems: RuntimeProblems,
     native: Vec<FrameId>,
     functions: Vec<RunPlace>,
 }
@@ -103,7 +95,7 @@ impl ManagedCode {
             return false;
         }
         if !self.is_loaded {
-            self.note(STARTED_LATE);
+            self.problems.note(STARTED_LATE);
             return false;
         }
         let (since_ns, next_ns) = match process.managed() {
@@ -139,17 +131,15 @@ impl ManagedCode {
             }
             None => Ok(ProcessManaged::None),
         };
-        let now_ns = monotonic_ns();
-        let age_ns = now_ns.saturating_sub(since_ns);
-        match found {
-            Ok(found) => found,
-            Err(problem) if problem.is_temporary && age_ns < PATIENCE_NS => {
-                let next_ns = now_ns + (age_ns / 16).max(LEAST_INTERVAL_NS);
-                ProcessManaged::Pending { file, since_ns, next_ns, why: problem.text }
-            }
-            Err(problem) => {
-                self.note(&problem.text);
-                ProcessManaged::Unknown { file, why: problem.text }
+        let JavaProblem { text: why, is_temporary } = match found {
+            Ok(found) => return found,
+            Err(problem) => problem,
+        };
+        match next_attempt_ns(monotonic_ns(), since_ns).filter(|_| is_temporary) {
+            Some(next_ns) => ProcessManaged::Pending { file, since_ns, next_ns, why },
+            None => {
+                self.problems.note(&why);
+                ProcessManaged::Unknown { file, why }
             }
         }
     }
@@ -159,17 +149,9 @@ impl ManagedCode {
         std::mem::take(&mut self.outdated)
     }
 
-    fn note(&mut self, problem: &str) {
-        if self.problems.len() < MOST_PROBLEMS && !self.problems.iter().any(|known| known == problem) {
-            self.problems.push(problem.to_owned());
-        }
-    }
-
     /// Takes the sentences about runtimes whose functions cannot be read, each once.
-    pub(crate) fn take_problems(&mut self) -> impl Iterator<Item = String> + use<> {
-        let from = std::mem::replace(&mut self.problems_taken, self.problems.len());
-        let new = self.problems[from..].to_vec();
-        new.into_iter()
+    pub(crate) fn take_problems(&mut self) -> Vec<String> {
+        self.problems.take()
     }
 
     /// Puts the functions of managed code of a sample into `path`, the frames of its user stack, leaf first, of which
