@@ -1,5 +1,5 @@
 //! Symbols that a module exports, found by name through its hash table (`.gnu.hash`, or `.hash`): a few small reads, however many
-//! symbols there are; and all of its symbols, for whoever has to look at each. Format: the GNU hash section as glibc's
+//! symbols there are; and all of its symbols, one by one. Format: the GNU hash section as glibc's
 //! dynamic linker reads it.
 
 use super::fields::{Fields, c_string};

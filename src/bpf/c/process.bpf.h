@@ -59,6 +59,8 @@ int BPF_PROG(on_exec, struct task_struct *task)
 		for (__u32 i = 0; i < PROF_MAX_MAPPINGS; i++)
 			process->start[i] = PROF_NO_START;
 		process->count = 0;
+		process->runtime.kind = PROF_RUNTIME_NONE;
+		process->managed.kind = PROF_MANAGED_NONE;
 		process->goroutine.is_known = 0;
 		count(PROF_COUNT_EXEC_FAILED);
 	}

@@ -50,7 +50,7 @@ enum JavaMetadata {
     Inside(JavaField),
     /// JDK 23 and 24: offset from the data section.
     InData { data: JavaField, offset: JavaField },
-    /// From JDK 25 on: behind the relocations in memory of their own.
+    /// From JDK 25 on: after the relocations, in memory of their own.
     Outside { base: JavaField, relocations: JavaField },
 }
 
