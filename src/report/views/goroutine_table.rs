@@ -130,7 +130,8 @@ impl GoroutineRow {
     /// Mean number of goroutines that were there, in thousandths. `None` for a recording of unknown length.
     pub(crate) fn mean_thousandths(&self, selection: &Selection<'_>) -> Option<u64> {
         let duration_ns = selection.profile.known_duration_ns().filter(|duration_ns| *duration_ns > 0)?;
-        Some((u128::from(self.amount.weight) * 1000 / u128::from(duration_ns)) as u64)
+        let half_ns = u128::from(duration_ns / 2);
+        Some(((u128::from(self.amount.weight) * 1000 + half_ns) / u128::from(duration_ns)) as u64)
     }
 
     /// State in words, without what tells it from functions. Foreign text.

@@ -56,15 +56,18 @@ fn snapshots_text(selection: &Selection<'_>) -> String {
     text
 }
 
+/// A mean number of goroutines, rounded: with a tenth where it is small.
+fn mean_text(thousandths: u64) -> String {
+    match (thousandths + 50) / 100 {
+        tenths @ 0..1_000 => format!("{}.{}", tenths / 10, tenths % 10),
+        _ => count((thousandths + 500) / 1000),
+    }
+}
+
 fn columns(selection: &Selection<'_>, shown: &[GoroutineRow], page: &Page) -> Vec<Column> {
     let whole = selection.base().weight;
     let cells = |text: &dyn Fn(&GoroutineRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
-    let mean = |row: &GoroutineRow| {
-        row.mean_thousandths(selection).map_or("-".to_owned(), |mean| match mean {
-            0..100_000 => format!("{}.{}", mean / 1000, mean % 1000 / 100),
-            _ => count(mean / 1000),
-        })
-    };
+    let mean = |row: &GoroutineRow| row.mean_thousandths(selection).map_or("-".to_owned(), mean_text);
     let error = |row: &GoroutineRow| match row.amount.error_ns() {
         0 => "-".to_owned(),
         error_ns => duration_brief(error_ns),
@@ -93,5 +96,17 @@ fn place_text(selection: &Selection<'_>, row: &GoroutineRow, page: &Page, room: 
             format!("{place} < {}", name(caller, left))
         }
         _ => place,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: ten goroutines in snapshots of 3.0 of 3.001 seconds were 9.9.
+    #[test]
+    fn means_are_rounded() {
+        let shown = [9_996, 996, 4_949, 0, 99_940, 99_960, 10_012_600].map(mean_text);
+        assert_eq!(shown, ["10.0", "1.0", "4.9", "0.0", "99.9", "100", "10,013"]);
     }
 }
