@@ -79,7 +79,7 @@ check:
 fmt:
 	@scripts/setup.sh lint
 	cargo fmt
-	clang-format -i src/bpf/c/*.c src/bpf/c/*.h src/bpf/c/*/*.h tests/walker/host/*.h tests/walker/host/replay.c tests/walker/host/fuzz.c
+	clang-format -i src/bpf/c/*.c src/bpf/c/*.h src/bpf/c/*/*.h src/bpf/c/*/*/*.h tests/walker/host/*.h tests/walker/host/replay.c tests/walker/host/fuzz.c
 
 # Rewrites what is generated from the command line's definition and from Cargo.lock.
 man:

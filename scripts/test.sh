@@ -38,7 +38,7 @@ step() {
 }
 
 bpf_style() {
-	clang-format --dry-run -Werror src/bpf/c/*.c src/bpf/c/*.h src/bpf/c/*/*.h tests/walker/host/*.h tests/walker/host/replay.c tests/walker/host/fuzz.c
+	clang-format --dry-run -Werror src/bpf/c/*.c src/bpf/c/*.h src/bpf/c/*/*.h src/bpf/c/*/*/*.h tests/walker/host/*.h tests/walker/host/replay.c tests/walker/host/fuzz.c
 }
 
 rust_docs() {

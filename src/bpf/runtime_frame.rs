@@ -89,36 +89,37 @@ pub(crate) struct NewCodeEvent {
     pub(crate) code: u64,
     /// Its check.
     pub(crate) check: u32,
-    /// Process addresses and bytes: of the code object, then of what its identity points to. Zeros where memory was not
-    /// readable.
-    pub(crate) parts: [(u64, Vec<u8>); 4],
+    /// The memory that its name takes: process addresses and bytes, in the order of `prof_new_code`, without those that are
+    /// unused. Zeros where memory was not readable.
+    pub(crate) parts: Vec<(u64, Vec<u8>)>,
 }
 
 impl NewCodeEvent {
     /// Decodes one record of the ring of new code objects.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = RecordFields::of(bytes, size_of::<prof_new_code>())?;
-        let code = at.u64(offset_of!(prof_new_code, code));
-        let mut part = |index: usize, offset: usize, size: u64| {
-            let word = offset_of!(prof_new_code, word) + 8 * index;
-            (at.u64(word), bytes[offset..offset + size as usize].to_vec())
-        };
-        let text = offset_of!(prof_new_code, text);
-        let text_bytes = number::PROF_CODE_TEXT_BYTES;
-        let parts = [
-            part(0, text, text_bytes),
-            part(1, text + text_bytes as usize, text_bytes),
-            part(2, offset_of!(prof_new_code, lines), number::PROF_CODE_LINES_BYTES),
+        let sizes = [
+            vec![number::PROF_RUNTIME_CODE_BYTES; number::PROF_CODE_OBJECTS as usize],
+            vec![number::PROF_CODE_LINK_BYTES; number::PROF_CODE_LINKS as usize],
+            vec![number::PROF_CODE_TEXT_BYTES; number::PROF_CODE_TEXTS as usize],
+            vec![number::PROF_CODE_LINES_BYTES],
         ];
-        let object = offset_of!(prof_new_code, object);
-        let object = bytes[object..object + number::PROF_RUNTIME_CODE_BYTES as usize].to_vec();
-        let [name, file, lines] = parts;
+        let mut parts = Vec::new();
+        let mut offset = offset_of!(prof_new_code, object);
+        for (index, size) in sizes.iter().flatten().enumerate() {
+            let size = *size as usize;
+            let address = at.u64(offset_of!(prof_new_code, part) + 8 * index);
+            if address != 0 {
+                parts.push((address, bytes[offset..offset + size].to_vec()));
+            }
+            offset += size;
+        }
         Ok(NewCodeEvent {
             time_ns: at.u64(offset_of!(prof_new_code, time_ns)),
             tgid: at.u32(offset_of!(prof_new_code, tgid)),
-            code,
+            code: at.u64(offset_of!(prof_new_code, code)),
             check: at.u32(offset_of!(prof_new_code, check)),
-            parts: [(code, object), name, file, lines],
+            parts,
         })
     }
 }
@@ -185,11 +186,14 @@ mod tests {
         let mut put =
             |offset: usize, value: u64| bytes[offset..offset + 8].copy_from_slice(&value.to_ne_bytes());
         put(offset_of!(prof_new_code, code), 0x7f00_0000);
-        put(offset_of!(prof_new_code, word) + 8, 0x7f00_2000);
+        put(offset_of!(prof_new_code, part), 0x7f00_0000);
+        let file = (number::PROF_CODE_OBJECTS + number::PROF_CODE_LINKS + 1) as usize;
+        put(offset_of!(prof_new_code, part) + 8 * file, 0x7f00_2000);
         put(offset_of!(prof_new_code, text) + number::PROF_CODE_TEXT_BYTES as usize, 77);
         let event = NewCodeEvent::decode(&bytes).expect("whole");
-        assert_eq!((event.parts[0].0, event.parts[2].0), (0x7f00_0000, 0x7f00_2000));
-        assert_eq!(event.parts[2].1[..8], 77u64.to_ne_bytes());
+        let addresses: Vec<u64> = event.parts.iter().map(|part| part.0).collect();
+        assert_eq!(addresses, [0x7f00_0000, 0x7f00_2000]);
+        assert_eq!(event.parts[1].1[..8], 77u64.to_ne_bytes());
         assert!(NewCodeEvent::decode(&bytes[1..]).is_err());
     }
 

@@ -6,7 +6,7 @@ use crate::base::units::{honest_percent_text, percent};
 use std::collections::BTreeSet;
 
 /// Beginning of the names of runtimes that keep their frames apart from the native ones.
-const SIDE_LISTS: &str = "python ";
+const SIDE_LISTS: [&str; 1] = ["python "];
 
 impl Profile {
     /// Returns how far the functions of interpreters can be trusted, in words: `python 3.11 99.9% placed, 100% named`. Of
@@ -22,7 +22,7 @@ impl Profile {
         let share = |bad: u64, all: u64| honest_percent_text(percent(all.saturating_sub(bad), all.max(1)));
         // The functions of all others stand on the native stack.
         let (interpreters, managed): (Vec<&str>, Vec<&str>) =
-            runtimes.into_iter().partition(|runtime| runtime.starts_with(SIDE_LISTS));
+            runtimes.into_iter().partition(|runtime| SIDE_LISTS.iter().any(|list| runtime.starts_with(list)));
         let mut words = Vec::new();
         let samples = count(counter::INTERPRETER_SAMPLES);
         if !interpreters.is_empty() && samples > 0 {

@@ -1,6 +1,7 @@
 //! Memory of a process that runs while it is read: every read may fail, and what was read may be old a moment later.
 
-/// Memory of a process, by its own addresses.
+/// Memory of a process, by its own addresses. Readers of a language take it as `&impl TargetMemory`, also where it is
+/// behind a pointer.
 pub(crate) trait TargetMemory {
     /// Fills `bytes` with what is at `address`; false if any of it cannot be read.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
@@ -54,5 +55,11 @@ pub(crate) trait TargetMemory {
         let size = usize::try_from(size).ok().filter(|&size| size <= most)?;
         let mut bytes = vec![0; size];
         self.read(address, &mut bytes).then_some(bytes)
+    }
+}
+
+impl TargetMemory for &dyn TargetMemory {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        (**self).read(address, bytes)
     }
 }

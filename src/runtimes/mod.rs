@@ -5,7 +5,9 @@
 pub(crate) mod go;
 pub(crate) mod java;
 mod memory;
+mod problem;
 pub(crate) mod python;
 pub(crate) mod v8;
 
 pub(crate) use memory::TargetMemory;
+pub(crate) use problem::RuntimeProblem;

@@ -20,9 +20,10 @@ enum prof_runtime_kind {
 /* How the state that the runtime keeps of each thread is found. */
 enum prof_locator {
 	PROF_LOCATOR_NONE = 0,
-	PROF_LOCATOR_THREAD = 1, /* *(thread pointer + locator_off) */
-	PROF_LOCATOR_MODULE = 2, /* *(block of module locator_module in the thread's DTV +
-				  * locator_off) */
+	PROF_LOCATOR_THREAD = 1,  /* *(thread pointer + locator_off) */
+	PROF_LOCATOR_MODULE = 2,  /* *(block of module locator_module in the thread's DTV +
+				   * locator_off) */
+	PROF_LOCATOR_PROCESS = 3, /* *(locator_off), of the first thread: no other has one */
 };
 
 /* More than a byte says: no frame is one of those. */
@@ -56,20 +57,24 @@ struct prof_loop_setup {
 
 #define PROF_LOOP_SETUPS 3
 
-/* Frames in a list that begins in the state of a thread. Offsets are in bytes. */
-struct prof_runtime {
-	__u8 kind;		  /* enum prof_runtime_kind */
-	__u8 locator;		  /* enum prof_locator */
+/* CPython: frames in a list that begins in the state of a thread. Offsets are in bytes. */
+struct prof_python {
 	__u8 is_position_pointer; /* else a number of 32 bits */
 	__u8 are_frames_adjacent; /* a caller's frame mostly lies a little below its callee's */
+	__u8 frame_bytes;	  /* of a frame that are read, below PROF_RUNTIME_FRAME_BYTES */
+	__u8 code_bytes;	  /* of a code object that are read */
+	__u8 object_header;	  /* in what a code object leads to: where its length is */
+	/* Words from there to the text of a name or file, and to the bytes of the lines. */
+	__u8 text_word;
+	__u8 lines_word;
+	__u8 reserved;
 	/* Frames that C code has entered: each belongs to an interpreter loop of its own. They are
 	 * those whose byte at entry_off is entry_least or more: 0 are all. One whose byte is
 	 * shim_least or more is no frame, and stands before (nearer to the root than) each that was
 	 * entered from C. */
 	__u16 entry_off;
 	__u16 entry_least;
-	__s64 locator_off;
-	__u32 locator_module;
+	__u16 shim_least;
 	__u16 list_off;	      /* in the state: where the list begins, or a structure that says so */
 	__u16 list_inner_off; /* in that structure; PROF_NO_OFFSET: there is none */
 	__u16 code_off;	      /* in a frame: its code object */
@@ -80,19 +85,23 @@ struct prof_runtime {
 	 * pointers lead to counts, too: memory that is freed is soon used for the same again. */
 	__u16 code_word_off[3];
 	__u16 code_number_off;
-	__u8 frame_bytes;   /* of a frame that are read, below PROF_RUNTIME_FRAME_BYTES */
-	__u8 code_bytes;    /* of a code object that are read */
-	__u8 object_header; /* in what they lead to: where its length is */
-	/* Words from there to the text of a name or file, and to the bytes of the lines. */
-	__u8 text_word;
-	__u8 lines_word;
-	/* After the word at lock_holder is a number of 32 bits that is 0 while the lock is free. */
-	__u8 is_lock_held_next;
-	__u16 shim_least;
+	__u16 reserved_too[3];
 	__u64 code_type;
-	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
 	/* Neighbours, by address; the first has length 0 where there are none. */
 	struct prof_loop_setup setup[PROF_LOOP_SETUPS];
+};
+
+/* A runtime that keeps the frames of its functions in lists of its own. */
+struct prof_runtime {
+	__u8 kind;    /* enum prof_runtime_kind */
+	__u8 locator; /* enum prof_locator */
+	/* After the word at lock_holder is a number of 32 bits that is 0 while the lock is free. */
+	__u8 is_lock_held_next;
+	__u8 reserved;
+	__u32 locator_module;
+	__s64 locator_off;
+	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
+	struct prof_python python;
 };
 
 /* What is known of the thread of a sample. */
@@ -117,19 +126,27 @@ struct prof_runtime_frame {
 #define PROF_RUNTIME_CHECKED (1ULL << 62) /* `check` was read with this sample, not before it */
 #define PROF_RUNTIME_ADDRESS ((1ULL << 56) - 1)
 
-/* A code object that was not seen before, and what it points to: its process may be gone before
- * user space looks. Bytes that could not be read are 0. */
+/* A code object that was not seen before, with the memory that its name takes: its process may be
+ * gone before user space looks. Which part holds what, the language decides; those without an
+ * address are unused, and bytes that could not be read are 0. */
 #define PROF_NEW_CODES 16 /* of one sample */
+#define PROF_CODE_OBJECTS 2
+#define PROF_CODE_LINKS 3
+#define PROF_CODE_LINK_BYTES 128
+#define PROF_CODE_TEXTS 2
 #define PROF_CODE_TEXT_BYTES 512
 #define PROF_CODE_LINES_BYTES 1024
+#define PROF_CODE_PARTS (PROF_CODE_OBJECTS + PROF_CODE_LINKS + PROF_CODE_TEXTS + 1)
 struct prof_new_code {
 	__u64 time_ns; /* of the sample */
 	__u64 code;
 	__u32 tgid;
 	__u32 check;
-	__u64 word[3]; /* those of code_word_off: addresses of the parts below */
-	__u8 object[PROF_RUNTIME_CODE_BYTES]; /* code_bytes of it */
-	__u8 text[2][PROF_CODE_TEXT_BYTES];
+	/* Where the parts below are in the process, in their order. */
+	__u64 part[PROF_CODE_PARTS];
+	__u8 object[PROF_CODE_OBJECTS][PROF_RUNTIME_CODE_BYTES];
+	__u8 link[PROF_CODE_LINKS][PROF_CODE_LINK_BYTES];
+	__u8 text[PROF_CODE_TEXTS][PROF_CODE_TEXT_BYTES];
 	__u8 lines[PROF_CODE_LINES_BYTES];
 };
 

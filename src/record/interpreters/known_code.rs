@@ -1,10 +1,11 @@
 //! Code objects of a process: read once, and never believed where the kernel side has seen another one at their address.
 
-use super::function_names::{FunctionNames, FunctionNumber, RunFunction};
-use crate::bpf::{CodeContent, InterpreterFrame, NewCodeEvent, code_check, content_bytes};
+use super::function_names::{FunctionNames, FunctionNumber};
+use super::language::{CodeLines, Language, ReadCode};
+use crate::bpf::{InterpreterFrame, NewCodeEvent};
 use crate::runtimes::TargetMemory;
-use crate::runtimes::python::{PythonCode, PythonLayout, PythonObjectLayout};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Code objects that are remembered of a process.
 const MOST_CODES: usize = 100_000;
@@ -13,8 +14,9 @@ const MOST_CODES: usize = 100_000;
 #[derive(Debug, Clone)]
 struct KeptCode {
     number: FunctionNumber,
-    /// Lines; `None` for one that was gone before it could be read.
-    code: Option<PythonCode>,
+    is_shown: bool,
+    /// `None` for one that was gone before it could be read.
+    lines: Option<Arc<dyn CodeLines>>,
 }
 
 /// What the last frames with a code object at an address had.
@@ -48,8 +50,8 @@ impl KnownCodes {
     pub(super) fn place(
         &mut self,
         frame: InterpreterFrame,
-        layout: &PythonLayout,
-        memory: Option<&impl TargetMemory>,
+        language: &dyn Language,
+        memory: Option<&dyn TargetMemory>,
         names: &mut FunctionNames,
     ) -> Option<RunPlace> {
         let unread = RunPlace { function: FunctionNumber::UNREAD, line: 0 };
@@ -57,24 +59,19 @@ impl KnownCodes {
             return Some(unread);
         }
         if self.lacks(frame) {
-            self.insert((frame.code, frame.check), read(frame, layout, memory, names));
+            self.insert((frame.code, frame.check), read(frame, language, memory, names));
         }
         self.note_seen(frame);
         let known = self.codes.get(&(frame.code, frame.check))?;
-        let Some(code) = &known.code else { return Some(unread) };
-        if code.is_shim() {
-            return None;
-        }
-        let position = code.position_after(frame.code, frame.position);
-        // What a function does before its first line, such as taking the variables of the one around it, has none.
-        let line = position.map(|position| code.line(position).unwrap_or(code.first_line));
-        Some(RunPlace { function: known.number, line: line.unwrap_or(0) })
+        let Some(lines) = &known.lines else { return Some(unread) };
+        let line = lines.line(frame.code, frame.position);
+        known.is_shown.then_some(RunPlace { function: known.number, line })
     }
 
     /// Takes a code object as the kernel side has read it. One that it could not read whole is read from the process when a
     /// frame has it.
-    pub(super) fn add(&mut self, event: &NewCodeEvent, layout: &PythonLayout, names: &mut FunctionNames) {
-        if let Some(code) = PythonCode::read(&CodeParts(event), layout, event.code) {
+    pub(super) fn add(&mut self, event: &NewCodeEvent, language: &dyn Language, names: &mut FunctionNames) {
+        if let Some(code) = language.read(&CodeParts(event), event.code) {
             self.insert((event.code, event.check), KeptCode::new(Some(code), names));
         }
     }
@@ -109,18 +106,13 @@ impl KnownCodes {
 }
 
 impl KeptCode {
-    fn new(code: Option<PythonCode>, names: &mut FunctionNames) -> Self {
-        let mut known = KeptCode { number: FunctionNumber::UNREAD, code: None };
-        known.code = code.map(|mut code| {
-            known.number = names.number(RunFunction {
-                name: std::mem::take(&mut code.function),
-                file: code.take_file(),
-                first_line: code.first_line,
-                is_inlined: false,
-            });
-            code
-        });
-        known
+    fn new(code: Option<ReadCode>, names: &mut FunctionNames) -> Self {
+        match code {
+            Some(ReadCode { function, is_shown, lines }) => {
+                KeptCode { number: names.number(function), is_shown, lines: Some(lines) }
+            }
+            None => KeptCode { number: FunctionNumber::UNREAD, is_shown: true, lines: None },
+        }
     }
 }
 
@@ -140,55 +132,28 @@ impl TargetMemory for CodeParts<'_> {
 /// Reads the code object of a frame, if it is still the one that the kernel side has seen.
 fn read(
     frame: InterpreterFrame,
-    layout: &PythonLayout,
-    memory: Option<&impl TargetMemory>,
+    language: &dyn Language,
+    memory: Option<&dyn TargetMemory>,
     names: &mut FunctionNames,
 ) -> KeptCode {
     let code = memory.and_then(|memory| {
-        let is_same = || check_of(frame.code, layout, memory) == Some(frame.check);
+        let is_same = || language.check(memory, frame.code) == Some(frame.check);
         // It may be freed while it is read.
-        let code = is_same().then(|| PythonCode::read(memory, layout, frame.code)).flatten();
+        let code = is_same().then(|| language.read(memory, frame.code)).flatten();
         code.filter(|_| is_same())
     });
     KeptCode::new(code, names)
 }
 
-/// The check of the code object at an address now.
-fn check_of(code: u64, layout: &PythonLayout, memory: &impl TargetMemory) -> Option<u32> {
-    let (words, number) = PythonCode::identity(memory, layout, code)?;
-    let [name, file, lines] = words.map(|object| content(object, layout, memory));
-    let (text, of_lines) = content_words(&layout.object);
-    Some(code_check(words, number, &[(name, text), (file, text), (lines, of_lines)]))
-}
-
-/// Words from the length of a text, and of a byte string, to its first character or byte.
-pub(super) fn content_words(object: &PythonObjectLayout) -> (usize, usize) {
-    // A byte string has a length and a hash after its header, and then its bytes.
-    (object.ascii_size.saturating_sub(object.header) as usize / 8, 2)
-}
-
-/// An object from its length on; zeros for what cannot be read.
-fn content(object: u64, layout: &PythonLayout, memory: &impl TargetMemory) -> CodeContent {
-    let mut bytes = [0; size_of::<CodeContent>()];
-    let address = object.wrapping_add(layout.object.header.into());
-    let readable = content_bytes(address);
-    if !memory.read(address, &mut bytes[..readable]) {
-        bytes.fill(0);
-    }
-    let mut content = CodeContent::default();
-    for (word, bytes) in content.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    }
-    content
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::interpreters::python::language_of;
     use crate::runtimes::python::tests::SyntheticPython;
 
     fn frame(python: &SyntheticPython, is_checked: bool) -> InterpreterFrame {
-        let check = check_of(SyntheticPython::CODE, &python.layout, python.memory()).expect("it is code");
+        let language = language_of(python.layout.clone());
+        let check = language.check(python.memory(), SyntheticPython::CODE).expect("it is code");
         let position = python.layout.code.instructions.unwrap_or(0);
         InterpreterFrame { code: SyntheticPython::CODE, position, check, is_checked, is_entry: true }
     }
@@ -199,7 +164,8 @@ mod tests {
         let (mut codes, mut names) = (KnownCodes::default(), FunctionNames::default());
         let (first, unchecked) = (frame(&python, true), frame(&python, false));
         let place = |codes: &mut KnownCodes, names: &mut FunctionNames, frame, python: &SyntheticPython| {
-            codes.place(frame, &python.layout, Some(python.memory()), names).expect("it is shown")
+            let language = language_of(python.layout.clone());
+            codes.place(frame, &*language, Some(python.memory()), names).expect("it is shown")
         };
         let known = place(&mut codes, &mut names, first, &python);
         assert_ne!(known.function, FunctionNumber::UNREAD);
@@ -221,12 +187,13 @@ mod tests {
         let (mut codes, mut names) = (KnownCodes::default(), FunctionNames::default());
         let before = frame(&python, true);
         python.replace();
-        for memory in [Some(python.memory()), None] {
-            let place = codes.place(before, &python.layout, memory, &mut names);
+        let language = language_of(python.layout.clone());
+        for memory in [Some(python.memory() as &dyn TargetMemory), None] {
+            let place = codes.place(before, &*language, memory, &mut names);
             assert_eq!(place.map(|place| place.function), Some(FunctionNumber::UNREAD));
         }
         let damaged = InterpreterFrame { check: 0, ..before };
-        let place = codes.place(damaged, &python.layout, Some(python.memory()), &mut names);
+        let place = codes.place(damaged, &*language, Some(python.memory()), &mut names);
         assert_eq!(place.map(|place| place.function), Some(FunctionNumber::UNREAD));
     }
 }

@@ -5,8 +5,10 @@
 pub(super) mod function_names;
 pub(crate) mod interpreter;
 pub(super) mod known_code;
+mod language;
 mod merge;
 pub(crate) mod process_memory;
+mod python;
 mod registry;
 mod runtime_file;
 

@@ -2,6 +2,7 @@
 
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
+use super::language::{ModuleCode, RuntimeModule};
 use super::merge::{Fit, NativeFrame, RunFrame, WholeParts, merge};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
@@ -12,7 +13,7 @@ use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
-use crate::runtimes::python::PythonProblem;
+use crate::runtimes::RuntimeProblem;
 use crate::symbols::ResolvedLocation;
 use rustc_hash::FxHashMap;
 
@@ -111,17 +112,15 @@ impl Interpreters {
         pid: u32,
         (file, bias): (FileId, u64),
         files: &ModuleFiles,
-    ) -> Result<Interpreter, PythonProblem> {
+    ) -> Result<Interpreter, RuntimeProblem> {
         let module = files.get(file);
-        let elf = module.elf.as_deref();
-        let symbols = |name: &str| Some(elf?.exported(name)?.address.wrapping_add(bias));
-        let mut interpreter = Interpreter::find(pid, file, &module.path, &symbols)?;
-        if let (Some(runtime), Some(elf)) = (self.runtime(file, files), elf) {
-            interpreter.note_setup(runtime.loop_function(), bias, &|address, size| {
-                elf.read_address(address, size).ok()
-            });
-        }
-        Ok(interpreter)
+        let known = self.runtime(file, files);
+        let (Some(runtime), Some(elf)) = (known, module.elf.as_deref()) else {
+            return Err(RuntimeProblem::lasting(format!("`{}` cannot be read as a runtime", module.path)));
+        };
+        let code = ModuleCode { elf, functions: runtime.functions() };
+        let module = RuntimeModule { path: &module.path, code: &code, bias };
+        Interpreter::find(pid, file, runtime.language, &module)
     }
 
     /// Takes the sentences about interpreters whose stacks cannot be read, each once.
@@ -132,7 +131,7 @@ impl Interpreters {
     /// Takes a code object that samples of the process will have.
     pub(crate) fn add_code(&mut self, process: &mut Process, code: &NewCodeEvent) {
         if let ProcessInterpreter::Ready(interpreter) = process.interpreter_mut() {
-            interpreter.codes.add(code, &interpreter.layout, &mut self.names);
+            interpreter.codes.add(code, &*interpreter.language, &mut self.names);
         }
     }
 
@@ -253,7 +252,7 @@ impl Interpreters {
 
 /// The row of the runtime of an interpreter.
 fn runtime_module(interpreter: &Interpreter, tables: &mut Tables) -> crate::profile::ModuleId {
-    let path = tables.intern_string(&interpreter.layout.version.runtime());
+    let path = tables.intern_string(&interpreter.language.runtime());
     tables.intern_module(Module { path, kind: ModuleKind::Runtime, ..Module::default() })
 }
 

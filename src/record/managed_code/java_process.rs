@@ -9,9 +9,10 @@ use crate::record::interpreters::known_code::RunPlace;
 use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::FileId;
 use crate::record::process::proc_fs;
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::java::{
     JavaBlobKind, JavaEnd, JavaFunction, JavaLayout, JavaLive, JavaMark, JavaNames, JavaNote, JavaPosition,
-    JavaProbe, JavaProblem, JavaRegisters, JavaStackCopy, JavaWalk, walk,
+    JavaProbe, JavaRegisters, JavaStackCopy, JavaWalk, walk,
 };
 use crate::unwind::{Architecture, End, FrameState, GeneratedFrames, StackCopy};
 use rustc_hash::FxHashMap;
@@ -58,13 +59,13 @@ impl JavaMachine {
         pid: u32,
         file: FileId,
         symbols: &dyn Fn(&str) -> Option<u64>,
-    ) -> Result<Self, JavaProblem> {
+    ) -> Result<Self, RuntimeProblem> {
         if Architecture::HOST != Architecture::X86_64 {
             let why = "java: functions are known on x86-64 only; stacks end in generated code";
-            return Err(JavaProblem::lasting(why));
+            return Err(RuntimeProblem::lasting(why));
         }
         let memory = ProcessMemory::open(pid).map_err(|error| {
-            JavaProblem::temporary(format!(
+            RuntimeProblem::temporary(format!(
                 "memory of pid {pid} cannot be read: {error}: its Java functions are not known; run prof as root or as the \
                  user of the process"
             ))

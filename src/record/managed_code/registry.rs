@@ -15,7 +15,7 @@ use crate::record::interpreters::known_code::RunPlace;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
-use crate::runtimes::java::JavaProblem;
+use crate::runtimes::RuntimeProblem;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -125,17 +125,18 @@ impl ManagedCode {
         let found = match self.runtime(file, files) {
             Some(ManagedFile::V8(runtime)) => V8Process::find(pid, file, bias, runtime)
                 .map(|found| ProcessManaged::V8(Box::new(found)))
-                .map_err(JavaProblem::lasting),
+                .map_err(RuntimeProblem::lasting),
             Some(ManagedFile::Java) => {
                 JavaMachine::find(pid, file, &symbols).map(|machine| ProcessManaged::Java(Box::new(machine)))
             }
             None => Ok(ProcessManaged::None),
         };
-        let JavaProblem { text: why, is_temporary } = match found {
+        let problem = match found {
             Ok(found) => return found,
             Err(problem) => problem,
         };
-        match next_attempt_ns(monotonic_ns(), since_ns).filter(|_| is_temporary) {
+        let why = problem.to_string();
+        match next_attempt_ns(monotonic_ns(), since_ns).filter(|_| problem.is_temporary()) {
             Some(next_ns) => ProcessManaged::Pending { file, since_ns, next_ns, why },
             None => {
                 self.problems.note(&why);

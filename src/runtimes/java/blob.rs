@@ -1,7 +1,7 @@
 //! Code heaps and the blob that owns an address: nmethods, the interpreter, stubs, adapters.
 
-use super::problem::JavaProblem;
 use super::tables::{JavaField, JavaTables, text_at};
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 use std::ops::Range;
 
@@ -154,7 +154,7 @@ impl JavaPlace {
 
 impl JavaBlobLayout {
     /// Offsets as `tables` give them; a sentence if one is missing.
-    pub(crate) fn of(tables: &JavaTables) -> Result<Self, JavaProblem> {
+    pub(crate) fn of(tables: &JavaTables) -> Result<Self, RuntimeProblem> {
         let blob = |name| tables.field("CodeBlob", name);
         let nmethod = |name| tables.field("nmethod", name).or_else(|| tables.field("CompiledMethod", name));
         let address = |name| nmethod(name).map(JavaPlace::Address);
@@ -264,7 +264,7 @@ impl JavaBlobLayout {
 pub(crate) fn code_heaps(
     memory: &impl TargetMemory,
     tables: &JavaTables,
-) -> Result<Vec<JavaHeap>, JavaProblem> {
+) -> Result<Vec<JavaHeap>, RuntimeProblem> {
     let fields = HeapFields::of(tables)?;
     let heaps: Vec<JavaHeap> = fields
         .addresses(memory, tables)?
@@ -272,7 +272,7 @@ pub(crate) fn code_heaps(
         .filter_map(|address| fields.heap(memory, address))
         .collect();
     if heaps.is_empty() {
-        return Err(JavaProblem::temporary(
+        return Err(RuntimeProblem::temporary(
             "java: no names: the code heaps are not set up yet; attach again once the JVM has started",
         ));
     }
@@ -289,7 +289,7 @@ struct HeapFields {
 }
 
 impl HeapFields {
-    fn of(tables: &JavaTables) -> Result<Self, JavaProblem> {
+    fn of(tables: &JavaTables) -> Result<Self, RuntimeProblem> {
         Ok(Self {
             memory: tables.need(&[("CodeHeap", "_memory")])?,
             segment_map: tables.need(&[("CodeHeap", "_segmap")])?,
@@ -301,7 +301,7 @@ impl HeapFields {
     }
 
     /// Addresses of the CodeHeap objects: a list from JDK 9 on, one object before.
-    fn addresses(&self, memory: &impl TargetMemory, tables: &JavaTables) -> Result<Vec<u64>, JavaProblem> {
+    fn addresses(&self, memory: &impl TargetMemory, tables: &JavaTables) -> Result<Vec<u64>, RuntimeProblem> {
         if let Some(heap) = tables.address("CodeCache", "_heap") {
             return Ok(memory.u64(heap).into_iter().collect());
         }

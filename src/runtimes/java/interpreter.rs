@@ -1,8 +1,8 @@
 //! Template interpreter: where it is, which of its code runs before its frame is built, and what its frames hold.
 
 use super::method::JavaMethodLayout;
-use super::problem::JavaProblem;
 use super::tables::{JavaTables, text_at};
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 use std::ops::Range;
 
@@ -66,14 +66,14 @@ impl JavaCodelets {
 pub(crate) fn interpreter(
     memory: &impl TargetMemory,
     tables: &JavaTables,
-) -> Result<JavaCodelets, JavaProblem> {
+) -> Result<JavaCodelets, RuntimeProblem> {
     let buffer = tables.need(&[("StubQueue", "_stub_buffer")])?;
     let end = tables.need(&[("StubQueue", "_queue_end")])?;
     let queue = tables.address("AbstractInterpreter", "_code").and_then(|code| memory.u64(code)).unwrap_or(0);
     let start = memory.u64(queue.saturating_add(u64::from(buffer.offset))).unwrap_or(0);
     let size = memory.u32(queue.saturating_add(u64::from(end.offset))).map_or(0, u64::from);
     if start == 0 || size == 0 || size > LARGEST {
-        return Err(JavaProblem::temporary(
+        return Err(RuntimeProblem::temporary(
             "java: no names: the interpreter of this JVM is not generated yet; attach again once it has started",
         ));
     }

@@ -3,10 +3,10 @@
 use super::blob::{JavaBlob, JavaBlobLayout, JavaHeap, code_heaps};
 use super::interpreter::{JavaCodelets, interpreter};
 use super::method::JavaMethodLayout;
-use super::problem::JavaProblem;
 use super::scopes::JavaScopeLayout;
 use super::tables::JavaTables;
 use super::version::JavaVersion;
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 
 /// Where a JVM keeps its generated code and methods, and how they are laid out.
@@ -30,7 +30,7 @@ impl JavaLayout {
     pub(crate) fn find(
         memory: &impl TargetMemory,
         symbols: impl Fn(&str) -> Option<u64>,
-    ) -> Result<Self, JavaProblem> {
+    ) -> Result<Self, RuntimeProblem> {
         let tables = JavaTables::read(memory, &symbols)?;
         let word = |name| tables.address("StubRoutines", name).and_then(|address| memory.u64(address));
         let call_stub_return = word("_call_stub_return_address").filter(|&address| address != 0);
@@ -41,7 +41,7 @@ impl JavaLayout {
             scopes: JavaScopeLayout::of(&tables)?,
             interpreter: interpreter(memory, &tables)?,
             call_stub_return: call_stub_return.ok_or_else(|| {
-                JavaProblem::temporary(
+                RuntimeProblem::temporary(
                     "java: no names: the stubs of this JVM are not generated yet; attach again once it has started",
                 )
             })?,
@@ -68,7 +68,7 @@ mod tests {
     use super::super::fake::{CALL_STUB_RETURN, FakeJvm, HEAP, INTERPRETER, MAP, STACK, TABLES, VARIABLES};
     use super::*;
 
-    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, JavaProblem> {
+    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, RuntimeProblem> {
         JavaLayout::find(jvm, |name| jvm.symbol_address(name))
     }
 
@@ -124,23 +124,29 @@ mod tests {
     fn problems_are_said() {
         let mut jvm = FakeJvm::new();
         jvm.forget("gHotSpotVMStructs");
-        assert!(layout_of(&jvm).unwrap_err().text.contains("does not export `gHotSpotVMStructs`"));
+        assert!(layout_of(&jvm).unwrap_err().to_string().contains("does not export `gHotSpotVMStructs`"));
         let mut jvm = FakeJvm::new();
         jvm.word(TABLES, 0);
-        assert!(layout_of(&jvm).unwrap_err().text.contains("does not describe"), "a table that ends at once");
+        assert!(
+            layout_of(&jvm).unwrap_err().to_string().contains("does not describe"),
+            "a table that ends at once"
+        );
         let mut jvm = FakeJvm::new();
         jvm.word(VARIABLES + 8, 1 << 40);
-        assert!(layout_of(&jvm).unwrap_err().text.contains("not set up yet"), "a stride of a terabyte");
+        assert!(
+            layout_of(&jvm).unwrap_err().to_string().contains("not set up yet"),
+            "a stride of a terabyte"
+        );
         let mut jvm = FakeJvm::new();
         jvm.int(VARIABLES + 0x2004, i32::MAX);
         jvm.word(VARIABLES + 0x2100, u64::MAX - 8);
         assert!(
-            layout_of(&jvm).unwrap_err().text.contains("code heaps are not set up"),
+            layout_of(&jvm).unwrap_err().to_string().contains("code heaps are not set up"),
             "a list of wild heaps"
         );
         let mut jvm = FakeJvm::new();
         jvm.int(VARIABLES + 0x2310, -1);
-        assert!(layout_of(&jvm).unwrap_err().text.contains("interpreter"), "an interpreter of 4 GiB");
+        assert!(layout_of(&jvm).unwrap_err().to_string().contains("interpreter"), "an interpreter of 4 GiB");
         let mut jvm = FakeJvm::new();
         jvm.unmap(TABLES);
         assert!(layout_of(&jvm).is_err());

@@ -1,8 +1,8 @@
 //! Methods: class, name, signature, source file, and the line of a bytecode.
 
 use super::numbers::{JavaNumberCoding, JavaNumbers};
-use super::problem::JavaProblem;
 use super::tables::{JavaField, JavaTables};
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 use std::ops::Range;
 
@@ -114,7 +114,7 @@ enum SymbolLength {
 
 impl JavaMethodLayout {
     /// Offsets as `tables` give them; a sentence if one is missing.
-    pub(crate) fn of(memory: &impl TargetMemory, tables: &JavaTables) -> Result<Self, JavaProblem> {
+    pub(crate) fn of(memory: &impl TargetMemory, tables: &JavaTables) -> Result<Self, RuntimeProblem> {
         let constant = |name: &str| {
             let old = tables.constant(&format!("ConstMethod::_{name}"));
             old.or_else(|| tables.constant(&format!("ConstMethodFlags::_misc_{name}")))

@@ -12,7 +12,6 @@ mod method;
 mod names;
 mod numbers;
 mod probe;
-mod problem;
 mod scopes;
 mod tables;
 mod version;
@@ -24,4 +23,3 @@ pub(crate) use frames::{
 pub(crate) use layout::JavaLayout;
 pub(crate) use names::{JavaFunction, JavaMark, JavaNames};
 pub(crate) use probe::{JavaProbe, JavaProbeField};
-pub(crate) use problem::JavaProblem;

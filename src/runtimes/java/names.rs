@@ -167,7 +167,7 @@ mod tests {
     };
     use super::super::frames::{JavaEnd, JavaLive, JavaPosition, JavaRegisters, JavaWalk, walk};
     use super::*;
-    use crate::runtimes::java::problem::JavaProblem;
+    use crate::runtimes::RuntimeProblem;
 
     const RUNNING: JavaPosition = JavaPosition::Running(None);
     const CODE: [u8; 12] = [0x55, 0x48, 0x83, 0xec, 0x10, 0x90, 0x90, 0x48, 0x83, 0xc4, 0x10, 0x5d];
@@ -226,7 +226,7 @@ mod tests {
         functions.flat_map(|functions| functions.unwrap_or_default()).map(text).collect()
     }
 
-    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, JavaProblem> {
+    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, RuntimeProblem> {
         JavaLayout::find(jvm, |name| jvm.symbol_address(name))
     }
 

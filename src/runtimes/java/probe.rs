@@ -143,9 +143,9 @@ fn blob_starts(memory: &impl TargetMemory, heap: &JavaHeap) -> impl Iterator<Ite
 mod tests {
     use super::super::fake::{FakeJvm, HEAP};
     use super::*;
-    use crate::runtimes::java::problem::JavaProblem;
+    use crate::runtimes::RuntimeProblem;
 
-    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, JavaProblem> {
+    fn layout_of(jvm: &FakeJvm) -> Result<JavaLayout, RuntimeProblem> {
         JavaLayout::find(jvm, |name| jvm.symbol_address(name))
     }
 

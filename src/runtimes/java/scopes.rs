@@ -2,8 +2,8 @@
 
 use super::blob::JavaBlob;
 use super::numbers::{JavaNumberCoding, JavaNumbers};
-use super::problem::JavaProblem;
 use super::tables::{JavaField, JavaTables};
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 
 /// Bytes of a table of an nmethod at most.
@@ -56,7 +56,7 @@ enum JavaMetadata {
 
 impl JavaScopeLayout {
     /// Offsets as `tables` give them; a sentence if one is missing.
-    pub(crate) fn of(tables: &JavaTables) -> Result<Self, JavaProblem> {
+    pub(crate) fn of(tables: &JavaTables) -> Result<Self, RuntimeProblem> {
         let nmethod = |name| tables.field("nmethod", name).or_else(|| tables.field("CompiledMethod", name));
         let blob = |name| tables.field("CodeBlob", name);
         let descs = tables.need(&[("nmethod", "_scopes_pcs_offset")])?;

@@ -1,6 +1,6 @@
 //! Tables in which libjvm describes itself: offsets of fields, sizes of types, addresses of static fields, constants.
 
-use super::problem::JavaProblem;
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -52,7 +52,7 @@ impl JavaTables {
     pub(crate) fn read(
         memory: &impl TargetMemory,
         symbols: &impl Fn(&str) -> Option<u64>,
-    ) -> Result<Self, JavaProblem> {
+    ) -> Result<Self, RuntimeProblem> {
         let reader = TableReader { memory: TablePages::new(memory), symbols };
         let mut tables = Self::default();
         reader.fields(&mut tables)?;
@@ -69,7 +69,7 @@ impl JavaTables {
     }
 
     /// First of the fields `names` (type and field) that this JVM has; a sentence that names the first one otherwise.
-    pub(crate) fn need(&self, names: &[(&str, &str)]) -> Result<JavaField, JavaProblem> {
+    pub(crate) fn need(&self, names: &[(&str, &str)]) -> Result<JavaField, RuntimeProblem> {
         let found = names.iter().find_map(|(object, name)| self.field(object, name));
         found.ok_or_else(|| missing(names))
     }
@@ -80,7 +80,7 @@ impl JavaTables {
     }
 
     /// Size of the type `name` in bytes; a sentence otherwise.
-    pub(crate) fn size(&self, name: &str) -> Result<u64, JavaProblem> {
+    pub(crate) fn size(&self, name: &str) -> Result<u64, RuntimeProblem> {
         let size = self.sizes.get(name).copied().filter(|size| (1..=PAGE).contains(size));
         size.ok_or_else(|| missing(&[(name, "sizeof")]))
     }
@@ -91,10 +91,10 @@ impl JavaTables {
     }
 }
 
-fn missing(names: &[(&str, &str)]) -> JavaProblem {
+fn missing(names: &[(&str, &str)]) -> RuntimeProblem {
     let name = names.first().map_or_else(String::new, |(object, field)| format!("{object}::{field}"));
     // A library that is just being loaded describes nothing yet.
-    JavaProblem::temporary(format!(
+    RuntimeProblem::temporary(format!(
         "java: unknown layout: libjvm does not describe `{name}`; \
          frames of generated code stay unnamed, a newer prof may know this JVM"
     ))
@@ -106,14 +106,14 @@ struct TableReader<'a, M, S> {
 }
 
 impl<M: TargetMemory, S: Fn(&str) -> Option<u64>> TableReader<'_, M, S> {
-    fn variable(&self, name: &str) -> Result<u64, JavaProblem> {
+    fn variable(&self, name: &str) -> Result<u64, RuntimeProblem> {
         let Some(address) = (self.symbols)(name) else {
-            return Err(JavaProblem::lasting(format!(
+            return Err(RuntimeProblem::lasting(format!(
                 "java: no names: libjvm does not export `{name}`; use a JVM built from HotSpot"
             )));
         };
         self.memory.u64(address).ok_or_else(|| {
-            JavaProblem::temporary(format!(
+            RuntimeProblem::temporary(format!(
                 "java: no names: `{name}` of libjvm cannot be read; is the process still running?"
             ))
         })
@@ -125,7 +125,7 @@ impl<M: TargetMemory, S: Fn(&str) -> Option<u64>> TableReader<'_, M, S> {
         table: &str,
         entry: &str,
         columns: [&str; N],
-    ) -> Result<(u64, u64, [u64; N]), JavaProblem> {
+    ) -> Result<(u64, u64, [u64; N]), RuntimeProblem> {
         let start = self.variable(table)?;
         let stride = self.variable(&format!("{entry}ArrayStride"))?;
         let mut offsets = [0; N];
@@ -133,14 +133,14 @@ impl<M: TargetMemory, S: Fn(&str) -> Option<u64>> TableReader<'_, M, S> {
             *offset = self.variable(&format!("{entry}{column}Offset"))?;
         }
         if start == 0 || !(8..=256).contains(&stride) || offsets.iter().any(|&offset| offset >= stride) {
-            return Err(JavaProblem::temporary(format!(
+            return Err(RuntimeProblem::temporary(format!(
                 "java: no names: the table `{table}` is not set up yet; attach again once the JVM has started"
             )));
         }
         Ok((start, stride, offsets))
     }
 
-    fn fields(&self, tables: &mut JavaTables) -> Result<(), JavaProblem> {
+    fn fields(&self, tables: &mut JavaTables) -> Result<(), RuntimeProblem> {
         let columns = ["TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address"];
         let (start, stride, [object, field, kind, is_static, offset, address]) =
             self.table("gHotSpotVMStructs", "gHotSpotVMStructEntry", columns)?;
@@ -161,7 +161,7 @@ impl<M: TargetMemory, S: Fn(&str) -> Option<u64>> TableReader<'_, M, S> {
         Ok(())
     }
 
-    fn sizes(&self, tables: &mut JavaTables) -> Result<(), JavaProblem> {
+    fn sizes(&self, tables: &mut JavaTables) -> Result<(), RuntimeProblem> {
         let (start, stride, [name, size]) =
             self.table("gHotSpotVMTypes", "gHotSpotVMTypeEntry", ["TypeName", "Size"])?;
         for entry in self.entries(start, stride, name) {
@@ -172,7 +172,7 @@ impl<M: TargetMemory, S: Fn(&str) -> Option<u64>> TableReader<'_, M, S> {
         Ok(())
     }
 
-    fn constants(&self, kind: &str, tables: &mut JavaTables) -> Result<(), JavaProblem> {
+    fn constants(&self, kind: &str, tables: &mut JavaTables) -> Result<(), RuntimeProblem> {
         let (start, stride, [name, value]) = self.table(
             &format!("gHotSpotVM{kind}Constants"),
             &format!("gHotSpotVM{kind}ConstantEntry"),

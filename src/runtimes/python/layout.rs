@@ -7,36 +7,6 @@ use crate::runtimes::memory::TargetMemory;
 /// Most steps taken along any list of the interpreter; a longer list, or a cycle, ends there.
 pub(crate) const MOST_STEPS: usize = 4096;
 
-/// Reason why the stacks of an interpreter cannot be read: one sentence of state, cause and cure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PythonProblem {
-    text: String,
-    is_temporary: bool,
-}
-
-impl PythonProblem {
-    /// Problem that stays as long as the process runs this interpreter.
-    pub(crate) fn lasting(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_temporary: false }
-    }
-
-    /// Problem that may be gone a moment later, such as an interpreter that is still starting.
-    pub(crate) fn temporary(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_temporary: true }
-    }
-
-    /// True if a later attempt may succeed.
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.is_temporary
-    }
-}
-
-impl fmt::Display for PythonProblem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
-    }
-}
-
 /// Version of CPython; it orders as released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PythonVersion {

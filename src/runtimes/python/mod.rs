@@ -17,6 +17,6 @@ mod text;
 pub(crate) use code::PythonCode;
 pub(crate) use interpreter_loop::eval_ranges as loop_ranges;
 pub(crate) use layout::{
-    PythonEntry, PythonGil, PythonLayout, PythonLocator, PythonObjectLayout, PythonPosition, PythonProblem,
+    PythonEntry, PythonGil, PythonLayout, PythonLocator, PythonObjectLayout, PythonPosition,
 };
 pub(crate) use loop_setup::{LoopSetup, OldList, loop_setup};

@@ -7,10 +7,11 @@ use super::disassembly::{self, FunctionAccesses};
 use super::locator;
 use super::tables;
 use super::version;
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::memory::TargetMemory;
 use crate::runtimes::python::frames::{PythonThread, threads};
 use crate::runtimes::python::layout::{
-    PythonGil, PythonLayout, PythonLists, PythonLocator, PythonOffsets, PythonProblem, PythonVersion,
+    PythonGil, PythonLayout, PythonLists, PythonLocator, PythonOffsets, PythonVersion,
 };
 use crate::runtimes::python::text::field;
 
@@ -29,17 +30,17 @@ impl PythonLayout {
         memory: &impl TargetMemory,
         symbols: &dyn Fn(&str) -> Option<u64>,
         path: &str,
-    ) -> Result<Self, PythonProblem> {
+    ) -> Result<Self, RuntimeProblem> {
         let symbol = |name| {
             symbols(name).ok_or_else(|| {
-                PythonProblem::lasting(format!(
+                RuntimeProblem::lasting(format!(
                     "python: no symbol `{name}` in `{path}`, which is stripped of it: {NATIVE_ONLY}"
                 ))
             })
         };
         let runtime = symbol("_PyRuntime")?;
         let Some((version, version_source)) = version::find(memory, symbols, runtime, path) else {
-            return Err(PythonProblem::lasting(format!(
+            return Err(RuntimeProblem::lasting(format!(
                 "python: version of `{path}` not found: {NATIVE_ONLY}"
             )));
         };
@@ -79,8 +80,8 @@ impl PythonLayout {
     }
 }
 
-fn misfit(version: PythonVersion, what: &str) -> PythonProblem {
-    PythonProblem::lasting(format!(
+fn misfit(version: PythonVersion, what: &str) -> RuntimeProblem {
+    RuntimeProblem::lasting(format!(
         "python {version}: unknown layout: {what} (a changed or unreleased build?): {NATIVE_ONLY}"
     ))
 }
@@ -90,10 +91,10 @@ fn offsets(
     memory: &impl TargetMemory,
     runtime: u64,
     version: PythonVersion,
-) -> Result<PythonOffsets, PythonProblem> {
+) -> Result<PythonOffsets, RuntimeProblem> {
     if version.minor >= 13 {
         if !matches!(version.minor, 13 | 14) {
-            return Err(PythonProblem::lasting(format!(
+            return Err(RuntimeProblem::lasting(format!(
                 "python {version}: this version's layout is not known here (known: 3.8 to 3.14): {NATIVE_ONLY}"
             )));
         }
@@ -102,7 +103,7 @@ fn offsets(
         );
     }
     tables::offsets(version.minor).ok_or_else(|| {
-        PythonProblem::lasting(format!(
+        RuntimeProblem::lasting(format!(
             "python {version}: this version's layout is not known here (known: 3.8 to 3.14): {NATIVE_ONLY}"
         ))
     })
@@ -114,12 +115,12 @@ fn check_functions(
     symbols: &dyn Fn(&str) -> Option<u64>,
     version: PythonVersion,
     offsets: &PythonOffsets,
-) -> Result<PythonVerdict, PythonProblem> {
+) -> Result<PythonVerdict, RuntimeProblem> {
     match confirm::members(memory, symbols, offsets) {
         PythonVerdict::Confirmed => {}
         // As of a process that is just ending.
         PythonVerdict::Silent => {
-            return Err(PythonProblem::temporary(format!(
+            return Err(RuntimeProblem::temporary(format!(
                 "python {version}: unknown layout: `PyCode_Type` does not list the members of code objects: \
                  {NATIVE_ONLY} unless a later attempt succeeds"
             )));
@@ -144,7 +145,7 @@ fn check_runtime(
     current: &FunctionAccesses,
     offsets: &PythonOffsets,
     runtime: u64,
-) -> Result<(), PythonProblem> {
+) -> Result<(), RuntimeProblem> {
     let key = locator::key_offset(getter, runtime, offsets.runtime_size);
     if offsets.key.zip(key).is_some_and(|(expected, read)| u64::from(expected) != read) {
         return Err(misfit(version, "the key of thread states is at another offset than expected"));
@@ -163,10 +164,10 @@ fn started_threads(
     memory: &impl TargetMemory,
     version: PythonVersion,
     lists: &PythonLists,
-) -> Result<Vec<PythonThread>, PythonProblem> {
+) -> Result<Vec<PythonThread>, RuntimeProblem> {
     let threads = threads(memory, lists);
     if threads.is_empty() {
-        return Err(PythonProblem::temporary(format!(
+        return Err(RuntimeProblem::temporary(format!(
             "python {version}: the interpreter has no threads yet: its frames are shown once it has started"
         )));
     }
@@ -180,15 +181,15 @@ fn check_stacks(
     offsets: &PythonOffsets,
     threads: &[PythonThread],
     of_functions: PythonVerdict,
-) -> Result<PythonVerdict, PythonProblem> {
+) -> Result<PythonVerdict, RuntimeProblem> {
     match (confirm::stacks(memory, offsets, threads), of_functions) {
         (PythonVerdict::Confirmed, _) => Ok(PythonVerdict::Confirmed),
         (PythonVerdict::Silent, PythonVerdict::Confirmed) => Ok(PythonVerdict::Silent),
-        (PythonVerdict::Silent, _) => Err(PythonProblem::temporary(format!(
+        (PythonVerdict::Silent, _) => Err(RuntimeProblem::temporary(format!(
             "python {version}: no thread runs Python code, so the layout cannot be checked: its frames are shown \
              once one does"
         ))),
-        (PythonVerdict::Refuted, _) => Err(PythonProblem::temporary(format!(
+        (PythonVerdict::Refuted, _) => Err(RuntimeProblem::temporary(format!(
             "python {version}: unknown layout: no stack could be read to its root (a changed build, or stacks that \
              change too fast): {NATIVE_ONLY} unless a later attempt succeeds"
         ))),
@@ -201,7 +202,7 @@ fn find_locator(
     version: PythonVersion,
     candidates: &[PythonLocator],
     threads: &[PythonThread],
-) -> Result<PythonLocator, PythonProblem> {
+) -> Result<PythonLocator, RuntimeProblem> {
     let leads_to = |locator: &PythonLocator, thread: &&PythonThread| {
         thread.thread_pointer != 0
             && locator.thread_state(memory, thread.thread_pointer) == Some(thread.state)
@@ -209,7 +210,7 @@ fn find_locator(
     let found =
         candidates.iter().find(|locator| threads.iter().take(256).any(|thread| leads_to(locator, &thread)));
     found.copied().ok_or_else(|| {
-        PythonProblem::temporary(format!(
+        RuntimeProblem::temporary(format!(
             "python {version}: the place of thread states was not found (a C library other than glibc, or more than \
              32 pthread keys): {NATIVE_ONLY}"
         ))
@@ -223,7 +224,7 @@ fn find_gil(
     offsets: &PythonOffsets,
     runtime: u64,
     threads: &[PythonThread],
-) -> Result<PythonGil, PythonProblem> {
+) -> Result<PythonGil, RuntimeProblem> {
     if let Some(offset) = offsets.current_state {
         return Ok(PythonGil::Current { state: runtime.saturating_add(u64::from(offset)) });
     }
@@ -235,7 +236,7 @@ fn find_gil(
         (memory.u32(locked)? <= 1).then_some(PythonGil::Lock { holder, locked })
     };
     lock().ok_or_else(|| {
-        PythonProblem::temporary(format!(
+        RuntimeProblem::temporary(format!(
             "python {version}: the interpreter lock is not ready: frames are shown once the interpreter has started"
         ))
     })

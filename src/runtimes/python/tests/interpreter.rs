@@ -1,10 +1,11 @@
 //! A synthetic interpreter with one thread.
 
 use super::Arena;
+use crate::runtimes::RuntimeProblem;
 use crate::runtimes::python::attach::debug_offsets;
 use crate::runtimes::python::attach::tables;
 use crate::runtimes::python::layout::{
-    PythonEntry, PythonLayout, PythonObjectLayout, PythonOffsets, PythonPosition, PythonProblem,
+    PythonEntry, PythonLayout, PythonObjectLayout, PythonOffsets, PythonPosition,
 };
 
 pub(super) const RUNTIME: u64 = 0x1_0000;
@@ -184,7 +185,7 @@ impl Interpreter {
         }
     }
 
-    pub(super) fn find(&self) -> Result<PythonLayout, PythonProblem> {
+    pub(super) fn find(&self) -> Result<PythonLayout, RuntimeProblem> {
         let symbol = |name: &str| {
             Some(match name {
                 "_PyRuntime" => RUNTIME,

@@ -54,67 +54,28 @@ static __always_inline bool read_of(struct task_struct *sleeper, void *to, __u32
 	return !bpf_probe_read_user(to, bytes, (void *)address);
 }
 
-/* One of the words that tell the code object in the scratch from others. */
-#define CODE_WORD(number) \
-	(*(__u64 *)(s->code + (runtime->code_word_off[number] & (PROF_RUNTIME_CODE_BYTES - 1))))
-
+/* Adds a word to a check. */
 static __always_inline __u64 mix_word(__u64 mixed, __u64 word)
 {
 	mixed = (mixed ^ word) * PROF_CHECK_FIRST;
 	return mixed ^ mixed >> 29;
 }
 
-/* Mixes the length and the first words of the text of the object at `address` into `mixed`; zeros
- * in the place of what is on another page, or cannot be read. What lies between the two changes: an
- * object keeps the hash of its text there once it is asked for. */
-static __always_inline __u64 mix_content(struct task_struct *sleeper, struct scratch *s,
-					 const struct prof_runtime *runtime, __u64 address,
-					 __u32 text_word, __u64 mixed)
+/* A check as it is sent: never 0. */
+static __always_inline __u32 end_check(__u64 mixed)
 {
-	__u64 length, word;
-	__u32 bytes;
-
-	address += runtime->object_header;
-	bytes = PROF_CHECK_PAGE_BYTES - (address & (PROF_CHECK_PAGE_BYTES - 1));
-	__builtin_memset(s->content, 0, sizeof(s->content));
-	if (bytes > PROF_CHECK_BYTES)
-		bytes = PROF_CHECK_BYTES;
-	/* What cannot be read is filled with zeros. */
-	read_of(sleeper, s->content, bytes, address);
-	length = s->content[0];
-	mixed = mix_word(mixed, length);
-	for (__u32 i = 0; i < PROF_CHECK_TEXT_WORDS; i++) {
-		if (length <= 8 * i)
-			break;
-		word = s->content[(text_word + i) & 15];
-		if (length < 8 * i + 8)
-			word &= (1ULL << (8 * (length & 7))) - 1;
-		mixed = mix_word(mixed, word);
-	}
-	return mixed;
-}
-
-/* What tells a code object from another one that may lie at its address later; 0 if it is none. */
-static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
-					     const struct prof_runtime *runtime, __u64 code)
-{
-	__u64 mixed;
-
-	if (!read_of(sleeper, s->code, runtime->code_bytes, code))
-		return 0;
-	if (*(__u64 *)(s->code + (runtime->code_type_off & (PROF_RUNTIME_CODE_BYTES - 1))) !=
-	    runtime->code_type)
-		return 0;
-	mixed = CODE_WORD(0) * PROF_CHECK_FIRST ^ CODE_WORD(1) * PROF_CHECK_SECOND ^
-		CODE_WORD(2) * PROF_CHECK_THIRD;
-	mixed ^= *(__u32 *)(s->code + (runtime->code_number_off & (PROF_RUNTIME_CODE_BYTES - 1))) *
-		 PROF_CHECK_NUMBER;
-	for (__u32 i = 0; i < 3; i++)
-		mixed = mix_content(sleeper, s, runtime, CODE_WORD(i),
-				    i < 2 ? runtime->text_word : runtime->lines_word, mixed);
 	mixed ^= mixed >> 32;
 	return (__u32)mixed ? (__u32)mixed : 1;
 }
+
+/* What tells a code object from another one that may lie at its address later; 0 if it is none.
+ * What that is, the language decides. */
+static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
+					     const struct prof_runtime *runtime, __u64 code);
+
+/* Copies what the name of a code object takes. */
+static __always_inline void take_code_parts(struct prof_new_code *record,
+					    const struct prof_runtime *runtime, __u64 code);
 
 /* Notes that the description of a code object is to be sent with this sample. Where there is no
  * room for that, the next sample has it. */
@@ -266,14 +227,10 @@ static long send_new_code(__u32 index, struct new_code_list *list)
 	record->code = code;
 	record->tgid = s->sample.tgid;
 	record->check = s->new_check[index];
-	bpf_probe_read_user(record->object, runtime->code_bytes, (void *)code);
 #pragma unroll
-	for (int i = 0; i < 3; i++)
-		record->word[i] = *(__u64 *)(record->object + (runtime->code_word_off[i] &
-							       (PROF_RUNTIME_CODE_BYTES - 8)));
-	read_part(record->text[0], PROF_CODE_TEXT_BYTES, record->word[0]);
-	read_part(record->text[1], PROF_CODE_TEXT_BYTES, record->word[1]);
-	read_part(record->lines, PROF_CODE_LINES_BYTES, record->word[2]);
+	for (int i = 0; i < PROF_CODE_PARTS; i++)
+		record->part[i] = 0;
+	take_code_parts(record, runtime, code);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

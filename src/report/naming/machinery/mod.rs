@@ -2,82 +2,23 @@
 
 use super::name::module_stem;
 
-/// Beginnings of the names of functions of CPython's interface, and of its own functions that call others.
-const PYTHON_PREFIXES: [&str; 20] = [
-    "_Py",
-    "Py",
-    "pymain_",
-    "pyrun_",
-    "pythread_",
-    "run_mod",
-    "run_eval_code_obj",
-    "method_vectorcall",
-    "cfunction_",
-    "slot_",
-    "wrap_",
-    "vectorcall_",
-    "object_vacall",
-    "object_call",
-    "type_call",
-    "type_vectorcall",
-    "function_",
-    "call_",
-    "_call_",
-    "do_call_",
-];
+mod java;
+mod python;
+mod v8;
 
-/// Beginnings of the names of functions that do nothing but call another one.
-const CALLS: [&str; 17] = [
-    "_PyEval_EvalFrame",
-    "_PyEval_Vector",
-    "PyEval_EvalCode",
-    "PyObject_Call",
-    "_PyObject_Call",
-    "_PyObject_FastCall",
-    "_PyObject_MakeTpCall",
-    "PyObject_Vectorcall",
-    "_PyObject_Vectorcall",
-    "_PyFunction_Vectorcall",
-    "PyVectorcall_",
-    "_PyVectorcall_",
-    "method_vectorcall",
-    "cfunction_vectorcall",
-    "cfunction_call",
-    "vectorcall_",
-    "object_vacall",
-];
+/// What is known of the native functions of an interpreter.
+struct Machinery {
+    /// Names of its programs and libraries, without what follows a version.
+    files: &'static [&'static str],
+    /// Beginnings of the names of functions that call others.
+    prefixes: &'static [&'static str],
+    /// Whole names of such functions.
+    names: &'static [&'static str],
+    /// Beginnings of the names of functions that do nothing but call another one.
+    calls: &'static [&'static str],
+}
 
-/// Whole names of such functions.
-const PYTHON_NAMES: [&str; 17] = [
-    "thread_run",
-    "t_bootstrap",
-    "gen_send_ex",
-    "gen_send_ex2",
-    "gen_iternext",
-    "gen_send",
-    "method_call",
-    "partial_call",
-    "partial_vectorcall",
-    "import_find_and_load",
-    "import_name",
-    "builtin___import__",
-    "builtin_exec",
-    "builtin_exec_impl",
-    "builtin_eval",
-    "builtin___build_class__",
-    "py_trampoline_evaluator",
-];
-
-/// Beginnings of the names of functions by which a Java machine calls Java.
-const JAVA_PREFIXES: [&str; 7] = [
-    "JavaCalls::",
-    "JavaThread::",
-    "Thread::call_run",
-    "thread_native_entry",
-    "thread_entry",
-    "os::os_exception_wrapper",
-    "jni_invoke_",
-];
+const LANGUAGES: [&Machinery; 3] = [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY];
 
 /// Whether a runtime is a Java machine, by the name of its module: `java 17`.
 pub(crate) fn is_java(runtime: &str) -> bool {
@@ -86,7 +27,7 @@ pub(crate) fn is_java(runtime: &str) -> bool {
 
 /// Whether a file is that of a Java machine, or of the program that starts one.
 pub(crate) fn is_java_file(path: &str) -> bool {
-    matches!(module_stem(path), "libjvm" | "libjli")
+    java::MACHINERY.files.contains(&module_stem(path))
 }
 
 /// Whether a frame of a Java machine is not a method: these have the name of their class before a dot.
@@ -101,49 +42,18 @@ pub(crate) fn is_java_call(name: &str) -> bool {
             || name.contains("I2C/C2I"))
 }
 
-/// Beginnings of the names of V8's functions, generated and other, that call others or are called for them.
-const V8_PREFIXES: [&str; 27] = [
-    "Builtins_JSEntry",
-    "Builtins_JSConstructEntry",
-    "Builtins_JSRunMicrotasksEntry",
-    "Builtins_JSConstructStub",
-    "Builtins_JSBuiltinsConstructStub",
-    "Builtins_Interpreter",
-    "Builtins_Baseline",
-    "Builtins_Call",
-    "Builtins_Construct",
-    "Builtins_CEntry",
-    "Builtins_ArgumentsAdaptor",
-    "Builtins_AdaptorWith",
-    "Builtins_FastNewClosure",
-    "Builtins_FunctionPrototypeApply",
-    "Builtins_FunctionPrototypeCall",
-    "Builtins_ReflectApply",
-    "Builtins_HandleApiCall",
-    "Builtins_NotifyDeoptimized",
-    "Builtins_ContinueTo",
-    "v8::internal::(anonymous namespace)::Invoke",
-    "v8::internal::Execution::",
-    "v8::internal::(anonymous namespace)::HandleApiCall",
-    "v8::internal::Builtin_HandleApiCall",
-    "v8::internal::Builtins::InvokeApiFunction",
-    "v8::internal::FunctionCallbackArguments::",
-    "v8::Function::Call",
-    "v8::Function::NewInstance",
-];
-
 /// Whether a file is nothing but an interpreter: its program, its library, or a part of the language's own library that is
 /// made of C.
 pub(crate) fn is_interpreter_file(path: &str) -> bool {
-    is_version_of(path, &["libpython", "python"])
-        || path.contains("/lib-dynload/")
+    path.contains("/lib-dynload/")
         || is_node_file(path)
         || is_java_file(path)
+        || is_version_of(path, python::MACHINERY.files)
 }
 
 /// Whether a file is the program or the library of Node.js.
 pub(crate) fn is_node_file(path: &str) -> bool {
-    path.starts_with('/') && is_version_of(path, &["node", "nodejs", "libnode"])
+    path.starts_with('/') && is_version_of(path, v8::MACHINERY.files)
 }
 
 /// Whether a file is called like one of `names`, with a version after it or none.
@@ -168,7 +78,7 @@ pub(crate) fn is_trampoline(name: &str) -> bool {
 /// Whether a function does nothing but call another one: wherever it is, its time is that of its caller.
 pub(crate) fn is_call(name: &str) -> bool {
     let name = name.split('.').next().unwrap_or(name);
-    CALLS.iter().any(|call| name.starts_with(call))
+    LANGUAGES.iter().flat_map(|language| language.calls).any(|call| name.starts_with(call))
 }
 
 /// Whether a function of an interpreter's file only calls other functions.
@@ -178,9 +88,9 @@ pub(crate) fn is_machinery(name: &str) -> bool {
     // Parts that a compiler split off: `take_gil.isra.0`, `_PyEval_EvalFrameDefault.cold`.
     let name = name.split('.').next().unwrap_or(name);
     is_address
-        || V8_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || PYTHON_NAMES.contains(&name)
-        || PYTHON_PREFIXES.iter().chain(&JAVA_PREFIXES).any(|prefix| name.starts_with(prefix))
+        || LANGUAGES.iter().any(|language| {
+            language.names.contains(&name) || language.prefixes.iter().any(|prefix| name.starts_with(prefix))
+        })
 }
 
 #[cfg(test)]

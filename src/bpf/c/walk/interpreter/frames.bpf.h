@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Frames that the interpreter of a language keeps in a list of its own. They are sent after the
+ * native frames, and user space puts the two together.
+ */
+#ifndef PROF_INTERPRETER_FRAMES_BPF_H
+#define PROF_INTERPRETER_FRAMES_BPF_H
+
+#include "walk/interpreter/python.bpf.h"
+
+static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
+					     const struct prof_runtime *runtime, __u64 code)
+{
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		return python_check(sleeper, s, &runtime->python, code);
+	}
+	return 0;
+}
+
+static __always_inline void take_code_parts(struct prof_new_code *record,
+					    const struct prof_runtime *runtime, __u64 code)
+{
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		take_python_parts(record, &runtime->python, code);
+		break;
+	}
+}
+
+/* The state that the runtime keeps of a thread; 0 if there is none. */
+static __always_inline __u64 runtime_state(struct task_struct *sleeper, struct scratch *s,
+					   const struct prof_runtime *runtime)
+{
+	__u64 place, state;
+
+	if (runtime->locator == PROF_LOCATOR_PROCESS) {
+		if (s->sample.tid != s->sample.tgid)
+			return 0;
+		return read_of(sleeper, &state, sizeof(state), runtime->locator_off) ? state : 0;
+	}
+	place = user_thread_pointer(sleeper ? sleeper : bpf_get_current_task_btf());
+	if (!place)
+		return 0;
+	if (runtime->locator == PROF_LOCATOR_MODULE &&
+	    (!read_of(sleeper, &place, sizeof(place), thread_vector_place(place)) ||
+	     !read_of(sleeper, &place, sizeof(place), place + 16 * (__u64)runtime->locator_module)))
+		return 0;
+	return read_of(sleeper, &state, sizeof(state), place + runtime->locator_off) ? state : 0;
+}
+
+/* Notes whether the thread with this state holds the runtime's lock. */
+static __always_inline void note_lock(struct task_struct *sleeper, struct scratch *s,
+				      const struct prof_runtime *runtime, __u64 state)
+{
+	struct {
+		__u64 holder;
+		__u32 is_held;
+		__u32 pad;
+	} lock = {.is_held = 1};
+	__u32 bytes = runtime->is_lock_held_next ? sizeof(lock) : sizeof(lock.holder);
+
+	if (!runtime->lock_holder || !read_of(sleeper, &lock, bytes, runtime->lock_holder))
+		return;
+	s->sample.runtime_flags |= PROF_RUNTIME_KNOWS_LOCK;
+	if (lock.holder == state && lock.is_held)
+		s->sample.runtime_flags |= PROF_RUNTIME_HAS_LOCK;
+}
+
+/* Whether the thread was interrupted where an interpreter begins a list, which only its registers
+ * know of. */
+static __always_inline bool is_in_setup(struct scratch *s, const struct prof_runtime *runtime)
+{
+	return runtime->kind == PROF_RUNTIME_PYTHON && is_in_python_setup(s, &runtime->python);
+}
+
+/* Finds the first frame of the thread; false if it cannot be read. */
+static __always_inline bool find_first(struct task_struct *sleeper, struct runtime_walk *w,
+				       bool is_setup)
+{
+	const struct prof_runtime *runtime = w->runtime;
+
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		if (is_setup)
+			return python_first_in_setup(w->s, &runtime->python, &w->frame);
+		return python_first(sleeper, &runtime->python, w->state, &w->frame);
+	}
+	return false;
+}
+
+/* Finds the list of the thread's frames; false if there is none that can be read. */
+static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, struct runtime_walk *w,
+					       bool is_setup)
+{
+	struct scratch *s = w->s;
+	__u32 zero = 0;
+
+	w->known = bpf_map_lookup_elem(&known_codes, &zero);
+	w->state = runtime_state(sleeper, s, w->runtime);
+	if (!w->known || !w->state)
+		return false;
+	s->sample.runtime_flags = PROF_RUNTIME_HAS_STATE;
+	note_lock(sleeper, s, w->runtime, w->state);
+	w->owner = recent_key(0, s->sample.tgid);
+	w->first = s->kernel_count + kept_frames(s) + 2 * s->sample.managed_count;
+	w->now_ms = sample_ms(s);
+	s->window_words = 0;
+	if (find_first(sleeper, w, is_setup))
+		return true;
+	s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+	return false;
+}
+
+static __always_inline void end_runtime_walk(struct runtime_walk *w)
+{
+	if (w->frame)
+		w->s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+}
+
+/* Frames that are taken in one call: a call takes as long as a frame. */
+#define FRAMES_AT_ONCE 4
+
+static long take_python_frames(__u32 index, struct runtime_walk *w)
+{
+#pragma unroll
+	for (int i = 0; i < FRAMES_AT_ONCE; i++) {
+		if (take_python_frame(NULL, w))
+			return 1;
+	}
+	return 0;
+}
+
+static long take_sleepers_python_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_python_frame(w->sleeper, w);
+}
+
+/*
+ * Takes the frames of the current thread's interpreter, after the native ones that are in the
+ * scratch. Where its loop sets itself up the registers in the scratch are those of the leaf.
+ * Global: verified once, not for every path that leads here.
+ */
+__noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime *runtime,
+				   bool is_setup)
+{
+	struct runtime_walk w = {.s = s, .runtime = runtime};
+
+	if (!s || !runtime || !begin_runtime_walk(NULL, &w, is_setup))
+		return 0;
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		/* Shims are no frames, and there is one for each call from C. */
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_python_frames, &w, 0);
+		break;
+	}
+	end_runtime_walk(&w);
+	return 0;
+}
+
+/* The same of a thread that sleeps, in a program that may sleep. */
+static __always_inline void take_sleepers_frames(struct scratch *s,
+						 const struct prof_runtime *runtime,
+						 struct task_struct *sleeper)
+{
+	struct runtime_walk w = {.s = s, .runtime = runtime, .sleeper = sleeper};
+
+	if (!begin_runtime_walk(sleeper, &w, false))
+		return;
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_python_frame, &w, 0);
+		break;
+	}
+	end_runtime_walk(&w);
+}
+
+#endif /* PROF_INTERPRETER_FRAMES_BPF_H */

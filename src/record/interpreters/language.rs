@@ -1,0 +1,106 @@
+//! A language whose interpreter keeps frames in lists of its own, as all others of this room use it. A language is a file
+//! of this folder, and a line of `LANGUAGES`.
+
+use super::function_names::RunFunction;
+use super::python;
+use crate::bpf::prof_runtime;
+use crate::elf::ElfImage;
+use crate::runtimes::{RuntimeProblem, TargetMemory};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// All languages.
+pub(super) static LANGUAGES: [&LanguageFile; 1] = [&python::FILE];
+
+/// How the file of a language's runtime is recognized and searched.
+#[derive(Debug)]
+pub(super) struct LanguageFile {
+    /// Symbols that every such runtime exports, and nothing else does.
+    pub(super) exports: &'static [&'static str],
+    /// The module's own addresses of the functions by which C code enters the interpreter: each call of one of them is one
+    /// native frame, and runs a group of the interpreter's frames.
+    pub(super) loops: fn(&ModuleCode<'_>) -> Vec<Range<u64>>,
+    /// Looks for the interpreter in the memory of a process.
+    pub(super) find: fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>,
+}
+
+/// The code of a file that may be a runtime. Addresses are the module's own.
+#[derive(Debug)]
+pub(super) struct ModuleCode<'e> {
+    pub(super) elf: &'e ElfImage,
+    /// Functions that the unwind entries list: start and end, by start.
+    pub(super) functions: &'e [(u64, u64)],
+}
+
+impl ModuleCode<'_> {
+    /// The function at an address.
+    pub(super) fn function_at(&self, address: u64) -> Option<Range<u64>> {
+        let after = self.functions.partition_point(|(start, _)| *start <= address);
+        let (start, end) = *self.functions.get(after.checked_sub(1)?)?;
+        (address < end).then_some(start..end)
+    }
+
+    /// The function that is exported by this name.
+    pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
+        let entry = self.elf.exported(name)?;
+        // The size in the symbol table may be missing; that of the unwind entry is not.
+        let by_symbol = entry.address..entry.address.saturating_add(entry.size);
+        Some(self.function_at(entry.address).unwrap_or(by_symbol))
+    }
+
+    /// Bytes of the file at an address.
+    pub(super) fn read(&self, address: u64, size: u64) -> Option<Vec<u8>> {
+        self.elf.read_address(address, size).ok()
+    }
+}
+
+/// The file of a runtime, mapped in a process.
+#[derive(Debug)]
+pub(super) struct RuntimeModule<'e> {
+    /// Path of the file.
+    pub(super) path: &'e str,
+    pub(super) code: &'e ModuleCode<'e>,
+    /// From the module's own addresses to the process's.
+    pub(super) bias: u64,
+}
+
+impl RuntimeModule<'_> {
+    /// Process address of an exported symbol.
+    pub(super) fn symbol(&self, name: &str) -> Option<u64> {
+        Some(self.code.elf.exported(name)?.address.wrapping_add(self.bias))
+    }
+}
+
+/// An interpreter in a process, of some language: how its memory is laid out.
+pub(super) trait Language: Debug + Send + Sync {
+    /// The language and its version, without what changes nothing for readers: `python 3.11`.
+    fn runtime(&self) -> String;
+
+    /// Version and source of its offsets, for reports on the target.
+    fn source(&self) -> String;
+
+    /// What the kernel side has to know.
+    fn descriptor(&self) -> prof_runtime;
+
+    /// What tells the code object at an address from others, as the kernel side computes it; `None` if it is none.
+    fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32>;
+
+    /// Reads the code object at an address; `None` if it is none, or not readable as a whole.
+    fn read(&self, memory: &dyn TargetMemory, code: u64) -> Option<ReadCode>;
+}
+
+/// A code object as it was when it was read.
+#[derive(Debug, Clone)]
+pub(super) struct ReadCode {
+    pub(super) function: RunFunction,
+    /// False for code that the interpreter makes for itself.
+    pub(super) is_shown: bool,
+    pub(super) lines: Arc<dyn CodeLines>,
+}
+
+/// Lines of a code object.
+pub(super) trait CodeLines: Debug + Send + Sync {
+    /// Line of a frame whose code object is at `code`, by the position that the kernel side has sent; 0 when not known.
+    fn line(&self, code: u64, position: u32) -> u32;
+}
