@@ -128,6 +128,8 @@ pub(crate) mod counter {
     pub(crate) const MANAGED_FRAMES: &str = "managed_frames";
     /// Those whose function could not be told.
     pub(crate) const MANAGED_FRAMES_UNREAD: &str = "managed_frames_unread";
+    /// Those that may have the name of a function whose memory they use.
+    pub(crate) const MANAGED_FRAMES_UNCERTAIN: &str = "managed_frames_uncertain";
     /// Modules whose unwind table was dropped to stay within the memory budget.
     pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).

@@ -38,6 +38,9 @@ struct prof_v8 {
 /* Factor of the check, of which the upper half counts, and the turn of the script in it. */
 #define PROF_V8_CHECK_FACTOR 0x9e3779b97f4a7c15
 #define PROF_V8_SCRIPT_TURN 24
+/* Mark of a function that was not looked at with this sample, but a moment before. (1 is a mark of
+ * user space's own.) */
+#define PROF_V8_FROM_MEMORY 2ULL
 /* Position of a frame that has none. */
 #define PROF_MANAGED_NO_POSITION 0xffffffff
 

@@ -2,6 +2,7 @@
 
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::language::{CodeLines, Language, ReadCode};
+use super::seen_codes::SeenCodes;
 use crate::bpf::{InterpreterFrame, NewCodeEvent};
 use crate::runtimes::TargetMemory;
 use rustc_hash::FxHashMap;
@@ -19,14 +20,6 @@ struct KeptCode {
     lines: Option<Arc<dyn CodeLines>>,
 }
 
-/// What the last frames with a code object at an address had.
-#[derive(Debug, Clone, Default)]
-struct LastSeen {
-    check: u32,
-    /// Frames since the kernel side has last looked at the object.
-    unchecked: u64,
-}
-
 /// A function, and the line at which a frame is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::record) struct RunPlace {
@@ -40,9 +33,7 @@ pub(in crate::record) struct RunPlace {
 #[derive(Debug, Default)]
 pub(super) struct KnownCodes {
     codes: FxHashMap<(u64, u32), KeptCode>,
-    last: FxHashMap<u64, LastSeen>,
-    /// Frames that may have the name of an object that was there before.
-    pub(super) uncertain: u64,
+    pub(super) seen: SeenCodes,
 }
 
 impl KnownCodes {
@@ -61,7 +52,7 @@ impl KnownCodes {
         if self.lacks(frame) {
             self.insert((frame.code, frame.check), read(frame, language, memory, names));
         }
-        self.note_seen(frame);
+        self.seen.note(frame.code, frame.check, frame.is_checked);
         let known = self.codes.get(&(frame.code, frame.check))?;
         let Some(lines) = &known.lines else { return Some(unread) };
         let line = lines.line(frame.code, frame.position);
@@ -79,24 +70,14 @@ impl KnownCodes {
     fn insert(&mut self, key: (u64, u32), code: KeptCode) {
         if self.codes.len() >= MOST_CODES {
             self.codes.clear();
-            self.last.clear();
+            self.seen = SeenCodes::default();
         }
         self.codes.insert(key, code);
     }
 
-    /// Notes that a frame had this code object. Those since the last look at its address are uncertain if it is another one.
-    fn note_seen(&mut self, frame: InterpreterFrame) {
-        let last = self.last.entry(frame.code).or_default();
-        if last.check != frame.check {
-            self.uncertain += last.unchecked;
-            *last = LastSeen { check: frame.check, unchecked: 0 };
-        }
-        last.unchecked = if frame.is_checked { 0 } else { last.unchecked + 1 };
-    }
-
     /// Those of a forked child, which has a copy of the memory.
     pub(super) fn forked(&self) -> Self {
-        KnownCodes { codes: self.codes.clone(), last: self.last.clone(), uncertain: 0 }
+        KnownCodes { codes: self.codes.clone(), seen: self.seen.clone() }
     }
 
     /// Whether the code object of a frame is still to be read.
@@ -177,7 +158,7 @@ mod tests {
         let other = frame(&python, true);
         assert!(codes.lacks(other));
         assert_ne!(place(&mut codes, &mut names, other, &python).function, known.function);
-        assert_eq!(codes.uncertain, 3, "those since the kernel side looked last");
+        assert_eq!(codes.seen.take_uncertain(), 3, "those since the kernel side looked last");
         assert_eq!(place(&mut codes, &mut names, first, &python), known, "a sample that was on its way");
     }
 

@@ -1,17 +1,13 @@
 //! A language whose interpreter keeps frames in lists of its own, as all others of this room use it. A language is a file
-//! of this folder, and a line of `LANGUAGES`.
+//! of this folder, and a line of the table in `runtime_file`.
 
 use super::function_names::RunFunction;
-use super::python;
 use crate::bpf::prof_runtime;
 use crate::elf::ElfImage;
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// All languages.
-pub(super) static LANGUAGES: [&LanguageFile; 1] = [&python::FILE];
 
 /// How the file of a language's runtime is recognized and searched.
 #[derive(Debug)]
@@ -20,20 +16,20 @@ pub(super) struct LanguageFile {
     pub(super) exports: &'static [&'static str],
     /// The module's own addresses of the functions by which C code enters the interpreter: each call of one of them is one
     /// native frame, and runs a group of the interpreter's frames.
-    pub(super) loops: fn(&ModuleCode<'_>) -> Vec<Range<u64>>,
+    pub(super) loops: fn(&RuntimeCode<'_>) -> Vec<Range<u64>>,
     /// Looks for the interpreter in the memory of a process.
     pub(super) find: fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>,
 }
 
 /// The code of a file that may be a runtime. Addresses are the module's own.
 #[derive(Debug)]
-pub(super) struct ModuleCode<'e> {
+pub(super) struct RuntimeCode<'e> {
     pub(super) elf: &'e ElfImage,
     /// Functions that the unwind entries list: start and end, by start.
     pub(super) functions: &'e [(u64, u64)],
 }
 
-impl ModuleCode<'_> {
+impl RuntimeCode<'_> {
     /// The function at an address.
     pub(super) fn function_at(&self, address: u64) -> Option<Range<u64>> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
@@ -60,7 +56,7 @@ impl ModuleCode<'_> {
 pub(super) struct RuntimeModule<'e> {
     /// Path of the file.
     pub(super) path: &'e str,
-    pub(super) code: &'e ModuleCode<'e>,
+    pub(super) code: &'e RuntimeCode<'e>,
     /// From the module's own addresses to the process's.
     pub(super) bias: u64,
 }

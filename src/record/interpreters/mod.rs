@@ -11,5 +11,6 @@ pub(crate) mod process_memory;
 mod python;
 mod registry;
 mod runtime_file;
+pub(super) mod seen_codes;
 
 pub(crate) use registry::Interpreters;

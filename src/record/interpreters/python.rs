@@ -1,7 +1,7 @@
 //! CPython as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, ModuleCode, ReadCode, RuntimeModule};
+use super::language::{CodeLines, Language, LanguageFile, ReadCode, RuntimeCode, RuntimeModule};
 use crate::bpf::{
     CodeContent, code_check, content_bytes, number, prof_loop_setup, prof_python, prof_runtime,
 };
@@ -29,7 +29,7 @@ struct Python {
     descriptor: prof_runtime,
 }
 
-fn loops(code: &ModuleCode<'_>) -> Vec<Range<u64>> {
+fn loops(code: &RuntimeCode<'_>) -> Vec<Range<u64>> {
     let read_code = |address, size| code.read(address, size);
     let own = code.exported_function(LOOP);
     own.map(|own| loop_ranges(own, &read_code, &|address| code.function_at(address))).unwrap_or_default()
@@ -106,16 +106,30 @@ fn locator(locator: PythonLocator) -> Option<(u64, i64, u32)> {
 /// What the kernel side has to know of a layout; `None` if a number is larger than it has room for.
 fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
     let (locator, locator_off, locator_module) = locator(layout.locator)?;
+    let (lock_holder, is_lock_held_next) = match layout.gil {
+        PythonGil::Current { state } => (state, 0),
+        PythonGil::Lock { holder, locked } if locked == holder.wrapping_add(8) => (holder, 1),
+        PythonGil::Lock { .. } | PythonGil::Absent => (0, 0),
+    };
+    Some(prof_runtime {
+        kind: number::PROF_RUNTIME_PYTHON as u8,
+        locator: locator as u8,
+        locator_off,
+        locator_module,
+        lock_holder,
+        is_lock_held_next,
+        python: python_list(layout)?,
+        ..prof_runtime::default()
+    })
+}
+
+/// The part of that which is about frames and code objects.
+fn python_list(layout: &PythonLayout) -> Option<prof_python> {
     let none = number::PROF_NO_FRAME as u16;
     let (entry_off, entry_least, shim_least) = match layout.frame.entry {
         PythonEntry::Every => (0, 0, none),
         PythonEntry::Flag { offset } => (offset, 1, none),
         PythonEntry::Shim { offset, least } => (offset, none, u16::from(least)),
-    };
-    let (lock_holder, is_lock_held_next) = match layout.gil {
-        PythonGil::Current { state } => (state, 0),
-        PythonGil::Lock { holder, locked } if locked == holder.wrapping_add(8) => (holder, 1),
-        PythonGil::Lock { .. } | PythonGil::Absent => (0, 0),
     };
     let in_frame = |offset: u32, size: u32| {
         (offset + size < number::PROF_RUNTIME_FRAME_BYTES as u32).then_some(offset as u16)
@@ -127,7 +141,7 @@ fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
     let position_bytes = if is_position_pointer { 8 } else { 4 };
     let [first, second, third] = layout.code.identity();
     let code_fields = [first + 8, second + 8, third + 8, layout.code.first_line + 4, layout.object.header];
-    let python = prof_python {
+    Some(prof_python {
         entry_off: in_frame(entry_off, 1)?,
         entry_least,
         shim_least,
@@ -152,16 +166,6 @@ fn descriptor(layout: &PythonLayout) -> Option<prof_runtime> {
         lines_word: content_words(&layout.object).1 as u8,
         code_type: layout.object.code_type,
         ..prof_python::default()
-    };
-    Some(prof_runtime {
-        kind: number::PROF_RUNTIME_PYTHON as u8,
-        locator: locator as u8,
-        locator_off,
-        locator_module,
-        lock_holder,
-        is_lock_held_next,
-        python,
-        ..prof_runtime::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
-use super::language::{ModuleCode, RuntimeModule};
+use super::language::{RuntimeCode, RuntimeModule};
 use super::merge::{Fit, NativeFrame, RunFrame, WholeParts, merge};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
@@ -118,7 +118,7 @@ impl Interpreters {
         let (Some(runtime), Some(elf)) = (known, module.elf.as_deref()) else {
             return Err(RuntimeProblem::lasting(format!("`{}` cannot be read as a runtime", module.path)));
         };
-        let code = ModuleCode { elf, functions: runtime.functions() };
+        let code = RuntimeCode { elf, functions: runtime.functions() };
         let module = RuntimeModule { path: &module.path, code: &code, bias };
         Interpreter::find(pid, file, runtime.language, &module)
     }
@@ -208,7 +208,7 @@ impl Interpreters {
         }
         profile.count(counter::INTERPRETER_FRAMES, sample.frames.len() as u64);
         profile.count(counter::INTERPRETER_FRAMES_UNREAD, unread);
-        let uncertain = std::mem::take(&mut interpreter.codes.uncertain);
+        let uncertain = interpreter.codes.seen.take_uncertain();
         profile.count(counter::INTERPRETER_FRAMES_UNCERTAIN, uncertain);
     }
 

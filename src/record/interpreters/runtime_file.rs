@@ -1,11 +1,15 @@
 //! Files that are the runtime of a language, recognized by what they export and not by their names: a program may have it
 //! linked in.
 
-use super::language::{LANGUAGES, LanguageFile, ModuleCode};
+use super::language::{LanguageFile, RuntimeCode};
+use super::python;
 use crate::record::modules::ModuleFile;
 use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// All languages.
+static LANGUAGES: [&LanguageFile; 1] = [&python::FILE];
 
 /// A file that is a runtime.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ impl RuntimeFile {
         let has = |language: &LanguageFile| language.exports.iter().all(|name| elf.exported(name).is_some());
         let language = LANGUAGES.into_iter().find(|language| has(language))?;
         let functions = sections().map(|sections| sections.function_ranges()).unwrap_or_default();
-        let mut loops = (language.loops)(&ModuleCode { elf, functions: &functions });
+        let mut loops = (language.loops)(&RuntimeCode { elf, functions: &functions });
         loops.sort_by_key(|range| range.start);
         Some(RuntimeFile { language, loops, functions })
     }

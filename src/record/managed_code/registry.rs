@@ -207,6 +207,9 @@ impl ManagedCode {
         {
             self.outdated.push(sample.tgid);
         }
+        if let ProcessManaged::V8(v8) = &mut managed {
+            profile.count(counter::MANAGED_FRAMES_UNCERTAIN, v8.take_uncertain());
+        }
         process.restore_managed(managed);
     }
 }

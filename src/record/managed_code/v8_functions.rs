@@ -81,7 +81,7 @@ pub(super) fn v8_check(identity: u64) -> u32 {
 }
 
 /// A function as reports name it.
-fn named(function: &V8Function) -> RunFunction {
+pub(super) fn named(function: &V8Function) -> RunFunction {
     let name = match (function.name.as_str(), function.line, function.column) {
         ("", Some(1), Some(1)) => SCRIPT,
         ("", ..) => ANONYMOUS,

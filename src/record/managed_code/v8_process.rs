@@ -3,11 +3,12 @@
 use super::native_place::{ManagedName, NativePlace};
 use super::v8_code_cache::V8CodeCache;
 use super::v8_file::{V8Builtin, V8File};
-use super::v8_functions::{V8Functions, V8KnownFunction, v8_check};
+use super::v8_functions::{V8Functions, V8KnownFunction, named, v8_check};
 use crate::bpf::{ManagedFrame, number, prof_managed, prof_v8};
-use crate::record::interpreters::function_names::FunctionNames;
+use crate::record::interpreters::function_names::{FunctionNames, RunFunction};
 use crate::record::interpreters::known_code::RunPlace;
 use crate::record::interpreters::process_memory::ProcessMemory;
+use crate::record::interpreters::seen_codes::SeenCodes;
 use crate::record::modules::FileId;
 use crate::runtimes::TargetMemory;
 use crate::runtimes::v8::{V8Code, V8CodeKind, V8FrameWords, V8Inlined, V8Layout};
@@ -48,6 +49,7 @@ pub(crate) struct V8Process {
     /// `None` until it is wanted, or where it cannot be opened.
     memory: Option<ProcessMemory>,
     functions: V8Functions,
+    seen: SeenCodes,
     codes: V8CodeCache,
     /// Functions of the first compiler's code, by the number of the code: that says nothing of them itself.
     owners: FxHashMap<u32, (u64, u32)>,
@@ -78,6 +80,7 @@ impl V8Process {
             runtime: None,
             memory: Some(memory),
             functions: V8Functions::default(),
+            seen: SeenCodes::default(),
             codes: V8CodeCache::default(),
             owners: FxHashMap::default(),
             frames: FxHashMap::default(),
@@ -94,10 +97,16 @@ impl V8Process {
             runtime: self.runtime.clone(),
             memory: None,
             functions: self.functions.clone(),
+            seen: SeenCodes::default(),
             codes: V8CodeCache::default(),
             owners: FxHashMap::default(),
             frames: FxHashMap::default(),
         }
+    }
+
+    /// Takes the number of frames that may have the name of a function whose memory they use.
+    pub(super) fn take_uncertain(&mut self) -> u64 {
+        self.seen.take_uncertain()
     }
 
     pub(super) fn file(&self) -> FileId {
@@ -223,6 +232,10 @@ impl V8Process {
         out: &mut Vec<RunPlace>,
     ) -> ManagedName {
         self.open(pid);
+        if let Some(note) = note.filter(|note| note.mark != LATE) {
+            self.seen.limit_to(MOST_FRAMES);
+            self.seen.note(note.code, note.check, note.mark != FROM_MEMORY);
+        }
         let running = match self.running(&place, note) {
             Ok(running) => running,
             Err(name) => return name,
@@ -293,6 +306,8 @@ impl V8Running {
 
 /// Mark of a note that was not made at the time of its sample.
 const LATE: u8 = 1;
+/// Mark of a note whose check is from the kernel side's memory.
+const FROM_MEMORY: u8 = number::PROF_V8_FROM_MEMORY as u8;
 
 /// The stack as it was copied, and all other memory as it is now.
 struct V8StackWords<'w> {
@@ -414,7 +429,13 @@ impl<M: TargetMemory> V8Naming<'_, M> {
                 Some(shared) => self.functions.now(memory, layout, shared, self.time_ns, self.names),
             };
             // Without its name, the function that it is inlined into has the time.
-            places.extend(known.map(|known| at_line(known, line(known))));
+            let Some(known) = known else { continue };
+            let mut at = at_line(known, line(known));
+            if inner.shared.is_some() {
+                let function = RunFunction { is_inlined: true, ..named(&known.function) };
+                at.function = self.names.number(function);
+            }
+            places.push(at);
         }
         Some(places)
     }

@@ -143,6 +143,12 @@ fn interpreter_notes(profile: &Profile) -> Vec<String> {
         "the frames of functions that a runtime has compiled or interprets have no name: they were gone, or had moved, \
          when they were read",
     );
+    note(
+        count(counter::MANAGED_FRAMES_UNCERTAIN),
+        count(counter::MANAGED_FRAMES),
+        "the frames of functions that a runtime has compiled or interprets may have the name of another one, whose memory \
+         they use",
+    );
     notes
 }
 

@@ -57,6 +57,8 @@ struct Found {
     complete: u64,
     /// Functions on stacks whose innermost frames are several functions of one native frame.
     inlined: BTreeSet<String>,
+    /// Frames of functions that are marked as inlined.
+    marked: u64,
     /// Names and files of all functions.
     names: BTreeSet<(String, String)>,
 }
@@ -110,6 +112,13 @@ impl Found {
                 let (name, file, _) = named[index].clone()?;
                 Some((name, file))
             }));
+            let is_marked = |index: &&usize| {
+                profile.symbols.locations(frames[**index]).iter().any(|location| location.is_inlined)
+            };
+            if carries(index) {
+                assert!(run.first().is_none_or(|outer| !is_marked(&outer)), "the outermost has the frame");
+                self.marked += run.iter().filter(is_marked).count() as u64;
+            }
             if run.len() > 1 && carries(index) {
                 self.inlined.extend(run.iter().filter_map(|&index| Some(named[index].as_ref()?.0.clone())));
             }
@@ -187,7 +196,7 @@ fn functions_are_those_of_the_map_and_keep_their_names_while_garbage_is_collecte
         &differences[..differences.len().min(8)]
     );
     assert!(lacking * 1000 <= found.frames, "{lacking} of {} frames have no function", found.frames);
-    assert!(!found.inlined.is_empty(), "nothing is inlined");
+    assert!(!found.inlined.is_empty() && found.marked > 0, "nothing is inlined");
 
     // Objects move all the time.
     let Some(collecting) = record(&["--expose-gc"], ("FORCE_GC", "1"), "4s") else { return };

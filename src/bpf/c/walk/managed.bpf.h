@@ -67,6 +67,33 @@ static __always_inline __u32 v8_number(__u64 word)
 	return (__u32)word ? PROF_MANAGED_NO_POSITION : word >> 32;
 }
 
+#define RECENT_FUNCTIONS_BITS 9
+/* A function that was the same twice is not looked at again for so long, ms: a function that is
+ * found in each sample is looked at in every tenth at the default rate. */
+#define RECENT_FUNCTION_MS 10
+
+/* A function that was looked at on this CPU: of which process, with which check, and until when
+ * that counts. */
+struct recent_function {
+	__u64 shared;
+	__u32 tgid;
+	__u32 check;
+	__u32 until_ms;
+	__u32 pad;
+};
+
+struct recent_functions {
+	struct recent_function entry[1 << RECENT_FUNCTIONS_BITS];
+};
+
+/* What an interrupt finds half written names no function. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct recent_functions);
+} recent_functions SEC(".maps");
+
 /* What tells the function described at `shared` from others that may be described there later; 0 if
  * it cannot be read. */
 static __always_inline __u32 v8_check(struct scratch *s, const struct prof_v8 *v8, __u64 shared)
@@ -84,14 +111,39 @@ static __always_inline __u32 v8_check(struct scratch *s, const struct prof_v8 *v
 	return check ? check : 1;
 }
 
+/* The same, from memory where it was looked at a moment ago; then it has the mark
+ * PROF_V8_FROM_MEMORY in the upper half. */
+static __always_inline __u64 known_v8_check(struct scratch *s, const struct prof_v8 *v8,
+					    __u64 shared)
+{
+	__u32 now_ms = s->sample.time_ns / 1000000, check, zero = 0;
+	struct recent_functions *functions = bpf_map_lookup_elem(&recent_functions, &zero);
+	struct recent_function *recent;
+	bool is_same;
+
+	if (!functions)
+		return v8_check(s, v8, shared);
+	recent = &functions->entry[shared * PROF_V8_CHECK_FACTOR >> (64 - RECENT_FUNCTIONS_BITS)];
+	is_same = recent->shared == shared && recent->tgid == s->sample.tgid;
+	if (is_same && (__s32)(recent->until_ms - now_ms) > 0)
+		return recent->check | PROF_V8_FROM_MEMORY << 32;
+	check = v8_check(s, v8, shared);
+	is_same = is_same && recent->check == check;
+	recent->shared = 0;
+	recent->tgid = s->sample.tgid;
+	recent->check = check;
+	recent->until_ms = now_ms + (is_same ? RECENT_FUNCTION_MS : 0);
+	recent->shared = shared;
+	return check;
+}
+
 /*
  * Notes the JavaScript function of the current frame, if it is one of such. Global: verified once,
  * not for every path that leads here.
  */
 __noinline int note_v8_frame(struct scratch *s, const struct prof_v8 *v8)
 {
-	__u64 bp, position, function, context, shared;
-	__u32 check;
+	__u64 bp, position, function, context, shared, check;
 
 	if (!s || !v8)
 		return 0;
@@ -107,11 +159,11 @@ __noinline int note_v8_frame(struct scratch *s, const struct prof_v8 *v8)
 	    !is_v8_object(function) || !read_user_word(function - 1 + v8->shared_off, &shared) ||
 	    !is_v8_object(shared))
 		return 0;
-	check = v8_check(s, v8, shared);
-	if (!check)
+	check = known_v8_check(s, v8, shared);
+	if (!(__u32)check)
 		return 0;
 	note_frame_pointer(s);
-	note_managed_frame(s, shared, v8_number(position), check, 0);
+	note_managed_frame(s, shared, v8_number(position), check, check >> 32);
 	return 0;
 }
 

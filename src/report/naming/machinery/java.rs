@@ -1,6 +1,6 @@
 //! A Java machine: functions by which it calls Java.
 
-use super::Machinery;
+use super::functions::Machinery;
 
 /// Functions of these files.
 pub(super) const MACHINERY: Machinery = Machinery {

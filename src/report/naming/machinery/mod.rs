@@ -2,21 +2,12 @@
 
 use super::name::module_stem;
 
+mod functions;
 mod java;
 mod python;
 mod v8;
 
-/// What is known of the native functions of an interpreter.
-struct Machinery {
-    /// Names of its programs and libraries, without what follows a version.
-    files: &'static [&'static str],
-    /// Beginnings of the names of functions that call others.
-    prefixes: &'static [&'static str],
-    /// Whole names of such functions.
-    names: &'static [&'static str],
-    /// Beginnings of the names of functions that do nothing but call another one.
-    calls: &'static [&'static str],
-}
+use functions::Machinery;
 
 const LANGUAGES: [&Machinery; 3] = [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY];
 

@@ -1,6 +1,6 @@
 //! V8: functions, generated and other, that call others or are called for them.
 
-use super::Machinery;
+use super::functions::Machinery;
 
 /// Functions of these files.
 pub(super) const MACHINERY: Machinery = Machinery {
