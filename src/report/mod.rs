@@ -41,6 +41,7 @@ pub(crate) use model::quality::Quality;
 pub(crate) use model::totals::{Times, Totals};
 pub(crate) use naming::name::{module_file, module_stem, short};
 pub(crate) use naming::nearest::nearest;
+pub(crate) use naming::runtime::Runtime;
 pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{

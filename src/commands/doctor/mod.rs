@@ -12,6 +12,8 @@ use crate::record::{
     FoundTarget, MAX_CPU_CLOCK_HZ, RecordOptions, Sampler, Session, Start, Target, WaitOptions, find,
     sysctl_advice,
 };
+use crate::report::{Runtime, module_file};
+use crate::symbols::PerfMapSource;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -94,16 +96,28 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
         return checks;
     }
     let profile = &session.collector.profile;
-    checks.push(clock(profile));
-    checks.push(waits(profile));
-    checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
+    let label = safe_text::terminal(&found.label);
+    checks.extend([clock(profile), waits(profile), stacks(profile, &label, is_own)]);
     for &pid in &found.pids {
         let Some(process) = session.collector.processes.get_mut(pid) else { continue };
         checks.extend(process.interpreter().describe().map(language));
         checks.extend(process.goroutines().describe().map(language));
         checks.extend(process.managed_mut().describe(pid).map(language));
+        let collector = &session.collector;
+        checks.extend(unread_language(pid, &collector.processes.code_files(pid, &collector.files)));
     }
     checks
+}
+
+/// What is shown of a language that the target runs, but whose functions are not read.
+fn unread_language(pid: u32, paths: &[&str]) -> Option<Check> {
+    let (shown, cure) = Runtime::of_files(paths.iter().map(|path| module_file(path)))?.unread()?;
+    let map = PerfMapSource::of(pid).ok().map(|source| source.path());
+    let has_map = |map: &String| std::fs::metadata(format!("/proc/{pid}/root{map}")).is_ok();
+    Some(match map.filter(has_map) {
+        Some(map) => Check::new("language", CheckVerdict::Ok, format!("{shown}: {map}")),
+        None => Check::new("language", CheckVerdict::Warn, shown).fix(cure),
+    })
 }
 
 /// Whether the functions of a language that the target runs are recorded.

@@ -30,6 +30,12 @@ impl Processes {
         self.by_pid.get(&pid)
     }
 
+    /// Paths of the files that a process runs code from.
+    pub(crate) fn code_files<'f>(&self, pid: u32, files: &'f ModuleFiles) -> Vec<&'f str> {
+        let mappings = self.get(pid).map(|process| process.mappings()).unwrap_or_default();
+        mappings.iter().map(|mapping| files.get(mapping.file).path.as_str()).collect()
+    }
+
     /// The process, if it was seen.
     pub(crate) fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
         self.by_pid.get_mut(&pid).map(|process| touch(&mut self.touched, pid, process))

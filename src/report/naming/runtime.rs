@@ -20,10 +20,12 @@ pub(crate) enum Runtime {
     Erlang,
     /// LuaJIT, which writes no names.
     LuaJit,
+    /// The interpreter of Lua.
+    Lua,
 }
 
 impl Runtime {
-    const ALL: [Runtime; 8] = [
+    const ALL: [Runtime; 9] = [
         Runtime::Java,
         Runtime::Node,
         Runtime::DotNet,
@@ -32,6 +34,7 @@ impl Runtime {
         Runtime::Php,
         Runtime::Erlang,
         Runtime::LuaJit,
+        Runtime::Lua,
     ];
 
     /// Beginnings of the file names that tell it: of its library, or of its program.
@@ -45,6 +48,7 @@ impl Runtime {
             Runtime::Php => &["php", "libphp"],
             Runtime::Erlang => &["beam.smp"],
             Runtime::LuaJit => &["luajit", "libluajit"],
+            Runtime::Lua => &["lua", "liblua"],
         }
     }
 
@@ -70,7 +74,31 @@ impl Runtime {
             Runtime::Ruby => Some("ruby: start it with --yjit-perf"),
             Runtime::Php => Some("php: set opcache.jit_debug=16"),
             Runtime::Erlang => Some("erlang: start it with +JPperf true"),
-            Runtime::LuaJit => None,
+            Runtime::LuaJit | Runtime::Lua => None,
+        }
+    }
+
+    /// What is shown of a language whose functions `prof` does not read itself, and what a user can do; `None` for the
+    /// others.
+    pub(crate) fn unread(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Runtime::DotNet => Some((
+                ".NET: methods have names only by a perf map, which it writes on request",
+                "start it with DOTNET_PerfMapEnabled=1 in its environment",
+            )),
+            Runtime::Erlang => Some((
+                "erlang: functions have names and whole stacks only by a perf map, which it writes on request",
+                "start it with +JPperf true",
+            )),
+            Runtime::LuaJit => Some((
+                "luajit: functions of Lua have no names, generated code is [jit]",
+                "luajit -jp profiles functions of Lua",
+            )),
+            Runtime::Lua => Some((
+                "lua: functions of Lua have no names, the interpreter's own have",
+                "LuaJIT's -jp, or debug.sethook in the program, profiles functions of Lua",
+            )),
+            Runtime::Java | Runtime::Node | Runtime::Python | Runtime::Ruby | Runtime::Php => None,
         }
     }
 
@@ -83,7 +111,8 @@ impl Runtime {
         }
     }
 
-    fn of_files<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+    /// The runtime that is known by the names of files, or of processes.
+    pub(crate) fn of_files<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
         Runtime::ALL.into_iter().find(|runtime| names.clone().any(|name| runtime.has_file(name)))
     }
 }
@@ -176,6 +205,8 @@ mod tests {
         assert_eq!(of(&["libpython3.13.so.1.0"]), Some(Runtime::Python));
         assert_eq!(of(&["libcoreclr.so", "libc.so.6"]), Some(Runtime::DotNet));
         assert_eq!(of(&["beam.smp"]), Some(Runtime::Erlang));
+        assert_eq!(of(&["libluajit-5.1.so.2"]), Some(Runtime::LuaJit));
+        assert_eq!(of(&["redis-server", "liblua5.1.so.0"]), Some(Runtime::Lua));
         assert_eq!(of(&["javascript-thing", "nodename", "rubyist"]), None);
     }
 }
