@@ -1,0 +1,18 @@
+//! Ruby: frames and names of MRI 2.7 to 4.0, read in the memory of a process that runs: its layout, names and lines of code
+//! objects, the code of the interpreter loop, and stacks, as tests read them. Not here: ELF files, unwinding, merging with
+//! native frames, programs of the kernel.
+
+mod code;
+mod find;
+mod frames;
+mod interpreter_loop;
+mod layout;
+mod lines;
+mod names;
+mod object;
+mod tables;
+
+pub(crate) use code::{RubyCode, RubyIdentity};
+pub(crate) use interpreter_loop::{RubyLoop, loop_ranges};
+pub(crate) use frames::{RubyStack, stack_of};
+pub(crate) use layout::{RubyLayout, RubyLocator, RubyPlace};
