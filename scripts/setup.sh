@@ -38,6 +38,7 @@ test|cmd:sqlite3|sqlite3|sqlite|sqlite
 test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql
 test|cmd:python3|python3|python3|python
 test|cmd:node|nodejs|nodejs|nodejs
+test|cmd:ruby|ruby|ruby|ruby
 test|cmd:go|golang-go|golang|go
 test|cmd:perf|linux-perf|perf|perf
 test|file:/usr/lib/go*/bin/go|golang-go|golang|go

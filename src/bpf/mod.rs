@@ -24,6 +24,6 @@ pub(crate) use managed_frame::ManagedFrame;
 pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;
 pub(crate) use runtime_frame::{
-    CodeContent, InterpreterFrame, InterpreterFrames, NewCodeEvent, code_check, content_bytes,
+    CodeContent, InterpreterFrame, InterpreterFrames, NewCodeEvent, code_check, content_bytes, mixed_check,
 };
 pub(crate) use wait_event::{Account, Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

@@ -133,6 +133,25 @@ pub(crate) fn content_bytes(address: u64) -> usize {
     (page - address % page).min(number::PROF_CHECK_BYTES) as usize
 }
 
+/// The check of a code object that these words tell from others. As the kernel side computes it.
+pub(crate) fn mixed_check(words: impl Iterator<Item = u64>) -> u32 {
+    end_check(words.fold(0, mix_word))
+}
+
+/// Adds a word to a check.
+fn mix_word(mixed: u64, word: u64) -> u64 {
+    let mixed = (mixed ^ word).wrapping_mul(number::PROF_CHECK_FIRST);
+    mixed ^ mixed >> 29
+}
+
+/// A check as it is sent: never 0.
+fn end_check(mixed: u64) -> u32 {
+    match (mixed ^ mixed >> 32) as u32 {
+        0 => 1,
+        check => check,
+    }
+}
+
 /// The check of a code object: of three pointers and a number that tell it from others, and of the texts that the pointers
 /// lead to, each of which begins at a word of its content. As the kernel side computes it.
 pub(crate) fn code_check(words: [u64; 3], number: u32, contents: &[(CodeContent, usize); 3]) -> u32 {
@@ -140,10 +159,7 @@ pub(crate) fn code_check(words: [u64; 3], number: u32, contents: &[(CodeContent,
     let words = words.into_iter().zip(factors).map(|(word, factor)| word.wrapping_mul(factor));
     let number = u64::from(number).wrapping_mul(number::PROF_CHECK_NUMBER);
     let mut mixed = words.fold(number, |mixed, word| mixed ^ word);
-    let mut mix = |word: u64| {
-        mixed = (mixed ^ word).wrapping_mul(number::PROF_CHECK_FIRST);
-        mixed ^= mixed >> 29;
-    };
+    let mut mix = |word: u64| mixed = mix_word(mixed, word);
     for (content, text) in contents {
         let length = content[0];
         mix(length);
@@ -160,10 +176,7 @@ pub(crate) fn code_check(words: [u64; 3], number: u32, contents: &[(CodeContent,
             }
         }
     }
-    match (mixed ^ mixed >> 32) as u32 {
-        0 => 1,
-        check => check,
-    }
+    end_check(mixed)
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl FoundBy {
 }
 
 /// Facts about a frame's address, stored as one byte: bit 0 = return address, bit 1 = kernel,
-/// bits 2–3 = [`FoundBy`], bit 4 = interpreter loop.
+/// bits 2–3 = [`FoundBy`], bit 4 = interpreter loop, bit 5 = inner part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FrameFlags {
     /// The address is a return address: the call is at `address − 1`.
@@ -165,6 +165,8 @@ pub struct FrameFlags {
     /// The code is the loop of an interpreter: the functions that it runs are the frames that it calls, until it calls
     /// native code.
     pub is_interpreter: bool,
+    /// Of such code, it is not the function that enters the loop, but one that this calls.
+    pub is_inner_loop: bool,
 }
 
 impl FrameFlags {
@@ -180,6 +182,7 @@ impl FrameFlags {
             | u8::from(self.space == FrameSpace::Kernel) << 1
             | found_by << 2
             | u8::from(self.is_interpreter) << 4
+            | u8::from(self.is_inner_loop) << 5
     }
 
     /// The flags of a stored byte; unknown bits are ignored.
@@ -194,6 +197,7 @@ impl FrameFlags {
                 _ => FoundBy::KernelWalk,
             },
             is_interpreter: bits & 16 != 0,
+            is_inner_loop: bits & 32 != 0,
         }
     }
 }

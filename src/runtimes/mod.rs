@@ -7,6 +7,7 @@ pub(crate) mod java;
 mod memory;
 mod problem;
 pub(crate) mod python;
+pub(crate) mod ruby;
 pub(crate) mod v8;
 
 pub(crate) use memory::TargetMemory;

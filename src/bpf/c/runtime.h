@@ -13,6 +13,7 @@
 enum prof_runtime_kind {
 	PROF_RUNTIME_NONE = 0,
 	PROF_RUNTIME_PYTHON = 1, /* CPython */
+	PROF_RUNTIME_RUBY = 2,	 /* MRI */
 	/* There is one, which has not begun yet, or has not been looked at. */
 	PROF_RUNTIME_PENDING = 255,
 };
@@ -91,6 +92,17 @@ struct prof_python {
 	struct prof_loop_setup setup[PROF_LOOP_SETUPS];
 };
 
+/* Ruby: frames side by side in the stack of a thread's execution context. */
+struct prof_ruby {
+	__u64 names; /* address of the word that leads to the names of methods; 0: not known */
+	/* In a thread's state: its execution context; PROF_NO_OFFSET: the state is that. */
+	__u16 context_off;
+	__u16 line_table_off; /* in the body of instructions */
+	__u8 frame_bytes;     /* of a frame */
+	__u8 has_length_word; /* a short string has a word with its length; else, flags */
+	__u16 reserved;
+};
+
 /* A runtime that keeps the frames of its functions in lists of its own. */
 struct prof_runtime {
 	__u8 kind;    /* enum prof_runtime_kind */
@@ -102,6 +114,7 @@ struct prof_runtime {
 	__s64 locator_off;
 	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
 	struct prof_python python;
+	struct prof_ruby ruby;
 };
 
 /* What is known of the thread of a sample. */
@@ -131,7 +144,7 @@ struct prof_runtime_frame {
  * address are unused, and bytes that could not be read are 0. */
 #define PROF_NEW_CODES 16 /* of one sample */
 #define PROF_CODE_OBJECTS 2
-#define PROF_CODE_LINKS 3
+#define PROF_CODE_LINKS 4
 #define PROF_CODE_LINK_BYTES 128
 #define PROF_CODE_TEXTS 2
 #define PROF_CODE_TEXT_BYTES 512

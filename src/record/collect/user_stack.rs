@@ -5,7 +5,7 @@ use crate::bpf::{LEAF_FRAMES, MarkedAddress, SampleEvent};
 use crate::profile::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome, Profile, Tables, counter,
 };
-use crate::record::interpreters::Interpreters;
+use crate::record::interpreters::{Interpreters, LoopPart};
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
@@ -131,7 +131,7 @@ impl UserStack<'_> {
                 (false, true) => FoundBy::FramePointer,
                 (false, false) => FoundBy::Cfi,
             },
-            is_interpreter: false,
+            ..FrameFlags::default()
         };
         let tables = &mut self.profile.tables;
         let process = self.processes.at_or_read(sample.tgid, sample.time_ns, self.files);
@@ -152,9 +152,11 @@ impl UserStack<'_> {
             && !is_generated
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(lookup.wrapping_sub(mapped.bias)).kind == RuleKind::Signal);
+        let loop_part = self.interpreters.loop_part(mapped.file, lookup.wrapping_sub(mapped.bias));
         let flags = FrameFlags {
             is_return_address: is_return_address && !is_signal_return,
-            is_interpreter: self.interpreters.is_loop(mapped.file, lookup.wrapping_sub(mapped.bias)),
+            is_interpreter: loop_part.is_some(),
+            is_inner_loop: loop_part == Some(LoopPart::Inner),
             ..flags
         };
         let module = self.files.profile_module(mapped.file, sample.tgid, tables);

@@ -14,11 +14,20 @@ use std::sync::Arc;
 pub(super) struct LanguageFile {
     /// Symbols that every such runtime exports, and nothing else does.
     pub(super) exports: &'static [&'static str],
-    /// The module's own addresses of the functions by which C code enters the interpreter: each call of one of them is one
-    /// native frame, and runs a group of the interpreter's frames.
-    pub(super) loops: fn(&RuntimeCode<'_>) -> Vec<Range<u64>>,
+    /// Where the interpreter's loop is.
+    pub(super) loops: fn(&RuntimeCode<'_>) -> LoopCode,
     /// Looks for the interpreter in the memory of a process.
     pub(super) find: fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>,
+}
+
+/// The loop of an interpreter, by the module's own addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct LoopCode {
+    /// Functions by which C code enters the interpreter: each call of one of them is one native frame, and runs a group of
+    /// the interpreter's frames.
+    pub(super) entries: Vec<Range<u64>>,
+    /// Functions that these call to run the group: native frames of their own.
+    pub(super) inner: Vec<Range<u64>>,
 }
 
 /// The code of a file that may be a runtime. Addresses are the module's own.

@@ -12,6 +12,38 @@ pub(super) struct NativeFrame<T> {
     pub(super) is_loop: bool,
 }
 
+/// Part of the code of an interpreter's loop that a native frame is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopPart {
+    /// A function by which C code enters the interpreter.
+    Entry,
+    /// A function that such a one calls to run functions.
+    Inner,
+}
+
+/// Native frames with the calls of the interpreter's loop: of an entry and what it has called of the loop, the frame next to
+/// the leaf stands for the call.
+pub(super) fn with_calls<T>(
+    frames: impl Iterator<Item = (T, Option<LoopPart>)>,
+    native: &mut Vec<NativeFrame<T>>,
+) {
+    native.clear();
+    let mut inner = None;
+    for (frame, part) in frames {
+        let at = native.len();
+        native.push(NativeFrame { frame, is_loop: false });
+        match part {
+            None => inner = None,
+            Some(LoopPart::Inner) => inner = inner.or(Some(at)),
+            Some(LoopPart::Entry) => {
+                if let Some(call) = native.get_mut(inner.take().unwrap_or(at)) {
+                    call.is_loop = true;
+                }
+            }
+        }
+    }
+}
+
 /// A frame of the interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunFrame<T> {
@@ -89,6 +121,24 @@ mod tests {
         let mut out = Vec::new();
         let fit = merge(&native, &run, whole, &mut out);
         (out.into_iter().collect(), fit)
+    }
+
+    #[test]
+    fn an_entry_and_what_it_calls_of_the_loop_are_one_call() {
+        let calls = |native: &str| {
+            let parts = native.chars().map(|frame| match frame {
+                'E' => (frame, Some(LoopPart::Entry)),
+                'I' => (frame, Some(LoopPart::Inner)),
+                _ => (frame, None),
+            });
+            let mut frames = Vec::new();
+            with_calls(parts, &mut frames);
+            frames.into_iter().map(|native| if native.is_loop { '1' } else { '0' }).collect::<String>()
+        };
+        assert_eq!(calls("aIEbIIEcEd"), "0100100010");
+        assert_eq!(calls("IEIE"), "1010");
+        assert_eq!(calls("aIbE"), "0001", "one that no entry has called is none");
+        assert_eq!(calls(""), "");
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod merge;
 pub(crate) mod process_memory;
 mod python;
 mod registry;
+mod ruby;
 mod runtime_file;
 pub(super) mod seen_codes;
 
+pub(crate) use merge::LoopPart;
 pub(crate) use registry::Interpreters;

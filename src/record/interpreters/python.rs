@@ -1,7 +1,7 @@
 //! CPython as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, ReadCode, RuntimeCode, RuntimeModule};
+use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
 use crate::bpf::{
     CodeContent, code_check, content_bytes, number, prof_loop_setup, prof_python, prof_runtime,
 };
@@ -10,7 +10,6 @@ use crate::runtimes::python::{
     PythonPosition, loop_ranges, loop_setup,
 };
 use crate::runtimes::{RuntimeProblem, TargetMemory};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The function of its interpreter loop.
@@ -29,10 +28,11 @@ struct Python {
     descriptor: prof_runtime,
 }
 
-fn loops(code: &RuntimeCode<'_>) -> Vec<Range<u64>> {
+fn loops(code: &RuntimeCode<'_>) -> LoopCode {
     let read_code = |address, size| code.read(address, size);
     let own = code.exported_function(LOOP);
-    own.map(|own| loop_ranges(own, &read_code, &|address| code.function_at(address))).unwrap_or_default()
+    let ranges = own.map(|own| loop_ranges(own, &read_code, &|address| code.function_at(address)));
+    LoopCode { entries: ranges.unwrap_or_default(), inner: Vec::new() }
 }
 
 fn find(memory: &dyn TargetMemory, module: &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem> {

@@ -3,7 +3,7 @@
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
 use super::language::{RuntimeCode, RuntimeModule};
-use super::merge::{Fit, NativeFrame, RunFrame, WholeParts, merge};
+use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, merge, with_calls};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
 use crate::profile::{
@@ -46,9 +46,9 @@ impl Interpreters {
         file.as_ref()
     }
 
-    /// Whether one of the own addresses of a file is in the loop of an interpreter.
-    pub(crate) fn is_loop(&self, file: FileId, address: u64) -> bool {
-        self.files.get(&file).and_then(Option::as_ref).is_some_and(|runtime| runtime.is_loop(address))
+    /// The part of an interpreter's loop that one of the own addresses of a file is in.
+    pub(crate) fn loop_part(&self, file: FileId, address: u64) -> Option<LoopPart> {
+        self.files.get(&file)?.as_ref()?.loop_part(address)
     }
 
     /// Whether a process has mapped a runtime.
@@ -153,11 +153,12 @@ impl Interpreters {
         profile.count(counter::INTERPRETER_SAMPLES, 1);
         self.take_frames(pid, interpreter, sample, profile);
         let tables = &profile.tables;
-        self.native.clear();
-        self.native.extend(
-            path.iter()
-                .map(|&frame| NativeFrame { frame, is_loop: tables.frame(frame).flags.is_interpreter }),
-        );
+        let part_of = |frame: FrameId| {
+            let flags = tables.frame(frame).flags;
+            let part = if flags.is_inner_loop { LoopPart::Inner } else { LoopPart::Entry };
+            flags.is_interpreter.then_some(part)
+        };
+        with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
         let whole = WholeParts { native: outcome == Outcome::Complete, run: !sample.is_cut() };
         path.clear();
         let fit = merge(&self.native, &self.run, whole, path);

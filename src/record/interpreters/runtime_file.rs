@@ -1,22 +1,23 @@
 //! Files that are the runtime of a language, recognized by what they export and not by their names: a program may have it
 //! linked in.
 
-use super::language::{LanguageFile, RuntimeCode};
-use super::python;
+use super::language::{LanguageFile, LoopCode, RuntimeCode};
+use super::merge::LoopPart;
+use super::{python, ruby};
 use crate::record::modules::ModuleFile;
 use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// All languages.
-static LANGUAGES: [&LanguageFile; 1] = [&python::FILE];
+static LANGUAGES: [&LanguageFile; 2] = [&python::FILE, &ruby::FILE];
 
 /// A file that is a runtime.
 #[derive(Debug)]
 pub(super) struct RuntimeFile {
     pub(super) language: &'static LanguageFile,
-    /// The module's own addresses of the functions by which the interpreter is entered, by start, not overlapping.
-    loops: Vec<Range<u64>>,
+    /// The module's own addresses of the interpreter's loop, by start, not overlapping.
+    loops: Vec<(Range<u64>, LoopPart)>,
     functions: Vec<(u64, u64)>,
 }
 
@@ -30,8 +31,11 @@ impl RuntimeFile {
         let has = |language: &LanguageFile| language.exports.iter().all(|name| elf.exported(name).is_some());
         let language = LANGUAGES.into_iter().find(|language| has(language))?;
         let functions = sections().map(|sections| sections.function_ranges()).unwrap_or_default();
-        let mut loops = (language.loops)(&RuntimeCode { elf, functions: &functions });
-        loops.sort_by_key(|range| range.start);
+        let LoopCode { entries, inner } = (language.loops)(&RuntimeCode { elf, functions: &functions });
+        let entries = entries.into_iter().map(|range| (range, LoopPart::Entry));
+        let mut loops: Vec<_> =
+            entries.chain(inner.into_iter().map(|range| (range, LoopPart::Inner))).collect();
+        loops.sort_by_key(|(range, _)| range.start);
         Some(RuntimeFile { language, loops, functions })
     }
 
@@ -40,10 +44,11 @@ impl RuntimeFile {
         &self.functions
     }
 
-    /// Whether one of the module's own addresses is in the interpreter's loop.
-    pub(super) fn is_loop(&self, address: u64) -> bool {
-        let after = self.loops.partition_point(|range| range.start <= address);
-        after.checked_sub(1).is_some_and(|index| self.loops[index].contains(&address))
+    /// The part of the interpreter's loop that one of the module's own addresses is in.
+    pub(super) fn loop_part(&self, address: u64) -> Option<LoopPart> {
+        let after = self.loops.partition_point(|(range, _)| range.start <= address);
+        let (range, part) = self.loops.get(after.checked_sub(1)?)?;
+        range.contains(&address).then_some(*part)
     }
 }
 
@@ -55,11 +60,11 @@ mod tests {
     fn an_address_is_in_one_of_the_parts_of_the_loop() {
         let file = RuntimeFile {
             language: LANGUAGES[0],
-            loops: vec![0x100..0x200, 0x800..0x900],
+            loops: vec![(0x100..0x200, LoopPart::Entry), (0x800..0x900, LoopPart::Inner)],
             functions: Vec::new(),
         };
-        let is_loop = |address| file.is_loop(address);
-        assert!(is_loop(0x100) && is_loop(0x1ff) && is_loop(0x800));
-        assert!(!is_loop(0xff) && !is_loop(0x200) && !is_loop(0x7ff) && !is_loop(0x900));
+        let parts = [0xff, 0x100, 0x1ff, 0x200, 0x7ff, 0x800, 0x900].map(|address| file.loop_part(address));
+        let (entry, inner) = (Some(LoopPart::Entry), Some(LoopPart::Inner));
+        assert_eq!(parts, [None, entry, entry, None, None, inner, None]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A table of waits names the first function that is the program's own, since no one looks for `futex_wait`.
 
-use super::machinery::{is_java, is_java_stub};
+use super::machinery::{is_java, is_java_stub, is_ruby};
 use super::name::module_stem;
 use crate::report::model::label_kind::LabelKind;
 
@@ -145,6 +145,7 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         LabelKind::Interpreted if is_java(module) => {
             !is_java_stub(name) && !is_java_library(name) && !name.contains("$$Lambda")
         }
+        LabelKind::Interpreted if is_ruby(module) => !is_ruby_library_file(file),
         LabelKind::Interpreted => !is_python_library_file(file) && !file.starts_with(NODE_LIBRARY),
         _ => false,
     }
@@ -162,6 +163,15 @@ fn is_python_library_file(file: &str) -> bool {
             let in_library = path.split_once('/').map_or("", |(_, path)| path);
             !in_library.starts_with("site-packages/") && !in_library.starts_with("dist-packages/")
         }) && !file.contains("/dist-packages/"))
+}
+
+/// Whether a source file of Ruby is one of its own library, and none that was installed besides. Methods that are written in C
+/// have none.
+fn is_ruby_library_file(file: &str) -> bool {
+    let is_version = |path: &str| path.starts_with(|first: char| first.is_ascii_digit());
+    file.is_empty()
+        || file.starts_with("<internal:")
+        || file.split_once("/lib/ruby/").is_some_and(|(_, path)| is_version(path))
 }
 
 /// Whether a source file is that of a language's library.
@@ -300,6 +310,22 @@ mod tests {
             "<string>",
             "/usr/lib/python3/dist-packages/requests/api.py",
             "/srv/venv/lib/python3.11/site-packages/django/db/models.py",
+        ] {
+            assert!(is_own_in(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn methods_of_rubys_own_library_are_not_the_programs() {
+        let is_own_in = |file| is_own(Code { file, ..named(LabelKind::Interpreted, "ruby 3.1", "wait") });
+        for file in ["", "<internal:kernel>", "/usr/lib/ruby/3.1.0/net/protocol.rb"] {
+            assert!(!is_own_in(file), "{file}");
+        }
+        for file in [
+            "/srv/app/main.rb",
+            "evaluated",
+            "/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb",
+            "/usr/lib/ruby/vendor_ruby/rack.rb",
         ] {
             assert!(is_own_in(file), "{file}");
         }

@@ -144,7 +144,7 @@ impl Build {
         let module = self.module(path);
         let space = if path == "[kernel]" { FrameSpace::Kernel } else { FrameSpace::User };
         let is_interpreter = functions.starts_with("_PyEval_EvalFrameDefault");
-        let flags = FrameFlags { is_return_address: false, space, found_by: self.found_by, is_interpreter };
+        let flags = FrameFlags { space, found_by: self.found_by, is_interpreter, ..FrameFlags::default() };
         if let Some(address) = functions.strip_prefix("+0x") {
             let address = u64::from_str_radix(address, 16).expect("hexadecimal");
             return self.profile.tables.intern_frame(Frame { module, address, flags });

@@ -14,6 +14,7 @@ mod loop_setup;
 pub(crate) mod tests;
 mod text;
 
+pub(crate) use attach::function_accesses;
 pub(crate) use code::PythonCode;
 pub(crate) use interpreter_loop::eval_ranges as loop_ranges;
 pub(crate) use layout::{

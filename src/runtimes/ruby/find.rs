@@ -91,8 +91,7 @@ fn read_version(memory: &impl TargetMemory, address: u64) -> Option<RubyVersion>
     })?;
     let text = bytes.split(|&byte| byte == 0).next()?;
     let mut numbers = std::str::from_utf8(text).ok()?.split('.').map(|number| number.parse().ok());
-    let version =
-        RubyVersion { major: numbers.next()??, minor: numbers.next()??, teeny: numbers.next()?? };
+    let version = RubyVersion { major: numbers.next()??, minor: numbers.next()??, teeny: numbers.next()?? };
     numbers.next().is_none().then_some(version)
 }
 
@@ -141,9 +140,8 @@ fn find_locator(
     let candidates = candidates(memory, symbols, offsets);
     (0..ATTEMPTS).find_map(|_| {
         let context = context_of(memory, offsets, thread);
-        let leads = |locator: &&RubyLocator| {
-            context.is_some() && locator.context(memory, thread_pointer) == context
-        };
+        let leads =
+            |locator: &&RubyLocator| context.is_some() && locator.context(memory, thread_pointer) == context;
         candidates.iter().find(leads).copied()
     })
 }
@@ -221,7 +219,8 @@ fn find_names(
 fn jump_target(memory: &impl TargetMemory, address: u64) -> Option<u64> {
     let bytes = memory.bytes::<64>(address)?;
     let mut decoder = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE);
-    let jump = decoder.iter().find(|instruction| instruction.flow_control() == FlowControl::UnconditionalBranch);
+    let jump =
+        decoder.iter().find(|instruction| instruction.flow_control() == FlowControl::UnconditionalBranch);
     jump.map(|jump| jump.near_branch_target())
 }
 

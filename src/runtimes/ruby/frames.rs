@@ -64,7 +64,8 @@ fn step(memory: &impl TargetMemory, address: u64) -> Option<RubyStep> {
     let [next, _, code, _, environment] = words_of(&memory.bytes::<40>(address)?);
     let [method, _, flags] = words_of(&memory.bytes::<24>(environment.checked_sub(16)?)?);
     let kind = flags & FRAME_KIND;
-    let is_kind = kind == RESCUE || kind == DUMMY || KINDS.map(|kind| kind * KIND_STEP + 1).any(|k| k == kind);
+    let is_kind =
+        kind == RESCUE || kind == DUMMY || KINDS.map(|kind| kind * KIND_STEP + 1).any(|k| k == kind);
     if !is_kind {
         return None;
     }
@@ -85,7 +86,7 @@ fn step(memory: &impl TargetMemory, address: u64) -> Option<RubyStep> {
 }
 
 /// Stack of the thread with this thread pointer; `None` if it runs no Ruby.
-#[cfg_attr(not(test), expect(dead_code, reason = "the kernel side does the same"))]
+#[cfg(test)]
 pub(crate) fn stack_of(
     memory: &impl TargetMemory,
     layout: &super::layout::RubyLayout,

@@ -57,9 +57,9 @@ pub(crate) fn loop_ranges(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> 
 
 /// The function that runs instructions.
 fn running_function(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> Option<Range<u64>> {
-    let large = functions.iter().filter(|(start, end)| {
-        (LEAST_BYTES..=MOST_BYTES).contains(&end.saturating_sub(*start))
-    });
+    let large = functions
+        .iter()
+        .filter(|(start, end)| (LEAST_BYTES..=MOST_BYTES).contains(&end.saturating_sub(*start)));
     let counted = large.map(|&(start, end)| (indirect_jumps(read_code, &(start..end)), start..end));
     let (count, range) = counted.max_by_key(|(count, range)| (*count, range.start))?;
     (count >= LEAST_JUMPS).then_some(range)
@@ -70,9 +70,8 @@ fn indirect_jumps(read_code: ReadCode<'_>, range: &Range<u64>) -> usize {
     let Some(bytes) = read_code(range.start, range.end - range.start) else { return 0 };
     let decoder = Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE);
     // Others are through a table, as of imported functions, or of a switch.
-    let is_at_register = |jump: &Instruction| {
-        jump.memory_index() == Register::None && jump.memory_base().is_gpr64()
-    };
+    let is_at_register =
+        |jump: &Instruction| jump.memory_index() == Register::None && jump.memory_base().is_gpr64();
     let is_jump = |jump: &Instruction| {
         jump.flow_control() == FlowControl::IndirectBranch
             && (jump.op0_kind() == OpKind::Register || is_at_register(jump))

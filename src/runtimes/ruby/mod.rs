@@ -11,8 +11,9 @@ mod lines;
 mod names;
 mod object;
 mod tables;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use code::{RubyCode, RubyIdentity};
+pub(crate) use code::RubyCode;
 pub(crate) use interpreter_loop::{RubyLoop, loop_ranges};
-pub(crate) use frames::{RubyStack, stack_of};
 pub(crate) use layout::{RubyLayout, RubyLocator, RubyPlace};

@@ -16,8 +16,6 @@ const METHOD: u64 = 0x601a;
 const SEQUENCE: u64 = 0x701a;
 /// A string whose bytes, and an array whose elements, are not its own, or are: one bit says so of both, the other way round.
 const SPECIAL: u64 = 1 << 13;
-/// Bytes that a string has at least.
-pub(crate) const STRING_BYTES: usize = 40;
 
 /// What an object is, as far as frames point to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod java;
 mod javascript;
 mod processes;
 mod recorded;
+mod ruby;
 mod short;
 mod views;
 mod waits;

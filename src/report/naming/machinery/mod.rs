@@ -5,15 +5,21 @@ use super::name::module_stem;
 mod functions;
 mod java;
 mod python;
+mod ruby;
 mod v8;
 
 use functions::Machinery;
 
-const LANGUAGES: [&Machinery; 3] = [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY];
+const LANGUAGES: [&Machinery; 4] = [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY, &ruby::MACHINERY];
 
 /// Whether a runtime is a Java machine, by the name of its module: `java 17`.
 pub(crate) fn is_java(runtime: &str) -> bool {
     runtime == "java" || runtime.starts_with("java ")
+}
+
+/// Whether a runtime is Ruby, by the name of its module: `ruby 3.1`.
+pub(crate) fn is_ruby(runtime: &str) -> bool {
+    runtime.starts_with("ruby ")
 }
 
 /// Whether a file is that of a Java machine, or of the program that starts one.
@@ -40,6 +46,7 @@ pub(crate) fn is_interpreter_file(path: &str) -> bool {
         || is_node_file(path)
         || is_java_file(path)
         || is_version_of(path, python::MACHINERY.files)
+        || is_version_of(path, ruby::MACHINERY.files)
 }
 
 /// Whether a file is the program or the library of Node.js.
@@ -51,7 +58,12 @@ pub(crate) fn is_node_file(path: &str) -> bool {
 fn is_version_of(path: &str, names: &[&str]) -> bool {
     let stem = module_stem(path);
     // Not `python-service`, a program of someone's own.
-    let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || b".td".contains(&byte));
+    let is_version = |rest: &str| {
+        // `libruby-3.1`: a version begins with a number, also after a dash.
+        let number = rest.strip_prefix('-').unwrap_or(rest);
+        number.bytes().all(|byte| byte.is_ascii_digit() || b".td".contains(&byte))
+            && (number == rest || !number.is_empty())
+    };
     names.iter().any(|name| stem.strip_prefix(name).is_some_and(is_version))
 }
 
@@ -97,12 +109,20 @@ mod tests {
             "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
             "/usr/bin/node",
             "/usr/lib/x86_64-linux-gnu/libnode.so.108",
+            "/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.2",
+            "/usr/bin/ruby3.1",
         ] {
             assert!(is_interpreter_file(path), "{path}");
         }
-        for path in
-            ["/srv/python-service", "/srv/app", "/usr/lib/libpythonic.so", "python 3.11", "node 20.20"]
-        {
+        for path in [
+            "/srv/python-service",
+            "/srv/ruby-",
+            "/usr/bin/rubyfmt",
+            "/srv/app",
+            "/usr/lib/libpythonic.so",
+            "python 3.11",
+            "node 20.20",
+        ] {
             assert!(!is_interpreter_file(path), "{path}");
         }
     }
@@ -120,6 +140,8 @@ mod tests {
             "thread_run",
             "python3.11+0x5c",
             "Builtins_JSEntryTrampoline",
+            "rb_yield_values",
+            "vm_call_cfunc_with_frame",
             "v8::internal::(anonymous namespace)::Invoke(v8::internal::Isolate*)",
         ] {
             assert!(is_machinery(name), "{name}");
@@ -130,6 +152,8 @@ mod tests {
         assert!(is_call("_PyFunction_Vectorcall.localalias") && !is_call("PyObject_Free"));
         for name in [
             "list_sort",
+            "rb_ary_sort_by_bang",
+            "rb_str_concat",
             "Builtins_ArrayMap",
             "builtin_sorted",
             "_sre_SRE_Pattern_sub",

@@ -8,3 +8,5 @@ mod find;
 mod locator;
 pub(super) mod tables;
 mod version;
+
+pub(crate) use disassembly::accesses as function_accesses;

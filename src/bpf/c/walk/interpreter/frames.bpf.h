@@ -7,6 +7,7 @@
 #define PROF_INTERPRETER_FRAMES_BPF_H
 
 #include "walk/interpreter/python.bpf.h"
+#include "walk/interpreter/ruby.bpf.h"
 
 static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
 					     const struct prof_runtime *runtime, __u64 code)
@@ -14,6 +15,8 @@ static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct
 	switch (runtime->kind) {
 	case PROF_RUNTIME_PYTHON:
 		return python_check(sleeper, s, &runtime->python, code);
+	case PROF_RUNTIME_RUBY:
+		return ruby_check(sleeper, s, &runtime->ruby, code);
 	}
 	return 0;
 }
@@ -24,6 +27,9 @@ static __always_inline void take_code_parts(struct prof_new_code *record,
 	switch (runtime->kind) {
 	case PROF_RUNTIME_PYTHON:
 		take_python_parts(record, &runtime->python, code);
+		break;
+	case PROF_RUNTIME_RUBY:
+		take_ruby_parts(record, &runtime->ruby, code);
 		break;
 	}
 }
@@ -85,6 +91,8 @@ static __always_inline bool find_first(struct task_struct *sleeper, struct runti
 		if (is_setup)
 			return python_first_in_setup(w->s, &runtime->python, &w->frame);
 		return python_first(sleeper, &runtime->python, w->state, &w->frame);
+	case PROF_RUNTIME_RUBY:
+		return ruby_first(sleeper, &runtime->ruby, w);
 	}
 	return false;
 }
@@ -131,6 +139,21 @@ static long take_python_frames(__u32 index, struct runtime_walk *w)
 	return 0;
 }
 
+static long take_ruby_frames(__u32 index, struct runtime_walk *w)
+{
+#pragma unroll
+	for (int i = 0; i < FRAMES_AT_ONCE; i++) {
+		if (take_ruby_frame(NULL, w))
+			return 1;
+	}
+	return 0;
+}
+
+static long take_sleepers_ruby_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_ruby_frame(w->sleeper, w);
+}
+
 static long take_sleepers_python_frame(__u32 index, struct runtime_walk *w)
 {
 	return take_python_frame(w->sleeper, w);
@@ -153,6 +176,9 @@ __noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime 
 		/* Shims are no frames, and there is one for each call from C. */
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_python_frames, &w, 0);
 		break;
+	case PROF_RUNTIME_RUBY:
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_ruby_frames, &w, 0);
+		break;
 	}
 	end_runtime_walk(&w);
 	return 0;
@@ -170,6 +196,9 @@ static __always_inline void take_sleepers_frames(struct scratch *s,
 	switch (runtime->kind) {
 	case PROF_RUNTIME_PYTHON:
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_python_frame, &w, 0);
+		break;
+	case PROF_RUNTIME_RUBY:
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_ruby_frame, &w, 0);
 		break;
 	}
 	end_runtime_walk(&w);

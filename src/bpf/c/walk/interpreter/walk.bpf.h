@@ -15,6 +15,7 @@ struct runtime_walk {
 	struct known_codes *known;
 	__u64 state; /* what the runtime keeps of the thread */
 	__u64 frame; /* address of the next frame; 0: the list has ended */
+	__u64 end;   /* address after the last frame, where they lie side by side */
 	__u64 owner; /* the process, as recent codes have it */
 	__u32 first; /* index of the first word in the scratch's frames */
 	__u32 now_ms;
