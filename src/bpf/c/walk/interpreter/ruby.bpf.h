@@ -134,7 +134,10 @@ static __always_inline __u64 mix_ruby_text(struct task_struct *sleeper, struct s
 	if (length < bytes)
 		bytes = length;
 	s->content[0] = s->content[1] = s->content[2] = 0;
-	if (bytes && bytes <= 8 * RUBY_TEXT_WORDS)
+	/* The verifier does not follow the bound that the compiler knows (6.18). */
+	barrier_var(bytes);
+	bytes &= 31;
+	if (bytes)
 		read_of(sleeper, s->content, bytes, text);
 	mixed = mix_word(mixed, length);
 	for (__u32 i = 0; i < RUBY_TEXT_WORDS; i++)
