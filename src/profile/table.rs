@@ -111,7 +111,7 @@ impl Tables {
     }
 
     /// Row of a module.
-    pub(crate) fn module(&self, id: ModuleId) -> &Module {
+    pub fn module(&self, id: ModuleId) -> &Module {
         &self.modules[id.index()]
     }
 

@@ -88,6 +88,11 @@ pub(super) trait Language: Debug + Send + Sync {
     /// What the kernel side has to know.
     fn descriptor(&self) -> prof_runtime;
 
+    /// Whether it keeps frames of functions in C, too, which no loop runs.
+    fn has_functions_in_c(&self) -> bool {
+        false
+    }
+
     /// What tells the code object at an address from others, as the kernel side computes it; `None` if it is none.
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32>;
 

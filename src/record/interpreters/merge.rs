@@ -72,14 +72,23 @@ pub(super) struct WholeParts {
     pub(super) run: bool,
 }
 
+/// Number of frames at the root that no loop runs, in a whole list: functions in C that the interpreter keeps frames of, too.
+/// Where C code calls such a one, there is no group that it belongs to.
+pub(super) fn frames_outside<T>(run: &[RunFrame<T>]) -> usize {
+    run.iter().rev().take_while(|frame| !frame.is_entry).count()
+}
+
 /// Puts the merged stack into `out`, leaf first as both lists are. Each group comes in front of (nearer to the leaf than)
-/// its loop. Nothing is put there if the lists do not fit.
+/// its loop; the last `outside` frames of the interpreter, which no loop runs, come behind all loops. Nothing is put there if the
+/// lists do not fit.
 pub(super) fn merge<T: Copy>(
     native: &[NativeFrame<T>],
     run: &[RunFrame<T>],
+    outside: usize,
     whole: WholeParts,
     out: &mut Vec<T>,
 ) -> Fit {
+    let (run, outside) = run.split_at(run.len().saturating_sub(outside));
     let groups: Vec<&[RunFrame<T>]> = run.split_inclusive(|frame| frame.is_entry).collect();
     let loops = native.iter().filter(|frame| frame.is_loop).count();
     // The outermost function was entered from C, too: without that mark the list was cut.
@@ -92,14 +101,21 @@ pub(super) fn merge<T: Copy>(
     };
     let mut next = groups.iter();
     let mut is_first_loop = true;
-    for frame in native {
+    let last_loop = native.iter().rposition(|frame| frame.is_loop);
+    for (index, frame) in native.iter().enumerate() {
         if frame.is_loop && !(is_first_loop && fit == Fit::LeafStarts) {
             out.extend(next.next().into_iter().copied().flatten().map(|run| run.frame));
         }
         is_first_loop &= !frame.is_loop;
         out.push(frame.frame);
+        if Some(index) == last_loop && fit != Fit::RootMissing {
+            out.extend(outside.iter().map(|run| run.frame));
+        }
     }
     out.extend(next.copied().flatten().map(|run| run.frame));
+    if last_loop.is_none() || fit == Fit::RootMissing {
+        out.extend(outside.iter().map(|run| run.frame));
+    }
     fit
 }
 
@@ -118,9 +134,23 @@ mod tests {
             .filter(|(_, letter)| **letter != '|')
             .map(|(index, &frame)| RunFrame { frame, is_entry: letters.get(index + 1) == Some(&'|') })
             .collect();
+        let outside =
+            if whole.run { letters.iter().rev().take_while(|letter| **letter == 'c').count() } else { 0 };
         let mut out = Vec::new();
-        let fit = merge(&native, &run, whole, &mut out);
+        let fit = merge(&native, &run, outside, whole, &mut out);
         (out.into_iter().collect(), fit)
+    }
+
+    #[test]
+    fn functions_in_c_that_no_loop_runs_come_behind_all_loops() {
+        assert_eq!(merged("aEbEs", "P|Q|cc", WHOLE), ("aPEbQEccs".to_owned(), Fit::Exact));
+        assert_eq!(merged("aEs", "cc", WHOLE), ("aEccs".to_owned(), Fit::LeafStarts));
+        assert_eq!(merged("as", "c", WHOLE), ("asc".to_owned(), Fit::Exact));
+        let cut = WholeParts { native: false, run: true };
+        assert_eq!(merged("aEb", "P|Q|c", cut), ("aPEbQc".to_owned(), Fit::RootMissing));
+        let entry = |is_entry| RunFrame { frame: 'x', is_entry };
+        assert_eq!(frames_outside(&[entry(false), entry(true), entry(false), entry(false)]), 2);
+        assert_eq!(frames_outside::<char>(&[]), 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
 use super::language::{RuntimeCode, RuntimeModule};
-use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, merge, with_calls};
+use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, frames_outside, merge, with_calls};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
 use crate::profile::{
@@ -161,7 +161,9 @@ impl Interpreters {
         with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
         let whole = WholeParts { native: outcome == Outcome::Complete, run: !sample.is_cut() };
         path.clear();
-        let fit = merge(&self.native, &self.run, whole, path);
+        let has_outside = whole.run && interpreter.language.has_functions_in_c();
+        let outside = if has_outside { frames_outside(&self.run) } else { 0 };
+        let fit = merge(&self.native, &self.run, outside, whole, path);
         if fit == Fit::Mismatch {
             profile.count(counter::INTERPRETER_MISMATCHES, 1);
             self.place_apart(profile, path);

@@ -56,6 +56,10 @@ impl Language for Ruby {
         self.descriptor
     }
 
+    fn has_functions_in_c(&self) -> bool {
+        true
+    }
+
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {
         let identity = RubyCode::identity(&memory, &self.layout, code)?;
         let name = identity.name.into_iter().flat_map(|(length, text)| [length].into_iter().chain(text));

@@ -5,7 +5,7 @@ use crate::profile::{FrameId, Module, ModuleId, ModuleKind, Profile, RuntimeFram
 use crate::report::model::label::{Labels, Step};
 use crate::report::naming::machinery::{
     is_call, is_handler, is_interpreter_file, is_java, is_java_call, is_java_file, is_java_stub,
-    is_machinery, is_node_file, is_trampoline,
+    is_machinery, is_node_file, is_ruby_file, is_trampoline,
 };
 use rustc_hash::FxHashSet;
 
@@ -128,6 +128,10 @@ fn part_of(profile: &Profile, interpreters: &FxHashSet<ModuleId>, id: FrameId) -
         (ModuleKind::Jit, Some(name)) if is_trampoline(name) => FramePart::Machinery,
         (ModuleKind::Jit, _) => FramePart::Other,
         _ if !interpreters.contains(&frame.module) => FramePart::Other,
+        // Its functions in C have frames of their own among those that it runs.
+        (_, name) if is_ruby_file(tables.string(module.path)) && name.is_none_or(is_machinery) => {
+            FramePart::Loop
+        }
         (_, None) => FramePart::Machinery,
         (_, Some(name)) if is_handler(name) => FramePart::Loop,
         (_, Some(name)) if is_machinery(name) => FramePart::Machinery,

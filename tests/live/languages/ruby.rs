@@ -48,8 +48,9 @@ fn recorded() -> Option<&'static Recorded> {
         let printed = running.finish();
         let said: Value = serde_json::from_str(&printed).expect("it printed JSON");
         let place = |at: &Value| -> Place {
-            let text = |index: usize| at[index].as_str().expect("text").to_owned();
-            (text(0), text(1), at[2].as_u64().expect("a number") as u32)
+            // A method in C at the root of a fiber has no place.
+            let text = |index: usize| at[index].as_str().unwrap_or_default().to_owned();
+            (text(0), text(1), at[2].as_u64().unwrap_or(0) as u32)
         };
         let stacks = said.as_array().expect("a list").iter();
         let stacks = stacks.map(|stack| calls(stack.as_array().expect("a list").iter().map(place)));

@@ -46,7 +46,12 @@ pub(crate) fn is_interpreter_file(path: &str) -> bool {
         || is_node_file(path)
         || is_java_file(path)
         || is_version_of(path, python::MACHINERY.files)
-        || is_version_of(path, ruby::MACHINERY.files)
+        || is_ruby_file(path)
+}
+
+/// Whether a file is the program or the library of Ruby.
+pub(crate) fn is_ruby_file(path: &str) -> bool {
+    path.starts_with('/') && is_version_of(path, ruby::MACHINERY.files)
 }
 
 /// Whether a file is the program or the library of Node.js.

@@ -29,6 +29,7 @@ pub(super) const MACHINERY: Machinery = Machinery {
         "rb_protect",
         "rb_ensure",
         "rb_rescue",
+        "rb_vrescue",
         "rb_catch",
         "rb_fiber_",
         "rb_suppress_tracing",
