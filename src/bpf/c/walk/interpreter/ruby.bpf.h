@@ -5,7 +5,8 @@
 
 #include "walk/interpreter/walk.bpf.h"
 
-/* Bits of an object's flags that say what it is; objects that programs do not see have four more. */
+/* Bits of an object's flags that say what it is; objects that programs do not see have four more.
+ */
 #define RUBY_KIND 0x1f
 #define RUBY_STRING 0x05
 #define RUBY_ARRAY 0x07
@@ -253,7 +254,8 @@ static __always_inline void take_ruby_method(struct prof_new_code *record,
 		take_ruby_text(record, 0, PART_WORD(record->lines, 24));
 }
 
-/* Copies the path of the file, of which there are two in an array: the whole one, if it is known. */
+/* Copies the path of the file, of which there are two in an array: the whole one, if it is known.
+ */
 static __always_inline void take_ruby_file(struct prof_new_code *record, __u64 file)
 {
 	__u64 path;
