@@ -39,6 +39,7 @@ test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgres
 test|cmd:python3|python3|python3|python
 test|cmd:node|nodejs|nodejs|nodejs
 test|cmd:ruby|ruby|ruby|ruby
+test|cmd:php|php-cli|php-cli|php
 test|cmd:go|golang-go|golang|go
 test|cmd:perf|linux-perf|perf|perf
 test|file:/usr/lib/go*/bin/go|golang-go|golang|go

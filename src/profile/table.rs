@@ -143,7 +143,7 @@ impl Tables {
     }
 
     /// All modules, by id.
-    pub(crate) fn modules(&self) -> &[Module] {
+    pub fn modules(&self) -> &[Module] {
         self.modules.as_slice()
     }
 

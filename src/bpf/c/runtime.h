@@ -14,6 +14,7 @@ enum prof_runtime_kind {
 	PROF_RUNTIME_NONE = 0,
 	PROF_RUNTIME_PYTHON = 1, /* CPython */
 	PROF_RUNTIME_RUBY = 2,	 /* MRI */
+	PROF_RUNTIME_PHP = 4,
 	/* There is one, which has not begun yet, or has not been looked at. */
 	PROF_RUNTIME_PENDING = 255,
 };
@@ -103,6 +104,63 @@ struct prof_ruby {
 	__u16 reserved;
 };
 
+/* Kinds of functions of PHP, their first byte. */
+#define PROF_PHP_INTERNAL 1
+#define PROF_PHP_USER 2
+#define PROF_PHP_EVALUATED 4
+/* Marks of a frame: it runs code outside all functions; it was called from C. */
+#define PROF_PHP_CALL_CODE (1U << 16)
+#define PROF_PHP_CALL_TOP (1U << 17)
+/* Mark of a function, 4 bytes behind its kind: it is in memory that all requests share, and stays.
+ */
+#define PROF_PHP_IMMUTABLE (1U << 7)
+
+/* Which functions of the program stay where they are: they need not be looked at each time. */
+enum prof_php_kept {
+	PROF_PHP_NONE_KEPT = 0,	     /* a request ends, and the next one uses their memory */
+	PROF_PHP_IMMUTABLE_KEPT = 1, /* those with the mark */
+	PROF_PHP_ALL_KEPT = 2,	     /* all with a name: there are no requests */
+};
+/* A code object of PHP: the address of a function, bits of a hash of where its name, class and file
+ * are and of its lines above, and a mark: code outside all functions that another frame has called.
+ */
+#define PROF_PHP_ADDRESS 0x0000fffffffffff8ULL
+#define PROF_PHP_TAG_SHIFT 48
+#define PROF_PHP_INCLUDED 1ULL
+/* Position of the frame at which a fiber begins: those after it are on another stack. */
+#define PROF_PHP_FIBER 0xffffffffU
+/* Of a function that are read with each frame: offsets of its name and class are below. */
+#define PROF_PHP_HEAD_BYTES 32
+/* What is in there is no function of its own. */
+#define PROF_PHP_GLOBALS_BYTES 4096
+#define PROF_PHP_INSTRUCTION_BYTES 32
+#define PROF_PHP_MOST_INSTRUCTIONS (1 << 20)
+
+/* PHP. Offsets are in bytes. */
+struct prof_php {
+	__u64 globals;	     /* address of the executor's globals */
+	__u64 loop_start;    /* address of the interpreter's loop */
+	__u32 loop_bytes;    /* 0: not known */
+	__u16 thrown_at_off; /* in the globals: the instruction that has thrown */
+	/* In a frame: its instruction, its function, its marks, its caller's frame. */
+	__u8 instruction_off;
+	__u8 function_off;
+	__u8 marks_off;
+	__u8 previous_off;
+	__u8 frame_bytes; /* of a frame that are read, below PROF_RUNTIME_FRAME_BYTES */
+	/* In a function: its name, its class, its file, before its first and last line, and its
+	 * first instruction; 0 if that is not known. */
+	__u8 name_off;
+	__u8 class_off;
+	__u8 file_off;
+	__u8 instructions_off;
+	__u8 class_name_off;  /* in a class */
+	__u8 line_off;	      /* in an instruction */
+	__u8 text_length_off; /* in a string */
+	__u8 kept;	      /* enum prof_php_kept */
+	__u8 reserved[5];
+};
+
 /* A runtime that keeps the frames of its functions in lists of its own. */
 struct prof_runtime {
 	__u8 kind;    /* enum prof_runtime_kind */
@@ -115,6 +173,7 @@ struct prof_runtime {
 	__u64 lock_holder; /* address of the state that holds the runtime's lock; 0: not known */
 	struct prof_python python;
 	struct prof_ruby ruby;
+	struct prof_php php;
 };
 
 /* What is known of the thread of a sample. */

@@ -155,7 +155,7 @@ impl UserStack<'_> {
         let loop_part = self.interpreters.loop_part(mapped.file, lookup.wrapping_sub(mapped.bias));
         let flags = FrameFlags {
             is_return_address: is_return_address && !is_signal_return,
-            is_interpreter: loop_part.is_some(),
+            is_interpreter: self.files.get(mapped.file).is_in_loop || loop_part.is_some(),
             is_inner_loop: loop_part == Some(LoopPart::Inner),
             ..flags
         };

@@ -2,6 +2,7 @@
 //! of this folder, and a line of the table in `runtime_file`.
 
 use super::function_names::RunFunction;
+use super::merge::ListHabits;
 use crate::bpf::prof_runtime;
 use crate::elf::ElfImage;
 use crate::runtimes::{RuntimeProblem, TargetMemory};
@@ -88,8 +89,14 @@ pub(super) trait Language: Debug + Send + Sync {
     /// What the kernel side has to know.
     fn descriptor(&self) -> prof_runtime;
 
-    /// Whether it keeps frames of functions in C, too, which no loop runs.
-    fn has_functions_in_c(&self) -> bool {
+    /// How its frames may differ from calls of its loop.
+    fn habits(&self) -> ListHabits {
+        ListHabits::default()
+    }
+
+    /// Whether the frame with this position is no function but the place where another native stack begins: the frames
+    /// after it are of what has started that.
+    fn is_stack_start(&self, _position: u32) -> bool {
         false
     }
 

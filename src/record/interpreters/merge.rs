@@ -61,8 +61,19 @@ pub(super) enum Fit {
     LeafStarts,
     /// The native stack lacks its root: groups next to the root have no loop.
     RootMissing,
+    /// So it is, but for the function next to the leaf, whose loop has not begun yet or has just returned.
+    LoopMissing,
     /// There is no telling which group is whose.
     Mismatch,
+}
+
+/// How the frames that an interpreter keeps may differ from the calls of its loop that are on the native stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ListHabits {
+    /// The frame at the leaf may be in the list before its loop is entered, and after it is left.
+    pub(super) links_early: bool,
+    /// Functions written in C have frames, too. C code may call one where no loop has been entered.
+    pub(super) has_native_functions: bool,
 }
 
 /// Whether both lists reach to the root of the stack.
@@ -74,32 +85,35 @@ pub(super) struct WholeParts {
 
 /// Number of frames at the root that no loop runs, in a whole list: functions in C that the interpreter keeps frames of, too.
 /// Where C code calls such a one, there is no group that it belongs to.
-pub(super) fn frames_outside<T>(run: &[RunFrame<T>]) -> usize {
+fn frames_outside<T>(run: &[RunFrame<T>]) -> usize {
     run.iter().rev().take_while(|frame| !frame.is_entry).count()
 }
 
 /// Puts the merged stack into `out`, leaf first as both lists are. Each group comes in front of (nearer to the leaf than)
-/// its loop; the last `outside` frames of the interpreter, which no loop runs, come behind all loops. Nothing is put there if the
-/// lists do not fit.
+/// its loop; functions in C that no loop runs come behind all loops. Nothing is put there if the lists do not fit.
 pub(super) fn merge<T: Copy>(
     native: &[NativeFrame<T>],
     run: &[RunFrame<T>],
-    outside: usize,
     whole: WholeParts,
+    habits: ListHabits,
     out: &mut Vec<T>,
 ) -> Fit {
+    let outside = if habits.has_native_functions && whole.run { frames_outside(run) } else { 0 };
     let (run, outside) = run.split_at(run.len().saturating_sub(outside));
     let groups: Vec<&[RunFrame<T>]> = run.split_inclusive(|frame| frame.is_entry).collect();
     let loops = native.iter().filter(|frame| frame.is_loop).count();
     // The outermost function was entered from C, too: without that mark the list was cut.
     let whole = WholeParts { run: whole.run && run.last().is_none_or(|last| last.is_entry), ..whole };
-    let fit = match (whole, loops.checked_sub(groups.len())) {
-        (WholeParts { native: true, run: true }, Some(0)) => Fit::Exact,
-        (WholeParts { native: true, run: true }, Some(1)) => Fit::LeafStarts,
-        (WholeParts { native: false, run: true }, None) => Fit::RootMissing,
+    let is_early = habits.links_early && groups.len() == loops + 1 && groups[0].len() == 1;
+    let fit = match (whole.native, whole.run, loops.checked_sub(groups.len())) {
+        (true, true, Some(0)) => Fit::Exact,
+        (true, true, Some(1)) => Fit::LeafStarts,
+        (false, true, None) => Fit::RootMissing,
+        (true, true, None) if is_early => Fit::LoopMissing,
         _ => return Fit::Mismatch,
     };
-    let mut next = groups.iter();
+    // The time of a function whose loop is missing is that of the function that calls it.
+    let mut next = groups.iter().skip(usize::from(fit == Fit::LoopMissing));
     let mut is_first_loop = true;
     let last_loop = native.iter().rposition(|frame| frame.is_loop);
     for (index, frame) in native.iter().enumerate() {
@@ -127,6 +141,10 @@ mod tests {
 
     /// Native frames in small letters, loops as `E`; frames of the interpreter in capitals, each entry followed by `|`.
     fn merged(native: &str, run: &str, whole: WholeParts) -> (String, Fit) {
+        merged_with(native, run, whole, ListHabits::default())
+    }
+
+    fn merged_with(native: &str, run: &str, whole: WholeParts, habits: ListHabits) -> (String, Fit) {
         let native: Vec<NativeFrame<char>> =
             native.chars().map(|frame| NativeFrame { frame, is_loop: frame == 'E' }).collect();
         let letters: Vec<char> = run.chars().collect();
@@ -134,20 +152,20 @@ mod tests {
             .filter(|(_, letter)| **letter != '|')
             .map(|(index, &frame)| RunFrame { frame, is_entry: letters.get(index + 1) == Some(&'|') })
             .collect();
-        let outside =
-            if whole.run { letters.iter().rev().take_while(|letter| **letter == 'c').count() } else { 0 };
         let mut out = Vec::new();
-        let fit = merge(&native, &run, outside, whole, &mut out);
+        let fit = merge(&native, &run, whole, habits, &mut out);
         (out.into_iter().collect(), fit)
     }
 
     #[test]
     fn functions_in_c_that_no_loop_runs_come_behind_all_loops() {
-        assert_eq!(merged("aEbEs", "P|Q|cc", WHOLE), ("aPEbQEccs".to_owned(), Fit::Exact));
-        assert_eq!(merged("aEs", "cc", WHOLE), ("aEccs".to_owned(), Fit::LeafStarts));
-        assert_eq!(merged("as", "c", WHOLE), ("asc".to_owned(), Fit::Exact));
+        let habits = ListHabits { has_native_functions: true, ..ListHabits::default() };
+        let in_c = |native, run, whole| merged_with(native, run, whole, habits);
+        assert_eq!(in_c("aEbEs", "P|Q|cc", WHOLE), ("aPEbQEccs".to_owned(), Fit::Exact));
+        assert_eq!(in_c("aEs", "cc", WHOLE), ("aEccs".to_owned(), Fit::LeafStarts));
+        assert_eq!(in_c("as", "c", WHOLE), ("asc".to_owned(), Fit::Exact));
         let cut = WholeParts { native: false, run: true };
-        assert_eq!(merged("aEb", "P|Q|c", cut), ("aPEbQc".to_owned(), Fit::RootMissing));
+        assert_eq!(in_c("aEb", "P|Q|c", cut), ("aPEbQc".to_owned(), Fit::RootMissing));
         let entry = |is_entry| RunFrame { frame: 'x', is_entry };
         assert_eq!(frames_outside(&[entry(false), entry(true), entry(false), entry(false)]), 2);
         assert_eq!(frames_outside::<char>(&[]), 0);
@@ -191,6 +209,19 @@ mod tests {
         assert_eq!(merged("abEc", "P|Q|R|", cut), ("abPEcQR".to_owned(), Fit::RootMissing));
         // As many loops as groups, or more: the loop at the leaf may have none, or may be whose root was cut.
         assert_eq!(merged("abEcE", "P|Q|", cut).1, Fit::Mismatch);
+    }
+
+    /// A generator that has yielded: it is in the list until its caller has taken it out.
+    #[test]
+    fn a_function_whose_loop_has_not_begun_is_left_out_where_that_may_be() {
+        let habits = ListHabits { links_early: true, ..ListHabits::default() };
+        let early = |native, run| merged_with(native, run, WHOLE, habits);
+        assert_eq!(early("gEs", "P|Q|"), ("gQEs".to_owned(), Fit::LoopMissing));
+        assert_eq!(early("gEcEs", "P|QR|S|"), ("gQREcSEs".to_owned(), Fit::LoopMissing));
+        assert_eq!(merged("gEs", "P|Q|", WHOLE).1, Fit::Mismatch);
+        // It calls another function: it runs.
+        assert_eq!(early("gEs", "PQ|R|").1, Fit::Mismatch);
+        assert_eq!(early("gEs", "P|Q|R|").1, Fit::Mismatch);
     }
 
     #[test]

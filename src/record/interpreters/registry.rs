@@ -3,7 +3,7 @@
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
 use super::language::{RuntimeCode, RuntimeModule};
-use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, frames_outside, merge, with_calls};
+use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, merge, with_calls};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
 use crate::profile::{
@@ -36,6 +36,8 @@ pub(crate) struct Interpreters {
     problems: RuntimeProblems,
     native: Vec<NativeFrame<FrameId>>,
     run: Vec<RunFrame<FrameId>>,
+    /// Frames of what has started the native stack, which is that of a fiber.
+    starters: Vec<FrameId>,
 }
 
 impl Interpreters {
@@ -159,14 +161,17 @@ impl Interpreters {
             flags.is_interpreter.then_some(part)
         };
         with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
-        let whole = WholeParts { native: outcome == Outcome::Complete, run: !sample.is_cut() };
+        let whole = WholeParts {
+            native: outcome == Outcome::Complete,
+            run: !sample.is_cut() || !self.starters.is_empty(),
+        };
         path.clear();
-        let has_outside = whole.run && interpreter.language.has_functions_in_c();
-        let outside = if has_outside { frames_outside(&self.run) } else { 0 };
-        let fit = merge(&self.native, &self.run, outside, whole, path);
+        let fit = merge(&self.native, &self.run, whole, interpreter.language.habits(), path);
         if fit == Fit::Mismatch {
             profile.count(counter::INTERPRETER_MISMATCHES, 1);
             self.place_apart(profile, path);
+        } else {
+            path.append(&mut self.starters);
         }
     }
 
@@ -179,13 +184,16 @@ impl Interpreters {
         profile: &mut Profile,
     ) {
         self.run.clear();
+        self.starters.clear();
+        let mut is_started = false;
         let mut unread = 0;
         let mut module = None;
         for &frame in &sample.frames {
             let key = (frame.code, frame.check, frame.position);
             // What was seen before is looked at again when the kernel side has looked.
             let place = interpreter.place(pid, frame, &mut self.names);
-            unread += u64::from(place.is_some_and(|place| place.function == FunctionNumber::UNREAD));
+            let is_unread = place.is_some_and(|place| place.function == FunctionNumber::UNREAD);
+            unread += u64::from(is_unread);
             let known = interpreter.frames.get(&key).copied();
             let id = known.unwrap_or_else(|| {
                 let id = place.map(|place| {
@@ -195,10 +203,16 @@ impl Interpreters {
                     let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
                     tables.intern_frame(Frame { module, address, flags })
                 });
-                interpreter.remember(key, id);
+                // Its description may come later.
+                if !is_unread {
+                    interpreter.remember(key, id);
+                }
                 id
             });
+            is_started |= interpreter.language.is_stack_start(frame.position);
             match id {
+                Some(id) if is_started => self.starters.push(id),
+                None if is_started => {}
                 Some(id) => self.run.push(RunFrame { frame: id, is_entry: frame.is_entry }),
                 // The next one towards the leaf stays the outermost of the group.
                 None if frame.is_entry => {

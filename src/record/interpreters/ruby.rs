@@ -2,6 +2,7 @@
 
 use super::function_names::RunFunction;
 use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
+use super::merge::ListHabits;
 use crate::bpf::{mixed_check, number, prof_ruby, prof_runtime};
 use crate::runtimes::ruby::{RubyCode, RubyLayout, RubyLocator, RubyLoop, RubyPlace, loop_ranges};
 use crate::runtimes::{RuntimeProblem, TargetMemory};
@@ -56,8 +57,8 @@ impl Language for Ruby {
         self.descriptor
     }
 
-    fn has_functions_in_c(&self) -> bool {
-        true
+    fn habits(&self) -> ListHabits {
+        ListHabits { has_native_functions: true, ..ListHabits::default() }
     }
 
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {

@@ -3,14 +3,14 @@
 
 use super::language::{LanguageFile, LoopCode, RuntimeCode};
 use super::merge::LoopPart;
-use super::{python, ruby};
+use super::{php, python, ruby};
 use crate::record::modules::ModuleFile;
 use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// All languages.
-static LANGUAGES: [&LanguageFile; 2] = [&python::FILE, &ruby::FILE];
+static LANGUAGES: [&LanguageFile; 3] = [&python::FILE, &ruby::FILE, &php::FILE];
 
 /// A file that is a runtime.
 #[derive(Debug)]

@@ -75,6 +75,8 @@ pub(crate) struct ModuleFile {
     pub(super) state: Option<FileState>,
     /// Whether the table is larger than the whole table space.
     pub(super) never_fits: bool,
+    /// Whether it is generated code that runs in the frame of an interpreter's loop.
+    pub(crate) is_in_loop: bool,
     /// Whether the file is not open for want of a descriptor.
     pub(super) lacks_descriptor: bool,
 }

@@ -2,12 +2,12 @@
 
 use super::ModuleFiles;
 use super::compiled::{Compiled, Lane};
-use super::file::{FileId, ModuleFile, TableState};
+use super::file::{FileId, ModuleFile, TableState, open_mapped_file};
 use crate::profile::ModuleKind;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;
 use crate::symbols::JitDump;
-use crate::unwind::code::{beam, trampolines};
+use crate::unwind::code::{beam, php, trampolines};
 use crate::unwind::{ElfImage, FirstTable, Limits, Table};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -29,7 +29,17 @@ impl ModuleFiles {
         let table = self
             .patience
             .ask(move || trampoline_table(pid, &mapping).or_else(|| beam_table(pid, &mapping, &limits)));
-        table.flatten().and_then(|table| self.with_table(table)).unwrap_or(Self::GENERATED)
+        table.flatten().and_then(|table| self.with_table(table, false)).unwrap_or(Self::GENERATED)
+    }
+
+    /// The same of memory that processes share, which has a number of its own in place of a file.
+    pub(super) fn generated_in_shared(&mut self, pid: u32, mapping: &CodeMapping) -> FileId {
+        if !self.wants_tables || !cfg!(target_arch = "x86_64") || !php::may_be_memory(&mapping.path) {
+            return Self::GENERATED;
+        }
+        let (mapping, limits) = (mapping.clone(), self.limits.clone());
+        let table = self.patience.ask(move || php_table(pid, &mapping, &limits));
+        table.flatten().and_then(|table| self.with_table(table, true)).unwrap_or(Self::GENERATED)
     }
 
     /// Whether a file represents generated code: its addresses are those of the process.
@@ -43,8 +53,8 @@ impl ModuleFiles {
         module.elf.is_none() && module.file.is_some() && JitDump::is_name(&module.path)
     }
 
-    /// The file that represents generated code with this table.
-    fn with_table(&mut self, table: Table) -> Option<FileId> {
+    /// The file that represents generated code with this table, which runs in the frame of an interpreter's loop or not.
+    fn with_table(&mut self, table: Table, is_in_loop: bool) -> Option<FileId> {
         if let Some(known) = self.known_generated.iter().find(|(_, known)| *known == table) {
             return Some(known.0);
         }
@@ -54,7 +64,12 @@ impl ModuleFiles {
         let image = self.new_image()?;
         let id = FileId(self.files.len() as u32);
         let module = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
-        self.files.push(Some(Box::new(ModuleFile { image, table: TableState::Compiling, ..module })));
+        self.files.push(Some(Box::new(ModuleFile {
+            image,
+            is_in_loop,
+            table: TableState::Compiling,
+            ..module
+        })));
         self.known_generated.push((id, table.clone()));
         // The receiver is this very struct's.
         let table = Some(Ok(FirstTable { table, is_whole: true }));
@@ -75,6 +90,21 @@ fn trampoline_table(pid: u32, mapping: &CodeMapping) -> Option<Table> {
     let mut code = vec![0; size as usize];
     memory.read_exact_at(&mut code, mapping.start).ok()?;
     trampolines::table(&code)
+}
+
+/// Code of PHP's JIT compiler.
+fn php_table(pid: u32, mapping: &CodeMapping, limits: &Limits) -> Option<Table> {
+    let size = mapping.end.checked_sub(mapping.start)?;
+    let body_of = |file: File| php::body_rule(&ElfImage::open(&file, &limits.elf).ok()?, limits);
+    let own = || body_of(File::open(proc_fs::path(pid, "exe")).ok()?);
+    // A web server has it as a library.
+    let of_library = || {
+        let mappings = proc_fs::code_mappings(pid).ok()?;
+        let is_it = |mapping: &&CodeMapping| mapping.path.contains("/libphp");
+        let library = mappings.iter().find(is_it)?;
+        body_of(open_mapped_file(pid, library, &library.path).ok()?)
+    };
+    php::table(size, own().or_else(of_library)?, limits)
 }
 
 /// Code of Erlang's runtime, if that keeps frame pointers.

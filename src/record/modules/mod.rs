@@ -256,9 +256,12 @@ impl ModuleFiles {
         let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: it has no ELF file.
         let is_generated = module.elf.is_none()
-            && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
+            && ["/memfd:", "/dev/", "/anon_hugepage"].iter().any(|start| mapping.path.starts_with(start));
         let state = module.state.filter(|_| !is_generated);
-        let id = if is_generated { Self::GENERATED } else { self.add(module, (key.device, key.inode)) };
+        let id = match is_generated {
+            true => self.generated_in_shared(pid, mapping),
+            false => self.add(module, (key.device, key.inode)),
+        };
         self.by_key.insert(key, SeenModule { id, state });
         Some(id)
     }

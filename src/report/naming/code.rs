@@ -2,7 +2,7 @@
 //!
 //! A table of waits names the first function that is the program's own, since no one looks for `futex_wait`.
 
-use super::machinery::{is_java, is_java_stub, is_ruby};
+use super::machinery::{is_java, is_java_stub, is_php, is_ruby};
 use super::name::module_stem;
 use crate::report::model::label_kind::LabelKind;
 
@@ -146,6 +146,8 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
             !is_java_stub(name) && !is_java_library(name) && !name.contains("$$Lambda")
         }
         LabelKind::Interpreted if is_ruby(module) => !is_ruby_library_file(file),
+        // Functions of PHP itself have no file.
+        LabelKind::Interpreted if is_php(module) => !file.is_empty(),
         LabelKind::Interpreted => !is_python_library_file(file) && !file.starts_with(NODE_LIBRARY),
         _ => false,
     }
@@ -293,6 +295,12 @@ mod tests {
             assert!(is_own_at(name, &file, true), "{name} {file}");
         }
         assert!(is_own_at("handle", "/usr/include/c++/12/bits/stl_vector.h", false));
+    }
+
+    #[test]
+    fn functions_of_php_itself_are_not_the_programs() {
+        let is_own_in = |file| is_own(Code { file, ..named(LabelKind::Interpreted, "php 8.2", "usleep") });
+        assert!(!is_own_in("") && is_own_in("/srv/app.php"));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 
 pub(crate) mod beam;
 pub(crate) mod bytes;
+mod fcontext;
 pub(crate) mod function_starts;
 pub(crate) mod known;
 pub(crate) mod libgcc;
 pub(crate) mod main_function;
 pub(crate) mod patterns;
+pub(crate) mod php;
 mod prologue;
 pub(crate) mod trampolines;
 pub(crate) mod vfork;

@@ -15,7 +15,7 @@ use super::known::{KnownCode, add_pattern, find, make_disjoint, program_start};
 use super::prologue::analyze::analyze;
 use super::prologue::facts::ModuleFacts;
 use super::prologue::never_return::NeverReturn;
-use super::{libgcc, main_function, vfork};
+use super::{fcontext, libgcc, main_function, vfork};
 use crate::elf::Architecture;
 use crate::elf::{ElfImage, ElfType, Section, Segment};
 use crate::unwind::arch::aarch64_patterns;
@@ -254,6 +254,7 @@ impl KnownCode {
                 (at, at + length, Rule::NEW_THREAD)
             });
             vfork::add_musl(&mut self.overrides, code);
+            fcontext::add(&mut self.overrides, code);
         }
         self.overrides.append(&mut self.fills);
     }

@@ -133,7 +133,9 @@ fn steps_of_frame(profile: &Profile, frame: FrameId) -> Vec<Step> {
         .map(|location| {
             let name = text(profile.symbols.function(location.function).name);
             let file = text(location.file);
+            let module = &tables.modules()[tables.frames()[frame.index()].module.index()];
             let is_run = name == UNREAD
+                || tables.string(module.path).starts_with("php ")
                 || [".py", ".java"].iter().any(|end| file.ends_with(end))
                 || file.starts_with('<');
             Step { name, file, line: location.line, is_run, is_loop }

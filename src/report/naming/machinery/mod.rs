@@ -4,13 +4,15 @@ use super::name::module_stem;
 
 mod functions;
 mod java;
+mod php;
 mod python;
 mod ruby;
 mod v8;
 
 use functions::Machinery;
 
-const LANGUAGES: [&Machinery; 4] = [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY, &ruby::MACHINERY];
+const LANGUAGES: [&Machinery; 5] =
+    [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY, &ruby::MACHINERY, &php::MACHINERY];
 
 /// Whether a runtime is a Java machine, by the name of its module: `java 17`.
 pub(crate) fn is_java(runtime: &str) -> bool {
@@ -20,6 +22,11 @@ pub(crate) fn is_java(runtime: &str) -> bool {
 /// Whether a runtime is Ruby, by the name of its module: `ruby 3.1`.
 pub(crate) fn is_ruby(runtime: &str) -> bool {
     runtime.starts_with("ruby ")
+}
+
+/// Whether a runtime is PHP, by the name of its module: `php 8.2`.
+pub(crate) fn is_php(runtime: &str) -> bool {
+    runtime.starts_with("php ")
 }
 
 /// Whether a file is that of a Java machine, or of the program that starts one.
@@ -46,6 +53,7 @@ pub(crate) fn is_interpreter_file(path: &str) -> bool {
         || is_node_file(path)
         || is_java_file(path)
         || is_version_of(path, python::MACHINERY.files)
+        || is_version_of(path, php::MACHINERY.files)
         || is_ruby_file(path)
 }
 
@@ -72,9 +80,13 @@ fn is_version_of(path: &str, names: &[&str]) -> bool {
     names.iter().any(|name| stem.strip_prefix(name).is_some_and(is_version))
 }
 
-/// Whether a function interprets an instruction of the function whose frame comes before its own.
+/// Whether a function interprets an instruction of the function whose frame comes before its own, or is all that this does:
+/// a function of PHP that is written in C has a frame, too.
 pub(crate) fn is_handler(name: &str) -> bool {
-    name.starts_with("Builtins_") && name.ends_with("Handler")
+    let is_of_php = name.starts_with("ZEND_") && name.ends_with("_HANDLER")
+        || name.starts_with("zif_")
+        || name.starts_with("zim_");
+    is_of_php || name.starts_with("Builtins_") && name.ends_with("Handler")
 }
 
 /// Whether generated code is a trampoline that a runtime makes for profilers, with the name of the function that it calls
@@ -113,6 +125,9 @@ mod tests {
             "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
             "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
             "/usr/bin/node",
+            "/usr/bin/php8.2",
+            "/usr/sbin/php-fpm8.2",
+            "/usr/lib/apache2/modules/libphp8.2.so",
             "/usr/lib/x86_64-linux-gnu/libnode.so.108",
             "/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.2",
             "/usr/bin/ruby3.1",
@@ -143,6 +158,8 @@ mod tests {
             "gen_iternext",
             "py_trampoline_evaluator",
             "thread_run",
+            "zend_call_function",
+            "php_execute_script",
             "python3.11+0x5c",
             "Builtins_JSEntryTrampoline",
             "rb_yield_values",
@@ -151,6 +168,10 @@ mod tests {
         ] {
             assert!(is_machinery(name), "{name}");
         }
+        for body in ["zif_usort", "zim_PDO_query", "ZEND_DO_FCALL_SPEC_HANDLER"] {
+            assert!(is_handler(body), "{body}");
+        }
+        assert!(!is_handler("zend_sort") && is_php("php 8.2") && !is_php("phpfarm"));
         assert!(is_java_call("I2C/C2I adapters(0xba)") && is_java_call("vtable chunks"));
         assert!(!is_java_call("StubRoutines (2)") && is_java_stub("StubRoutines (2)"));
         assert!(!is_java_stub("java.util.TimSort.sort") && is_java("java 17") && !is_java("javascript"));
@@ -159,6 +180,8 @@ mod tests {
             "list_sort",
             "rb_ary_sort_by_bang",
             "rb_str_concat",
+            "zend_sort",
+            "zend_hash_find",
             "Builtins_ArrayMap",
             "builtin_sorted",
             "_sre_SRE_Pattern_sub",

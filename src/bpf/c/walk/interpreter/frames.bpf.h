@@ -6,6 +6,7 @@
 #ifndef PROF_INTERPRETER_FRAMES_BPF_H
 #define PROF_INTERPRETER_FRAMES_BPF_H
 
+#include "walk/interpreter/php.bpf.h"
 #include "walk/interpreter/python.bpf.h"
 #include "walk/interpreter/ruby.bpf.h"
 
@@ -17,6 +18,8 @@ static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct
 		return python_check(sleeper, s, &runtime->python, code);
 	case PROF_RUNTIME_RUBY:
 		return ruby_check(sleeper, s, &runtime->ruby, code);
+	case PROF_RUNTIME_PHP:
+		return php_check(sleeper, s, &runtime->php, code);
 	}
 	return 0;
 }
@@ -30,6 +33,9 @@ static __always_inline void take_code_parts(struct prof_new_code *record,
 		break;
 	case PROF_RUNTIME_RUBY:
 		take_ruby_parts(record, &runtime->ruby, code);
+		break;
+	case PROF_RUNTIME_PHP:
+		take_php_parts(record, &runtime->php, code);
 		break;
 	}
 }
@@ -74,10 +80,16 @@ static __always_inline void note_lock(struct task_struct *sleeper, struct scratc
 }
 
 /* Whether the thread was interrupted where an interpreter begins a list, which only its registers
- * know of. */
+ * know of, or where they know its place better than the list. */
 static __always_inline bool is_in_setup(struct scratch *s, const struct prof_runtime *runtime)
 {
-	return runtime->kind == PROF_RUNTIME_PYTHON && is_in_python_setup(s, &runtime->python);
+	switch (runtime->kind) {
+	case PROF_RUNTIME_PYTHON:
+		return is_in_python_setup(s, &runtime->python);
+	case PROF_RUNTIME_PHP:
+		return is_in_php_loop(s, &runtime->php);
+	}
+	return false;
 }
 
 /* Finds the first frame of the thread; false if it cannot be read. */
@@ -93,6 +105,9 @@ static __always_inline bool find_first(struct task_struct *sleeper, struct runti
 		return python_first(sleeper, &runtime->python, w->state, &w->frame);
 	case PROF_RUNTIME_RUBY:
 		return ruby_first(sleeper, &runtime->ruby, w);
+	case PROF_RUNTIME_PHP:
+		w->frame = w->state;
+		return true;
 	}
 	return false;
 }
@@ -154,6 +169,16 @@ static long take_sleepers_ruby_frame(__u32 index, struct runtime_walk *w)
 	return take_ruby_frame(w->sleeper, w);
 }
 
+static long take_php_frames(__u32 index, struct runtime_walk *w)
+{
+	return take_php_frame(NULL, w, false);
+}
+
+static long take_sleepers_php_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_php_frame(w->sleeper, w, false);
+}
+
 static long take_sleepers_python_frame(__u32 index, struct runtime_walk *w)
 {
 	return take_python_frame(w->sleeper, w);
@@ -179,6 +204,12 @@ __noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime 
 	case PROF_RUNTIME_RUBY:
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_ruby_frames, &w, 0);
 		break;
+	case PROF_RUNTIME_PHP:
+		/* The first frame of the program's is in the registers of the loop. */
+		if (is_setup && take_php_frame(NULL, &w, true))
+			break;
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
+		break;
 	}
 	end_runtime_walk(&w);
 	return 0;
@@ -199,6 +230,9 @@ static __always_inline void take_sleepers_frames(struct scratch *s,
 		break;
 	case PROF_RUNTIME_RUBY:
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_ruby_frame, &w, 0);
+		break;
+	case PROF_RUNTIME_PHP:
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_php_frame, &w, 0);
 		break;
 	}
 	end_runtime_walk(&w);
