@@ -15,7 +15,7 @@ pub(crate) mod number {
 pub(crate) use skeleton::types::{
     bss, prof_counters, prof_file, prof_file_key, prof_goroutine, prof_goroutine_place, prof_image,
     prof_java, prof_java_field, prof_java_heap, prof_loop_setup, prof_managed, prof_managed_frame,
-    prof_more_tables, prof_new_code, prof_php, prof_process, prof_python, prof_rescue, prof_ruby,
+    prof_more_tables, prof_new_code, prof_perl, prof_php, prof_process, prof_python, prof_rescue, prof_ruby,
     prof_runtime, prof_runtime_frame, prof_sample, prof_segment, prof_span, prof_stack_copy,
     prof_thread_time, prof_v8, prof_wait, prof_watched,
 };
@@ -196,7 +196,7 @@ const _: () = {
     );
     assert!(size_of::<prof_goroutine_place>() == 40);
     assert!(size_of::<prof_managed>() == 288);
-    assert!(size_of::<prof_runtime>() == 176);
+    assert!(size_of::<prof_runtime>() == 208);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 64);

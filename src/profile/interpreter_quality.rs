@@ -6,7 +6,7 @@ use crate::base::units::{honest_percent_text, percent};
 use std::collections::BTreeSet;
 
 /// Beginning of the names of runtimes that keep their frames apart from the native ones.
-const SIDE_LISTS: [&str; 2] = ["python ", "ruby "];
+const SIDE_LISTS: [&str; 4] = ["python ", "ruby ", "php ", "perl "];
 
 impl Profile {
     /// Returns how far the functions of interpreters can be trusted, in words: `python 3.11 99.9% placed, 100% named`. Of

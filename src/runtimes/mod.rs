@@ -5,6 +5,7 @@
 pub(crate) mod go;
 pub(crate) mod java;
 mod memory;
+pub(crate) mod perl;
 pub(crate) mod php;
 mod problem;
 pub(crate) mod python;

@@ -62,7 +62,7 @@ _Static_assert(sizeof(struct prof_more_tables) ==
 	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
-_Static_assert(sizeof(struct prof_runtime) == 176, "without padding");
+_Static_assert(sizeof(struct prof_runtime) == 208, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");
 _Static_assert(sizeof(struct prof_goroutine_place) == 40, "without padding");
 _Static_assert(sizeof(struct prof_goroutine) == 24, "three words");

@@ -15,6 +15,7 @@ enum prof_runtime_kind {
 	PROF_RUNTIME_PYTHON = 1, /* CPython */
 	PROF_RUNTIME_RUBY = 2,	 /* MRI */
 	PROF_RUNTIME_PHP = 4,
+	PROF_RUNTIME_PERL = 3,
 	/* There is one, which has not begun yet, or has not been looked at. */
 	PROF_RUNTIME_PENDING = 255,
 };
@@ -161,6 +162,34 @@ struct prof_php {
 	__u8 reserved[5];
 };
 
+/* Perl: frames among the blocks of stacks, each of which leads to the one around it. Offsets are in
+ * bytes; src/runtimes/perl/layout.rs says more. */
+struct prof_perl {
+	/* Address of the pointer to the current statement, in builds without threads: the state is
+	 * the innermost stack there. Else 0, and the next two are offsets in the state. */
+	__u64 statement;
+	__u16 stack_off;
+	__u16 statement_off;
+	__u8 blocks_off; /* in a stack: its first block, the stack around it, the last block's
+			    number */
+	__u8 outer_off;
+	__u8 last_off;
+	__u8 block_bytes;
+	__u8 old_statement_off; /* in a block */
+	__u8 return_off;
+	__u8 sub_off;
+	__u8 required_off;
+	__u8 line_off; /* in a statement */
+	__u8 file_off;
+	__u8 sub_type; /* of a block: a format's and an eval's follow */
+	__u8 block_type;
+	__u8 defer_type;
+	__u8 try_flag;
+	__u8 is_file_glob;  /* names of files are symbols */
+	__u8 is_stash_wide; /* names of packages follow the bodies of their hashes */
+	__u8 reserved[4];
+};
+
 /* A runtime that keeps the frames of its functions in lists of its own. */
 struct prof_runtime {
 	__u8 kind;    /* enum prof_runtime_kind */
@@ -174,6 +203,7 @@ struct prof_runtime {
 	struct prof_python python;
 	struct prof_ruby ruby;
 	struct prof_php php;
+	struct prof_perl perl;
 };
 
 /* What is known of the thread of a sample. */

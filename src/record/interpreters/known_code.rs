@@ -123,7 +123,7 @@ fn read(
         let code = is_same().then(|| language.read(memory, frame.code)).flatten();
         code.filter(|_| is_same())
     });
-    KeptCode::new(code, names)
+    KeptCode::new(code.or_else(|| language.unread(frame.code)), names)
 }
 
 #[cfg(test)]

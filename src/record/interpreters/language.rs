@@ -105,6 +105,11 @@ pub(super) trait Language: Debug + Send + Sync {
 
     /// Reads the code object at an address; `None` if it is none, or not readable as a whole.
     fn read(&self, memory: &dyn TargetMemory, code: u64) -> Option<ReadCode>;
+
+    /// What is known of a code object that could not be read, by its address alone.
+    fn unread(&self, _code: u64) -> Option<ReadCode> {
+        None
+    }
 }
 
 /// A code object as it was when it was read.

@@ -74,6 +74,9 @@ pub(super) struct ListHabits {
     pub(super) links_early: bool,
     /// Functions written in C have frames, too. C code may call one where no loop has been entered.
     pub(super) has_native_functions: bool,
+    /// C code keeps a frame for calls that it makes again and again, as for the comparisons of a sort, and the interpreter
+    /// may go on with a frame in a new call of itself: `fit_c_blocks`.
+    pub(super) enters_by_c_blocks: bool,
 }
 
 /// Whether both lists reach to the root of the stack.
@@ -87,6 +90,38 @@ pub(super) struct WholeParts {
 /// Where C code calls such a one, there is no group that it belongs to.
 fn frames_outside<T>(run: &[RunFrame<T>]) -> usize {
     run.iter().rev().take_while(|frame| !frame.is_entry).count()
+}
+
+/// Makes lists fit of which the native one may have several calls of the loop for one group, next to each other: to catch
+/// errors, the interpreter goes on with a frame in a new call. The innermost of them counts.
+///
+/// The group next to the leaf may have no loop, and is taken out of `run`. If it is one frame, that of something which C code
+/// calls again and again, between two calls, it is not running. Several ones are about to run, or are being left by an error:
+/// they are returned, and have been called by all native frames.
+pub(super) fn fit_c_blocks<T: Copy>(
+    native: &mut [NativeFrame<T>],
+    run: &mut Vec<RunFrame<T>>,
+) -> Vec<RunFrame<T>> {
+    let mut is_in_loop = false;
+    for frame in native.iter_mut() {
+        let is_loop = frame.is_loop;
+        frame.is_loop &= !is_in_loop;
+        is_in_loop = is_loop;
+    }
+    let loops = native.iter().filter(|frame| frame.is_loop).count();
+    let sizes: Vec<usize> = run.split_inclusive(|frame| frame.is_entry).map(<[_]>::len).collect();
+    let is_whole = run.last().is_some_and(|root| root.is_entry);
+    match sizes.split_first() {
+        Some((1, others)) if is_whole && others.len() == loops => {
+            run.remove(0);
+            Vec::new()
+        }
+        // Any other group of one frame might be the one that has no loop.
+        Some((&size, others)) if is_whole && others.len() == loops && !others.contains(&1) => {
+            run.drain(..size).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Puts the merged stack into `out`, leaf first as both lists are. Each group comes in front of (nearer to the leaf than)
@@ -201,6 +236,26 @@ mod tests {
     fn a_loop_that_begins_has_no_function() {
         assert_eq!(merged("EgEcEs", "P|Q|", WHOLE), ("EgPEcQEs".to_owned(), Fit::LeafStarts));
         assert_eq!(merged("xEs", "", WHOLE), ("xEs".to_owned(), Fit::LeafStarts));
+    }
+
+    #[test]
+    fn a_loop_that_goes_on_in_another_is_one_and_a_frame_between_two_calls_is_none() {
+        let fit = |native: &str, run: &str| {
+            let native = native.chars().map(|frame| NativeFrame { frame, is_loop: frame == 'E' });
+            let run = run.chars().map(|frame| RunFrame { frame, is_entry: frame.is_uppercase() });
+            let (mut native, mut run): (Vec<_>, Vec<_>) = (native.collect(), run.collect());
+            let apart = fit_c_blocks(&mut native, &mut run);
+            let apart: String = apart.into_iter().map(|frame| frame.frame).collect();
+            let loops: String = native.iter().map(|frame| if frame.is_loop { 'E' } else { '.' }).collect();
+            (loops, run.into_iter().map(|frame| frame.frame).collect::<String>(), apart)
+        };
+        let case = |loops: &str, run: &str, apart: &str| (loops.to_owned(), run.to_owned(), apart.to_owned());
+        assert_eq!(fit("aEEEbEc", "pQR"), case(".E...E.", "pQR", ""));
+        assert_eq!(fit("aEb", "PQ"), case(".E.", "Q", ""));
+        assert_eq!(fit("aEb", "pQrS"), case(".E.", "rS", "pQ"), "they are being left");
+        assert_eq!(fit("ab", "pqR"), case("..", "", "pqR"));
+        assert_eq!(fit("aEb", "pQR"), case(".E.", "pQR", ""), "either may have no loop");
+        assert_eq!(fit("aEb", "Pq"), case(".E.", "Pq", ""), "the root is not there");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::interpreter::{Interpreter, ProcessInterpreter};
 use super::language::{RuntimeCode, RuntimeModule};
-use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, merge, with_calls};
+use super::merge::{Fit, LoopPart, NativeFrame, RunFrame, WholeParts, fit_c_blocks, merge, with_calls};
 use super::runtime_file::RuntimeFile;
 use crate::bpf::{InterpreterFrames, NewCodeEvent};
 use crate::profile::{
@@ -161,12 +161,20 @@ impl Interpreters {
             flags.is_interpreter.then_some(part)
         };
         with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
+        let habits = interpreter.language.habits();
+        let apart = match outcome {
+            Outcome::Complete if habits.enters_by_c_blocks && !sample.is_cut() => {
+                fit_c_blocks(&mut self.native, &mut self.run)
+            }
+            _ => Vec::new(),
+        };
         let whole = WholeParts {
             native: outcome == Outcome::Complete,
             run: !sample.is_cut() || !self.starters.is_empty(),
         };
         path.clear();
-        let fit = merge(&self.native, &self.run, whole, interpreter.language.habits(), path);
+        path.extend(apart.iter().map(|frame| frame.frame));
+        let fit = merge(&self.native, &self.run, whole, habits, path);
         if fit == Fit::Mismatch {
             profile.count(counter::INTERPRETER_MISMATCHES, 1);
             self.place_apart(profile, path);

@@ -3,14 +3,14 @@
 
 use super::language::{LanguageFile, LoopCode, RuntimeCode};
 use super::merge::LoopPart;
-use super::{php, python, ruby};
+use super::{perl, php, python, ruby};
 use crate::record::modules::ModuleFile;
 use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// All languages.
-static LANGUAGES: [&LanguageFile; 3] = [&python::FILE, &ruby::FILE, &php::FILE];
+static LANGUAGES: [&LanguageFile; 4] = [&python::FILE, &ruby::FILE, &php::FILE, &perl::FILE];
 
 /// A file that is a runtime.
 #[derive(Debug)]

@@ -148,6 +148,7 @@ pub(crate) fn is_own(code: Code<'_>) -> bool {
         LabelKind::Interpreted if is_ruby(module) => !is_ruby_library_file(file),
         // Functions of PHP itself have no file.
         LabelKind::Interpreted if is_php(module) => !file.is_empty(),
+        LabelKind::Interpreted if module.starts_with("perl ") => !is_perl_library_file(file),
         LabelKind::Interpreted => !is_python_library_file(file) && !file.starts_with(NODE_LIBRARY),
         _ => false,
     }
@@ -174,6 +175,19 @@ fn is_ruby_library_file(file: &str) -> bool {
     file.is_empty()
         || file.starts_with("<internal:")
         || file.split_once("/lib/ruby/").is_some_and(|(_, path)| is_version(path))
+}
+
+/// Whether a source file of Perl is one of its own library, and none that was installed besides.
+fn is_perl_library_file(file: &str) -> bool {
+    let in_library = |folder: &str| {
+        file.split_once(folder)
+            .is_some_and(|(_, path)| path.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    // Debian's folders, and those of a build of one's own.
+    file.contains("/perl-base/")
+        || in_library("/perl/5.")
+        || in_library("/lib/5.")
+        || in_library("/lib/perl5/5.")
 }
 
 /// Whether a source file is that of a language's library.
@@ -334,6 +348,28 @@ mod tests {
             "evaluated",
             "/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb",
             "/usr/lib/ruby/vendor_ruby/rack.rb",
+        ] {
+            assert!(is_own_in(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn functions_of_perls_own_library_are_not_the_programs() {
+        let is_own_in =
+            |file| is_own(Code { file, ..named(LabelKind::Interpreted, "perl 5.36", "IO::wait") });
+        for file in [
+            "/usr/share/perl/5.36/File/Find.pm",
+            "/usr/lib/x86_64-linux-gnu/perl/5.36/IO/Handle.pm",
+            "/usr/lib/x86_64-linux-gnu/perl-base/List/Util.pm",
+            "/opt/perl/lib/5.40.0/x86_64-linux/POSIX.pm",
+        ] {
+            assert!(!is_own_in(file), "{file}");
+        }
+        for file in [
+            "/srv/app/perl/main.pl",
+            "(eval 3)",
+            "/usr/share/perl5/Moose.pm",
+            "/opt/perl/lib/site_perl/5.40.0/DBI.pm",
         ] {
             assert!(is_own_in(file), "{file}");
         }

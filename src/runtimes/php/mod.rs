@@ -16,7 +16,5 @@ mod text;
 
 pub(crate) use check::check;
 pub(crate) use code::PhpCode;
-#[cfg(test)]
-pub(crate) use frames::{PhpStack, stack};
 pub(crate) use interpreter_loop::loop_ranges;
 pub(crate) use layout::{PhpKept, PhpLayout};

@@ -7,6 +7,7 @@ mod goroutines;
 mod interpreters;
 mod java;
 mod javascript;
+mod perl;
 mod php;
 mod processes;
 mod recorded;

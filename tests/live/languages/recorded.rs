@@ -136,8 +136,9 @@ fn steps_of_frame(profile: &Profile, frame: FrameId) -> Vec<Step> {
             let module = &tables.modules()[tables.frames()[frame.index()].module.index()];
             let is_run = name == UNREAD
                 || tables.string(module.path).starts_with("php ")
-                || [".py", ".java"].iter().any(|end| file.ends_with(end))
-                || file.starts_with('<');
+                || [".py", ".java", ".pl", ".pm"].iter().any(|end| file.ends_with(end))
+                || file.starts_with('<')
+                || file.starts_with("(eval");
             Step { name, file, line: location.line, is_run, is_loop }
         })
         .collect()

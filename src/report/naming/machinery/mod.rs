@@ -4,6 +4,7 @@ use super::name::module_stem;
 
 mod functions;
 mod java;
+mod perl;
 mod php;
 mod python;
 mod ruby;
@@ -11,8 +12,14 @@ mod v8;
 
 use functions::Machinery;
 
-const LANGUAGES: [&Machinery; 5] =
-    [&python::MACHINERY, &java::MACHINERY, &v8::MACHINERY, &ruby::MACHINERY, &php::MACHINERY];
+const LANGUAGES: [&Machinery; 6] = [
+    &python::MACHINERY,
+    &java::MACHINERY,
+    &v8::MACHINERY,
+    &ruby::MACHINERY,
+    &php::MACHINERY,
+    &perl::MACHINERY,
+];
 
 /// Whether a runtime is a Java machine, by the name of its module: `java 17`.
 pub(crate) fn is_java(runtime: &str) -> bool {
@@ -53,6 +60,7 @@ pub(crate) fn is_interpreter_file(path: &str) -> bool {
         || is_node_file(path)
         || is_java_file(path)
         || is_version_of(path, python::MACHINERY.files)
+        || is_version_of(path, perl::MACHINERY.files)
         || is_version_of(path, php::MACHINERY.files)
         || is_ruby_file(path)
 }

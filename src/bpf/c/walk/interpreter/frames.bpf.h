@@ -7,6 +7,7 @@
 #define PROF_INTERPRETER_FRAMES_BPF_H
 
 #include "walk/interpreter/php.bpf.h"
+#include "walk/interpreter/perl.bpf.h"
 #include "walk/interpreter/python.bpf.h"
 #include "walk/interpreter/ruby.bpf.h"
 
@@ -20,11 +21,13 @@ static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct
 		return ruby_check(sleeper, s, &runtime->ruby, code);
 	case PROF_RUNTIME_PHP:
 		return php_check(sleeper, s, &runtime->php, code);
+	case PROF_RUNTIME_PERL:
+		return perl_check(sleeper, s, &runtime->perl, code);
 	}
 	return 0;
 }
 
-static __always_inline void take_code_parts(struct prof_new_code *record,
+static __always_inline void take_code_parts(struct prof_new_code *record, struct scratch *s,
 					    const struct prof_runtime *runtime, __u64 code)
 {
 	switch (runtime->kind) {
@@ -36,6 +39,9 @@ static __always_inline void take_code_parts(struct prof_new_code *record,
 		break;
 	case PROF_RUNTIME_PHP:
 		take_php_parts(record, &runtime->php, code);
+		break;
+	case PROF_RUNTIME_PERL:
+		take_perl_parts(record, s, &runtime->perl, code);
 		break;
 	}
 }
@@ -108,6 +114,8 @@ static __always_inline bool find_first(struct task_struct *sleeper, struct runti
 	case PROF_RUNTIME_PHP:
 		w->frame = w->state;
 		return true;
+	case PROF_RUNTIME_PERL:
+		return perl_first(sleeper, w);
 	}
 	return false;
 }
@@ -184,6 +192,21 @@ static long take_sleepers_python_frame(__u32 index, struct runtime_walk *w)
 	return take_python_frame(w->sleeper, w);
 }
 
+static long take_perl_blocks(__u32 index, struct runtime_walk *w)
+{
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		if (take_perl_block(NULL, w))
+			return 1;
+	}
+	return 0;
+}
+
+static long take_sleepers_perl_block(__u32 index, struct runtime_walk *w)
+{
+	return take_perl_block(w->sleeper, w);
+}
+
 /*
  * Takes the frames of the current thread's interpreter, after the native ones that are in the
  * scratch. Where its loop sets itself up the registers in the scratch are those of the leaf.
@@ -210,6 +233,10 @@ __noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime 
 			break;
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
 		break;
+	case PROF_RUNTIME_PERL:
+		/* Loops are blocks, too. */
+		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES / 2, take_perl_blocks, &w, 0);
+		break;
 	}
 	end_runtime_walk(&w);
 	return 0;
@@ -233,6 +260,9 @@ static __always_inline void take_sleepers_frames(struct scratch *s,
 		break;
 	case PROF_RUNTIME_PHP:
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_php_frame, &w, 0);
+		break;
+	case PROF_RUNTIME_PERL:
+		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_perl_block, &w, 0);
 		break;
 	}
 	end_runtime_walk(&w);

@@ -74,7 +74,7 @@ static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct
 					     const struct prof_runtime *runtime, __u64 code);
 
 /* Copies what the name of a code object takes. */
-static __always_inline void take_code_parts(struct prof_new_code *record,
+static __always_inline void take_code_parts(struct prof_new_code *record, struct scratch *s,
 					    const struct prof_runtime *runtime, __u64 code);
 
 /* Notes that the description of a code object is to be sent with this sample. Where there is no
@@ -230,7 +230,7 @@ static long send_new_code(__u32 index, struct new_code_list *list)
 #pragma unroll
 	for (int i = 0; i < PROF_CODE_PARTS; i++)
 		record->part[i] = 0;
-	take_code_parts(record, runtime, code);
+	take_code_parts(record, s, runtime, code);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

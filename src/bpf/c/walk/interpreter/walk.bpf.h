@@ -19,6 +19,12 @@ struct runtime_walk {
 	__u64 owner; /* the process, as recent codes have it */
 	__u32 first; /* index of the first word in the scratch's frames */
 	__u32 now_ms;
+	/* Perl: the outermost block of the stack that is followed, the stack around it, and the
+	 * statement that the next frame is at. */
+	__u64 outermost;
+	__u64 outer;
+	__u64 statement;
+	__u64 is_doubtful; /* Perl: the last frame may not have been entered from C */
 };
 
 /* The check of a code object, from memory where it is known well enough. Returns marks in the upper
@@ -97,6 +103,15 @@ static __always_inline void mark_last_as_entry(struct runtime_walk *w)
 
 	if (count && slot >= 2 && slot <= FRAME_WORDS)
 		w->s->frames[slot - 2] |= PROF_RUNTIME_ENTRY;
+}
+
+/* Takes that mark off again. */
+static __always_inline void unmark_last_as_entry(struct runtime_walk *w)
+{
+	__u32 count = w->s->sample.runtime_count, slot = w->first + 2 * count;
+
+	if (count && slot >= 2 && slot <= FRAME_WORDS)
+		w->s->frames[slot - 2] &= ~PROF_RUNTIME_ENTRY;
 }
 
 #endif /* PROF_INTERPRETER_WALK_BPF_H */
