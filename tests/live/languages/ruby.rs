@@ -110,8 +110,10 @@ fn read(recorded: &Recorded) -> Profile {
     profile
 }
 
-fn samples(profile: &Profile, kind: &EventKind) -> Vec<Sample> {
-    profile.event_of(kind).into_iter().flat_map(|event| event.samples()).collect()
+/// Those of the program, and not of the children that it waits for.
+fn samples(recorded: &Recorded, profile: &Profile, kind: &EventKind) -> Vec<Sample> {
+    let all = profile.event_of(kind).into_iter().flat_map(|event| event.samples());
+    all.filter(|sample| profile.tables.task(sample.task).pid == recorded.pid).collect()
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn every_stack_is_one_that_the_program_reports() {
     let profile = read(recorded);
     let (mut compared, mut found) = (0, BTreeSet::new());
     let mut strange: BTreeMap<Vec<Place>, u64> = BTreeMap::new();
-    for sample in samples(&profile, &EventKind::ON_CPU) {
+    for sample in samples(recorded, &profile, &EventKind::ON_CPU) {
         let stack = places(&profile, &sample);
         let Some(spin) = stack.iter().rposition(|(name, ..)| name == "spin") else { continue };
         let callers = calls(stack[spin + 1..].iter().cloned());
@@ -144,7 +146,7 @@ fn nearly_all_samples_have_their_functions_in_place_and_these_their_names() {
     let Some(recorded) = recorded() else { return };
     let profile = read(recorded);
     let (mut all, mut complete, mut rooted, mut frames, mut unread) = (0, 0, 0, 0u64, 0u64);
-    for sample in samples(&profile, &EventKind::ON_CPU) {
+    for sample in samples(recorded, &profile, &EventKind::ON_CPU) {
         let stack = places(&profile, &sample);
         all += 1;
         complete += u64::from(sample.outcome == Outcome::Complete);
@@ -188,7 +190,7 @@ fn every_wait_is_in_the_line_that_waits() {
     for (function, text, reasons) in WAITS {
         let line = line_of(text);
         let (mut all, mut there, mut others) = (0, 0, BTreeSet::new());
-        for wait in samples(&profile, &EventKind::OFF_CPU) {
+        for wait in samples(recorded, &profile, &EventKind::OFF_CPU) {
             let stack = places(&profile, &wait);
             let Some((_, _, at)) = stack.iter().find(|(name, ..)| name.contains(function)) else { continue };
             let reason = wait.wait.expect("it is a wait").reason;
@@ -222,5 +224,4 @@ fn the_machinery_is_shown_where_it_is_asked_for() {
     let report = recorded.recording.report_text(&[]);
     assert!(report.contains("ruby "), "the header says which runtime: {report}");
     assert!(recorded.doctor.contains("offsets from the table of ruby"), "{}", recorded.doctor);
-    assert!(recorded.pid > 0);
 }
