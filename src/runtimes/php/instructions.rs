@@ -57,6 +57,7 @@ pub(crate) fn reads(memory: &impl TargetMemory, address: u64, globals: u64) -> P
         .find_map(|size| memory.range(address, size as u64, MOST_BYTES))
         .unwrap_or_default();
     let mut reader = ReadsReader {
+        memory,
         globals,
         registers: Some(Registers::default()),
         at_targets: FxHashMap::default(),
@@ -73,7 +74,8 @@ pub(crate) fn reads(memory: &impl TargetMemory, address: u64, globals: u64) -> P
     reader.reads
 }
 
-struct ReadsReader {
+struct ReadsReader<'m, M> {
+    memory: &'m M,
     globals: u64,
     /// What registers hold; `None` where the code is not reached.
     registers: Option<Registers>,
@@ -84,7 +86,7 @@ struct ReadsReader {
     reads: PhpReads,
 }
 
-impl ReadsReader {
+impl<M: TargetMemory> ReadsReader<'_, M> {
     fn step(&mut self, instruction: &Instruction) {
         if let Some(at_target) = self.at_targets.remove(&instruction.ip()) {
             self.registers = Some(match self.registers.take() {
@@ -177,6 +179,9 @@ impl ReadsReader {
         }
         match (instruction.mnemonic(), instruction.op1_kind()) {
             (Mnemonic::Mov, OpKind::Register) => registers.get(&instruction.op1_register()).cloned(),
+            (Mnemonic::Mov, OpKind::Memory) if self.address_word(instruction).is_some() => {
+                self.address_word(instruction).map(HeldValue::Globals)
+            }
             (Mnemonic::Mov, OpKind::Memory) => self
                 .place(instruction, registers)
                 .filter(|path| path.len() <= MOST_DEPTH)
@@ -190,6 +195,13 @@ impl ReadsReader {
             }
             _ => None,
         }
+    }
+
+    /// The address in the globals that a constant word holds: a library finds them by its table of addresses.
+    fn address_word(&self, instruction: &Instruction) -> Option<i64> {
+        let address = instruction.ip_rel_memory_address();
+        let is_constant = instruction.is_ip_rel_memory_operand() && self.in_globals(address).is_none();
+        is_constant.then(|| self.in_globals(self.memory.u64(address)?)).flatten()
     }
 
     /// The field that a memory operand means.

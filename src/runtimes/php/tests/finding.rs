@@ -39,6 +39,14 @@ fn a_stack_confirms_the_layout_or_refutes_it_for_the_moment() {
 }
 
 #[test]
+fn a_library_finds_its_globals_by_a_table() {
+    let mut php = SyntheticPhp::new();
+    let direct = php.find().expect("it fits").offsets;
+    php.find_globals_by_table();
+    assert_eq!(php.find().expect("it fits").offsets, direct);
+}
+
+#[test]
 fn what_does_not_fit_is_said() {
     let mut php = SyntheticPhp::new();
     php.damage_class_name();

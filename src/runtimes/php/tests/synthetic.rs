@@ -17,6 +17,8 @@ const STEP: u64 = 0x1000;
 
 /// Offsets as in PHP 8.2.
 pub(super) const CURRENT: u32 = 0x1e8;
+/// The word that a library finds its globals by.
+const TABLE: u64 = GLOBALS + 0x5000;
 const THROWN: u32 = 0x360;
 const THROWN_AT: u32 = 0x370;
 pub(super) const FILE: u32 = 0x98;
@@ -61,12 +63,14 @@ impl TargetMemory for Pieces {
 #[derive(Debug, Default)]
 struct Assembler {
     address: u64,
+    /// The globals are found by a word in memory.
+    has_table: bool,
     bytes: Vec<u8>,
 }
 
 impl Assembler {
-    fn at(address: u64) -> Self {
-        Assembler { address, bytes: Vec::new() }
+    fn at(address: u64, has_table: bool) -> Self {
+        Assembler { address, has_table, bytes: Vec::new() }
     }
 
     fn op(mut self, opcode: &[u8], register: u8, base: u8, offset: u32) -> Self {
@@ -134,7 +138,8 @@ impl Assembler {
 
     /// From the globals to the function of the frame that runs.
     fn function(self) -> Self {
-        self.address_of(RCX, GLOBALS).load(RAX, RCX, CURRENT).load(RDX, RAX, 24).compare_kind(RDX)
+        let globals = if self.has_table { self.load_word(RCX, TABLE) } else { self.address_of(RCX, GLOBALS) };
+        globals.load(RAX, RCX, CURRENT).load(RDX, RAX, 24).compare_kind(RDX)
     }
 }
 
@@ -145,6 +150,8 @@ pub(crate) struct SyntheticPhp {
     pub(super) symbols: BTreeMap<&'static str, u64>,
     texts: u64,
     frames: u64,
+    functions: u64,
+    has_table: bool,
 }
 
 impl SyntheticPhp {
@@ -155,8 +162,24 @@ impl SyntheticPhp {
             symbols: BTreeMap::from([("executor_globals", GLOBALS)]),
             texts: 0,
             frames: 0,
+            functions: 0,
+            has_table: false,
         };
         new.memory.put_u64(GLOBALS, 0);
+        new.put_functions();
+        new.put_version("Zend Engine v4.2.36, Copyright");
+        new
+    }
+
+    /// Has the functions find the globals as those of a library do.
+    pub(super) fn find_globals_by_table(&mut self) {
+        self.has_table = true;
+        self.memory.put_u64(TABLE, GLOBALS);
+        self.put_functions();
+    }
+
+    fn put_functions(&mut self) {
+        let new = self;
         new.put_function("zend_get_executed_lineno", |code| {
             let code = code.function().jump(8).load(RAX, RAX, 48).returns().load(RAX, RAX, 0);
             let code = code.compare_word(RCX, THROWN).jump(14);
@@ -175,8 +198,6 @@ impl SyntheticPhp {
             code.op(&[0x89], RCX, RAX, 40)
         });
         new.put_function("get_zend_version", |code| code.load_word(RAX, GLOBALS + 0x2000));
-        new.put_version("Zend Engine v4.2.36, Copyright");
-        new
     }
 
     pub(super) fn put_version(&mut self, text: &str) {
@@ -187,10 +208,11 @@ impl SyntheticPhp {
 
     /// A function of the interpreter.
     fn put_function(&mut self, name: &'static str, make: impl Fn(Assembler) -> Assembler) {
-        let address = CODE + STEP * self.symbols.len() as u64;
+        let address = CODE + STEP * self.functions;
+        self.functions += 1;
         // Nothing else follows.
         self.memory.put(address, &[0xcc; STEP as usize]);
-        self.memory.put(address, &make(Assembler::at(address)).returns().bytes);
+        self.memory.put(address, &make(Assembler::at(address, self.has_table)).returns().bytes);
         self.symbols.insert(name, address);
     }
 
