@@ -5,7 +5,7 @@
 mod check;
 mod code;
 mod find;
-pub(crate) mod frames;
+mod frames;
 mod instructions;
 mod interpreter_loop;
 mod layout;
