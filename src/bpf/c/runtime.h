@@ -185,9 +185,10 @@ struct prof_perl {
 	__u8 block_type;
 	__u8 defer_type;
 	__u8 try_flag;
-	__u8 is_file_glob;  /* names of files are symbols */
-	__u8 is_stash_wide; /* names of packages follow the bodies of their hashes */
-	__u8 reserved[4];
+	__u8 is_file_glob;   /* names of files are symbols */
+	__u8 is_stash_wide;  /* names of packages follow the bodies of their hashes */
+	__u8 stack_type_off; /* in a stack: what it is for */
+	__u8 reserved[3];
 };
 
 /* A runtime that keeps the frames of its functions in lists of its own. */

@@ -98,7 +98,7 @@ impl Language for Perl {
     fn read(&self, memory: &dyn TargetMemory, code: u64) -> Option<ReadCode> {
         let PerlCode { name, file, first_line } = PerlCode::read(&memory, &self.layout, code)?;
         let function = RunFunction { name, file, first_line, is_inlined: false };
-        Some(ReadCode { function, is_shown: true, lines: Arc::new(PerlLines) })
+        Some(ReadCode { function, is_shown: true, lines: Arc::new(PerlLines { first_line }) })
     }
 
     fn unread(&self, code: u64) -> Option<ReadCode> {
@@ -108,7 +108,7 @@ impl Language for Perl {
             first_line: 0,
             is_inlined: false,
         };
-        Some(ReadCode { function, is_shown: true, lines: Arc::new(PerlLines) })
+        Some(ReadCode { function, is_shown: true, lines: Arc::new(PerlLines { first_line: 0 }) })
     }
 
     fn habits(&self) -> ListHabits {
@@ -116,13 +116,19 @@ impl Language for Perl {
     }
 }
 
-/// The kernel side sends lines.
+/// The kernel side sends lines, and none where a sub has not begun with its first statement.
 #[derive(Debug)]
-struct PerlLines;
+struct PerlLines {
+    first_line: u32,
+}
 
 impl CodeLines for PerlLines {
     fn line(&self, _code: u64, position: u32) -> u32 {
-        if position == u32::MAX { 0 } else { position }
+        match position {
+            0 => self.first_line,
+            u32::MAX => 0,
+            line => line,
+        }
     }
 }
 
@@ -142,6 +148,7 @@ fn descriptor(layout: &PerlLayout) -> prof_runtime {
         blocks_off: shape.blocks,
         outer_off: shape.outer,
         last_off: shape.last,
+        stack_type_off: shape.stack_type,
         block_bytes: shape.block_bytes,
         old_statement_off: shape.old_statement,
         return_off: shape.return_op,

@@ -199,7 +199,7 @@ fn agrees(accesses: &PerlAccesses, stack: &PerlPlace, shape: &PerlShape) -> bool
     let first = i64::from(shape.sub_type);
     let are_types_known = accesses.types.iter().all(|kind| (first..=first + 2).contains(kind));
     let has_witness = !accesses.types.is_empty() || accesses.elements.iter().any(is_sub);
-    reads(shape.blocks) && reads(shape.outer) && are_types_known && has_witness
+    reads(shape.blocks) && reads(shape.outer) && reads(shape.stack_type) && are_types_known && has_witness
 }
 
 fn anchor(place: &PerlPlace) -> Option<Anchor> {

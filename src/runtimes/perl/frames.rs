@@ -3,7 +3,8 @@
 
 use super::code::line_of;
 use super::layout::{
-    IS_IN_REGEX, IS_MULTICALL, IS_REGEX_OF_SUB, MOST_STEPS, PerlKind, PerlLayout, PerlLocator, TYPE_MASK,
+    FOR_SORT, IS_IN_REGEX, IS_MULTICALL, IS_REGEX_OF_SUB, MOST_STEPS, PerlKind, PerlLayout, PerlLocator,
+    TYPE_MASK,
 };
 use super::text::words;
 use crate::runtimes::TargetMemory;
@@ -13,7 +14,7 @@ use crate::runtimes::TargetMemory;
 pub(crate) struct PerlFrame {
     /// Word of the code object.
     pub(crate) code: u64,
-    /// 0 when not known.
+    /// 0 when not known, or where the sub has not begun with a statement of its own.
     pub(crate) line: u32,
     /// C code has entered the frame: it is the outermost of its call of the function that runs ops.
     pub(crate) is_entry: bool,
@@ -48,6 +49,8 @@ struct PerlWalk<'a, M> {
     /// The last frame has no op to return to because it was the last call of a block that C code runs, or because C code
     /// has called it.
     is_doubtful: bool,
+    /// The sub of the last frame, if it may be at no statement of its own yet.
+    unbegun: Option<u64>,
     stack: PerlStack,
 }
 
@@ -63,6 +66,7 @@ pub(crate) fn frames(memory: &impl TargetMemory, layout: &PerlLayout, state: u64
         layout,
         statement: statement.unwrap_or(0),
         is_doubtful: false,
+        unbegun: None,
         stack: PerlStack::default(),
     };
     if let Some(stack) = stack.filter(|&stack| stack != 0) {
@@ -81,6 +85,7 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
             let first = self.memory.u64(at(shape.blocks)?)?;
             let outer = self.memory.u64(at(shape.outer)?)?;
             let last = self.memory.u32(at(shape.last)?)?.cast_signed();
+            let is_for_sort = self.memory.u32(at(shape.stack_type)?)? == FOR_SORT;
             self.is_doubtful = false;
             for number in (0..=i64::from(last)).rev() {
                 steps += 1;
@@ -89,7 +94,7 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
                 }
                 let offset = u64::try_from(number).ok()?.checked_mul(shape.block_bytes.into())?;
                 let block = self.block(first.checked_add(offset)?)?;
-                self.take(&block, number == 0, outer == 0)?;
+                self.take(&block, number == 0 && is_for_sort, number == 0 && outer == 0)?;
             }
             steps += 1;
             if steps > MOST_STEPS {
@@ -115,13 +120,13 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
     }
 
     /// Adds the frame that a block is, if it is one.
-    fn take(&mut self, block: &PerlBlock, is_outermost: bool, is_last: bool) -> Option<()> {
+    fn take(&mut self, block: &PerlBlock, is_of_sort: bool, is_root: bool) -> Option<()> {
         let shape = self.layout.shape;
         let has = |flag: u8| block.flags & flag != 0;
         let returns = block.return_op != 0;
         let (kind, is_entry, is_doubtful) = match block.kind {
             // Elsewhere, the type is not written yet.
-            0 if is_outermost && !is_last => (PerlKind::Sort, true, false),
+            0 if is_of_sort => (PerlKind::Sort, true, false),
             kind if kind == shape.sub_type && has(IS_REGEX_OF_SUB) => (PerlKind::Regex, true, false),
             kind if kind == shape.sub_type => (PerlKind::Sub, !returns, !returns && !has(IS_MULTICALL)),
             kind if kind == shape.sub_type + 1 => (PerlKind::Format, false, false),
@@ -130,7 +135,7 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
                 (if block.required != 0 { PerlKind::Require } else { PerlKind::Eval }, !returns, !returns)
             }
             kind if kind == shape.defer_type => (PerlKind::Defer, true, false),
-            kind if kind == shape.block_type && is_outermost && is_last => (PerlKind::Main, true, false),
+            kind if kind == shape.block_type && is_root => (PerlKind::Main, true, false),
             _ => return Some(()),
         };
         // It has just been entered, or is about to return.
@@ -153,6 +158,15 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
             last.is_entry = false;
         }
         self.is_doubtful = is_doubtful;
+        // A sub that has just been entered is still at the statement of its caller, unless a sub calls itself.
+        let sub = (kind == PerlKind::Sub).then_some(block.sub);
+        if self.unbegun.is_some()
+            && self.unbegun != sub
+            && let Some(last) = self.stack.frames.last_mut()
+        {
+            last.line = 0;
+        }
+        self.unbegun = sub.filter(|_| self.statement == block.old_statement);
         let (line, file) = self.place();
         let code = kind.code(if kind == PerlKind::Sub { block.sub } else { file });
         self.stack.statements.push(self.statement);

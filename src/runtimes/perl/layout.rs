@@ -67,6 +67,8 @@ pub(crate) struct PerlShape {
     pub(crate) blocks: u8,
     pub(crate) outer: u8,
     pub(crate) last: u8,
+    /// What the stack is for, a number of 32 bits.
+    pub(crate) stack_type: u8,
     /// Bytes of a block.
     pub(crate) block_bytes: u8,
     /// In a block: the statement that it was entered from, the op to go on with, the sub, and the name of the file that is
@@ -91,6 +93,8 @@ pub(crate) struct PerlShape {
 
 /// No block has this type.
 pub(crate) const NO_TYPE: u8 = 0xff;
+/// What the stack of the comparisons of a sort is for.
+pub(super) const FOR_SORT: u32 = 3;
 /// Bits of a block's type; the others are flags.
 pub(super) const TYPE_MASK: u8 = 0x0f;
 /// Flag of a block whose code is run again and again by C code.

@@ -17,6 +17,7 @@ pub(super) fn shape(minor: u8) -> Option<PerlShape> {
         blocks: 8,
         outer: 16,
         last: 32,
+        stack_type: if is_linked { 44 } else { 40 },
         block_bytes: if is_linked { 104 } else { 96 },
         old_statement: 16,
         return_op: 48,

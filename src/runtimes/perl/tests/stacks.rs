@@ -67,11 +67,27 @@ fn calls_from_c_code_are_entries_and_the_last_call_of_a_sort_block_is_none() {
     // A sort whose block ends with a call of a sub; it returns nowhere, like one that C code has called.
     let block = SyntheticBlock { old_statement: at[0], ..SyntheticBlock::default() };
     let sort = perl.stack(main, &[block, SyntheticBlock { return_op: 0, ..called(SUB, at[1], compare) }]);
+    perl.memory.put(sort + u64::from(perl.layout.shape.stack_type), &3_u32.to_ne_bytes());
     let destructor = perl.stack(sort, &[SyntheticBlock { return_op: 0, ..called(SUB, at[2], destroy) }]);
     perl.set(destructor, at[3]);
     let expected =
         ["Thing::DESTROY a.pl:40|", "main::compare a.pl:30", "(sort block) a.pl:20|", "(main) a.pl:10|"];
     assert_eq!(lines(&perl), expected);
+}
+
+#[test]
+fn a_sub_that_has_just_been_entered_is_at_no_line_of_its_caller() {
+    let mut perl = SyntheticPerl::new(36);
+    let (outer, inner) = (perl.sub("main", "outer", "a.pl", 1), perl.sub("main", "inner", "b.pl", 5));
+    let at = [10, 20].map(|line| perl.statement("a.pl", line));
+    let main = SyntheticBlock { kind: BLOCK, ..SyntheticBlock::default() };
+    let entered = perl.stack(0, &[main, called(SUB, at[0], outer), called(SUB, at[1], inner)]);
+    perl.set(entered, at[1]);
+    assert_eq!(lines(&perl), ["main::inner b.pl:0", "main::outer a.pl:20", "(main) a.pl:10|"]);
+    // One that calls itself is at the same statement again.
+    let again = perl.stack(0, &[main, called(SUB, at[0], outer), called(SUB, at[1], outer)]);
+    perl.set(again, at[1]);
+    assert_eq!(lines(&perl), ["main::outer a.pl:20", "main::outer a.pl:20", "(main) a.pl:10|"]);
 }
 
 /// As the first function of a thread, or a handler of a signal.

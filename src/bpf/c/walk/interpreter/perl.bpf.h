@@ -15,6 +15,9 @@
 #define PERL_IN_REGEX 0x40     /* of a sub */
 #define PERL_REGEX_OF_SUB 0x80 /* of a sub */
 
+/* What a stack is for. */
+#define PERL_STACK_SORT 3
+
 /* What a frame runs, above the 48 bits of its address: as in src/runtimes/perl/layout.rs. */
 #define PERL_ADDRESS ((1ULL << 48) - 1)
 enum perl_kind {
@@ -232,6 +235,7 @@ static __always_inline long begin_perl_stack(struct task_struct *sleeper, struct
 	w->outermost = *(__u64 *)(stack + (perl->blocks_off & 31)) & ~7ULL;
 	w->outer = *(__u64 *)(stack + (perl->outer_off & 31)) & ~7ULL;
 	last = *(__s32 *)(stack + (perl->last_off & 63));
+	w->is_sort = *(__u32 *)(stack + (perl->stack_type_off & 63)) == PERL_STACK_SORT;
 	w->is_doubtful = 0;
 	if (last >= 0)
 		w->frame = w->outermost + (__u64)last * perl->block_bytes;
@@ -241,8 +245,8 @@ static __always_inline long begin_perl_stack(struct task_struct *sleeper, struct
 }
 
 /* What the block of this type runs, if it is a frame. */
-static __always_inline __u32 perl_kind_of(const struct prof_perl *perl, __u32 type,
-					  bool is_outermost, bool is_root, bool is_required)
+static __always_inline __u32 perl_kind_of(const struct prof_perl *perl, __u32 type, bool is_of_sort,
+					  bool is_root, bool is_required)
 {
 	__u32 kind = type & PERL_TYPE_MASK;
 
@@ -256,7 +260,7 @@ static __always_inline __u32 perl_kind_of(const struct prof_perl *perl, __u32 ty
 	if (kind == perl->sub_type + 1)
 		return PERL_FORMAT;
 	/* Elsewhere, the type is not written yet. */
-	if (!kind && is_outermost && !is_root)
+	if (!kind && is_of_sort)
 		return PERL_SORT;
 	if (kind == perl->defer_type)
 		return PERL_DEFER;
@@ -290,7 +294,7 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 		w->frame = at - perl->block_bytes;
 	type = block[0];
 	is_required = *(__u64 *)(block + (perl->required_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
-	kind = perl_kind_of(perl, type, is_outermost, is_root, is_required);
+	kind = perl_kind_of(perl, type, is_outermost && w->is_sort, is_root, is_required);
 	if (kind == PERL_NO_FRAME)
 		return 0;
 	old_statement =
@@ -312,6 +316,11 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 			       (kind == PERL_SUB && type & PERL_IN_REGEX)))
 		unmark_last_as_entry(w);
 	w->is_doubtful = is_entry && (is_eval || (kind == PERL_SUB && !(type & PERL_MULTICALL)));
+	/* A sub that has just been entered is at no statement of its own yet: it is still that of
+	 * its caller, unless a sub calls itself. */
+	if (w->unbegun && (kind != PERL_SUB || sub != w->unbegun))
+		clear_last_position(w);
+	w->unbegun = kind == PERL_SUB && w->statement == old_statement ? sub : 0;
 	if (read_of(sleeper, place, 32, w->statement + perl->line_off)) {
 		line = *(__u32 *)place;
 		file = *(__u64 *)(place + ((perl->file_off - perl->line_off) & 15));

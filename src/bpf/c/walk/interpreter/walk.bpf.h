@@ -23,8 +23,10 @@ struct runtime_walk {
 	 * statement that the next frame is at. */
 	__u64 outermost;
 	__u64 outer;
+	__u64 is_sort; /* Perl: that stack is for the comparisons of a sort */
 	__u64 statement;
 	__u64 is_doubtful; /* Perl: the last frame may not have been entered from C */
+	__u64 unbegun;	   /* Perl: the sub of the last frame, if it may be at no statement yet */
 };
 
 /* The check of a code object, from memory where it is known well enough. Returns marks in the upper
@@ -112,6 +114,15 @@ static __always_inline void unmark_last_as_entry(struct runtime_walk *w)
 
 	if (count && slot >= 2 && slot <= FRAME_WORDS)
 		w->s->frames[slot - 2] &= ~PROF_RUNTIME_ENTRY;
+}
+
+/* Forgets where in its code the frame is that was added last. */
+static __always_inline void clear_last_position(struct runtime_walk *w)
+{
+	__u32 count = w->s->sample.runtime_count, slot = w->first + 2 * count;
+
+	if (count && slot >= 2 && slot <= FRAME_WORDS)
+		w->s->frames[slot - 1] &= ~0xffffffffULL;
 }
 
 #endif /* PROF_INTERPRETER_WALK_BPF_H */
