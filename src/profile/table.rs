@@ -143,7 +143,7 @@ impl Tables {
     }
 
     /// All modules, by id.
-    pub fn modules(&self) -> &[Module] {
+    pub(crate) fn modules(&self) -> &[Module] {
         self.modules.as_slice()
     }
 

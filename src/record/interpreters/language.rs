@@ -18,8 +18,11 @@ pub(super) struct LanguageFile {
     /// Where the interpreter's loop is.
     pub(super) loops: fn(&RuntimeCode<'_>) -> LoopCode,
     /// Looks for the interpreter in the memory of a process.
-    pub(super) find: fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>,
+    pub(super) find: FindLanguage,
 }
+
+/// Finds an interpreter in the memory of a process that has mapped a runtime.
+type FindLanguage = fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>;
 
 /// The loop of an interpreter, by the module's own addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -59,17 +59,7 @@ impl PerlLayout {
             word: &|address| memory.u64(address),
             bytes: &|address| memory.bytes(address),
         };
-        let Some(version) = version(memory, symbol("perl_construct")?, path) else {
-            return Err(RuntimeProblem::lasting(format!(
-                "perl: version of `{path}` not found: {NATIVE_ONLY}"
-            )));
-        };
-        let Some(shape) = shapes::shape(version.minor) else {
-            return Err(RuntimeProblem::lasting(format!(
-                "perl {version}: this version's layout is not known here (known: 5.28 to 5.42, releases only): \
-                 {NATIVE_ONLY}"
-            )));
-        };
+        let (version, shape) = known_version(memory, symbol("perl_construct")?, path)?;
         let starting = || {
             RuntimeProblem::temporary(format!(
                 "perl {version}: frames are shown once the interpreter has started"
@@ -100,6 +90,23 @@ impl PerlLayout {
         confirm(memory, &layout, state)?;
         Ok(layout)
     }
+}
+
+/// The version of an interpreter, and what the table has of it.
+fn known_version(
+    memory: &impl TargetMemory,
+    construct: u64,
+    path: &str,
+) -> Result<(PerlVersion, PerlShape), RuntimeProblem> {
+    let Some(version) = version(memory, construct, path) else {
+        return Err(RuntimeProblem::lasting(format!("perl: version of `{path}` not found: {NATIVE_ONLY}")));
+    };
+    let Some(shape) = shapes::shape(version.minor) else {
+        return Err(RuntimeProblem::lasting(format!(
+            "perl {version}: this version's layout is not known here (known: 5.28 to 5.42, releases only): {NATIVE_ONLY}"
+        )));
+    };
+    Ok((version, shape))
 }
 
 fn misfit(version: PerlVersion, what: &str) -> RuntimeProblem {

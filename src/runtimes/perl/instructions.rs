@@ -81,7 +81,7 @@ pub(super) fn accesses(memory: &impl TargetMemory, address: u64, size: usize) ->
 
 /// The same of code that was read.
 pub(super) fn accesses_of(bytes: &[u8], address: u64) -> PerlAccesses {
-    let mut reader = AccessReader {
+    let mut reader = PerlAccessReader {
         registers: FxHashMap::default(),
         factory: InstructionInfoFactory::new(),
         accesses: PerlAccesses::default(),
@@ -153,14 +153,14 @@ impl PerlValue {
     }
 }
 
-struct AccessReader {
+struct PerlAccessReader {
     registers: FxHashMap<Register, PerlValue>,
     factory: InstructionInfoFactory,
     accesses: PerlAccesses,
     code: std::ops::Range<u64>,
 }
 
-impl AccessReader {
+impl PerlAccessReader {
     fn step(&mut self, instruction: &Instruction) {
         match instruction.flow_control() {
             // Compilers know which registers a function of their own leaves as they are.

@@ -25,7 +25,7 @@ enum HeldValue {
     Path(Vec<i64>),
 }
 
-type Registers = FxHashMap<Register, HeldValue>;
+type PhpRegisters = FxHashMap<Register, HeldValue>;
 
 /// A field that a function reads: offsets from the globals on, every one but the last followed as a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) fn reads(memory: &impl TargetMemory, address: u64, globals: u64) -> P
     let mut reader = ReadsReader {
         memory,
         globals,
-        registers: Some(Registers::default()),
+        registers: Some(PhpRegisters::default()),
         at_targets: FxHashMap::default(),
         end: address.saturating_add(bytes.len() as u64),
         factory: InstructionInfoFactory::new(),
@@ -78,9 +78,9 @@ struct ReadsReader<'m, M> {
     memory: &'m M,
     globals: u64,
     /// What registers hold; `None` where the code is not reached.
-    registers: Option<Registers>,
+    registers: Option<PhpRegisters>,
     /// What they hold at targets of forward jumps.
-    at_targets: FxHashMap<u64, Registers>,
+    at_targets: FxHashMap<u64, PhpRegisters>,
     end: u64,
     factory: InstructionInfoFactory,
     reads: PhpReads,
@@ -110,7 +110,7 @@ impl<M: TargetMemory> ReadsReader<'_, M> {
         self.registers = Some(registers);
     }
 
-    fn note_target(&mut self, instruction: &Instruction, registers: &Registers) {
+    fn note_target(&mut self, instruction: &Instruction, registers: &PhpRegisters) {
         let target = instruction.near_branch_target();
         if target <= instruction.ip() || target >= self.end {
             return;
@@ -123,7 +123,7 @@ impl<M: TargetMemory> ReadsReader<'_, M> {
     }
 
     /// Notes what an instruction reads, adds and writes.
-    fn note(&mut self, instruction: &Instruction, registers: &Registers) {
+    fn note(&mut self, instruction: &Instruction, registers: &PhpRegisters) {
         if matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64) {
             return;
         }
@@ -160,7 +160,7 @@ impl<M: TargetMemory> ReadsReader<'_, M> {
     }
 
     /// Brings the registers up to date after an instruction.
-    fn change(&mut self, instruction: &Instruction, registers: &mut Registers) {
+    fn change(&mut self, instruction: &Instruction, registers: &mut PhpRegisters) {
         let value = self.value(instruction, registers);
         for used in self.factory.info(instruction).used_registers() {
             if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None) {
@@ -173,7 +173,7 @@ impl<M: TargetMemory> ReadsReader<'_, M> {
     }
 
     /// What an instruction puts in its first operand.
-    fn value(&self, instruction: &Instruction, registers: &Registers) -> Option<HeldValue> {
+    fn value(&self, instruction: &Instruction, registers: &PhpRegisters) -> Option<HeldValue> {
         if instruction.op0_kind() != OpKind::Register || instruction.op0_register().size() != 8 {
             return None;
         }
@@ -205,7 +205,7 @@ impl<M: TargetMemory> ReadsReader<'_, M> {
     }
 
     /// The field that a memory operand means.
-    fn place(&self, instruction: &Instruction, registers: &Registers) -> Option<Vec<i64>> {
+    fn place(&self, instruction: &Instruction, registers: &PhpRegisters) -> Option<Vec<i64>> {
         if instruction.memory_index() != Register::None || instruction.segment_prefix() != Register::None {
             return None;
         }
@@ -236,7 +236,7 @@ fn joined(path: &[i64], step: i64) -> Vec<i64> {
 }
 
 /// What two states of registers agree on.
-fn common(mut registers: Registers, other: &Registers) -> Registers {
+fn common(mut registers: PhpRegisters, other: &PhpRegisters) -> PhpRegisters {
     registers.retain(|register, value| other.get(register) == Some(value));
     registers
 }

@@ -34,10 +34,10 @@ pub(crate) struct RubyLoop {
 }
 
 /// Bytes of the module at an address.
-type ReadCode<'a> = &'a dyn Fn(u64, u64) -> Option<Vec<u8>>;
+type RubyReadCode<'a> = &'a dyn Fn(u64, u64) -> Option<Vec<u8>>;
 
 /// The interpreter in a module whose functions are `functions`, by start; empty if there is none.
-pub(crate) fn loop_ranges(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> RubyLoop {
+pub(crate) fn loop_ranges(functions: &[(u64, u64)], read_code: RubyReadCode<'_>) -> RubyLoop {
     let Some(inner) = running_function(functions, read_code) else { return RubyLoop::default() };
     let callers = callers(functions, read_code, inner.start);
     let with_parts = |range: &Range<u64>| parts(functions, read_code, range);
@@ -56,7 +56,7 @@ pub(crate) fn loop_ranges(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> 
 }
 
 /// The function that runs instructions.
-fn running_function(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> Option<Range<u64>> {
+fn running_function(functions: &[(u64, u64)], read_code: RubyReadCode<'_>) -> Option<Range<u64>> {
     let large = functions
         .iter()
         .filter(|(start, end)| (LEAST_BYTES..=MOST_BYTES).contains(&end.saturating_sub(*start)));
@@ -66,7 +66,7 @@ fn running_function(functions: &[(u64, u64)], read_code: ReadCode<'_>) -> Option
 }
 
 /// Number of jumps in a function to an address that is in a register or at one.
-fn indirect_jumps(read_code: ReadCode<'_>, range: &Range<u64>) -> usize {
+fn indirect_jumps(read_code: RubyReadCode<'_>, range: &Range<u64>) -> usize {
     let Some(bytes) = read_code(range.start, range.end - range.start) else { return 0 };
     let decoder = Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE);
     // Others are through a table, as of imported functions, or of a switch.
@@ -80,7 +80,7 @@ fn indirect_jumps(read_code: ReadCode<'_>, range: &Range<u64>) -> usize {
 }
 
 /// Functions that call the one at `start` directly.
-fn callers(functions: &[(u64, u64)], read_code: ReadCode<'_>, start: u64) -> Vec<Range<u64>> {
+fn callers(functions: &[(u64, u64)], read_code: RubyReadCode<'_>, start: u64) -> Vec<Range<u64>> {
     let mut code_left = MOST_CODE;
     let mut found = Vec::new();
     for &(first, end) in functions {
@@ -98,7 +98,7 @@ fn callers(functions: &[(u64, u64)], read_code: ReadCode<'_>, start: u64) -> Vec
 }
 
 /// True if the function in `range` calls the one at `target` directly.
-fn calls(read_code: ReadCode<'_>, range: &Range<u64>, target: u64) -> bool {
+fn calls(read_code: RubyReadCode<'_>, range: &Range<u64>, target: u64) -> bool {
     let size = range.end.saturating_sub(range.start).min(MOST_BYTES);
     let bytes = read_code(range.start, size).unwrap_or_default();
     let mut calls = bytes.windows(CALL_BYTES).enumerate().filter_map(|(offset, call)| {
@@ -111,7 +111,7 @@ fn calls(read_code: ReadCode<'_>, range: &Range<u64>, target: u64) -> bool {
 }
 
 /// A function and what the compiler has split off it: code that it jumps to, and that jumps back to its middle.
-fn parts(functions: &[(u64, u64)], read_code: ReadCode<'_>, own: &Range<u64>) -> Vec<Range<u64>> {
+fn parts(functions: &[(u64, u64)], read_code: RubyReadCode<'_>, own: &Range<u64>) -> Vec<Range<u64>> {
     let mut parts = vec![own.clone()];
     for target in jump_targets(read_code, own) {
         let Some(part) = function_at(functions, target) else { continue };
@@ -134,7 +134,7 @@ fn function_at(functions: &[(u64, u64)], address: u64) -> Option<Range<u64>> {
 }
 
 /// Where direct jumps lead out of a function.
-fn jump_targets(read_code: ReadCode<'_>, range: &Range<u64>) -> Vec<u64> {
+fn jump_targets(read_code: RubyReadCode<'_>, range: &Range<u64>) -> Vec<u64> {
     let size = range.end.saturating_sub(range.start).min(MOST_BYTES);
     let bytes = read_code(range.start, size).unwrap_or_default();
     let decoder = Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE);

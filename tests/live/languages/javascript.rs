@@ -4,7 +4,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::interpreters::complete_names;
+use crate::languages::python::interpreters::complete_names;
 use prof::internals::profile::{EventKind, FrameId, FrameSpace, Outcome, Profile, read_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -133,7 +133,7 @@ fn steps_of_frame(profile: &Profile, frame: FrameId) -> Vec<Step> {
         .map(|location| {
             let name = text(profile.symbols.function(location.function).name);
             let file = text(location.file);
-            let module = &tables.modules()[tables.frames()[frame.index()].module.index()];
+            let module = tables.module(tables.frames()[frame.index()].module);
             let is_run = name == UNREAD
                 || tables.string(module.path).starts_with("php ")
                 || [".py", ".java", ".pl", ".pm"].iter().any(|end| file.ends_with(end))

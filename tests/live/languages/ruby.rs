@@ -4,7 +4,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::interpreters::complete_names;
+use crate::languages::python::interpreters::complete_names;
 use crate::languages::recorded::UNREAD;
 use prof::internals::profile::{EventKind, FrameId, ModuleKind, Outcome, Profile, Reason, Sample, read_path};
 use serde_json::Value;

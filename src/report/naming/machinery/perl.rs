@@ -1,6 +1,6 @@
 //! Perl: functions that run ops, and those by which C code calls subs.
 
-use super::Machinery;
+use super::functions::Machinery;
 
 /// Functions of these files.
 pub(super) const MACHINERY: Machinery = Machinery {

@@ -1,6 +1,6 @@
 //! PHP: functions of its engine that call others, and its own that do.
 
-use super::Machinery;
+use super::functions::Machinery;
 
 /// Functions of these files.
 pub(super) const MACHINERY: Machinery = Machinery {

@@ -1,6 +1,6 @@
 //! Ruby: functions of its interface that call others, and its own that do.
 
-use super::Machinery;
+use super::functions::Machinery;
 
 /// Functions of these files.
 pub(super) const MACHINERY: Machinery = Machinery {

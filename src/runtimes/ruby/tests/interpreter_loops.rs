@@ -65,7 +65,10 @@ impl Module {
 
 #[test]
 fn the_function_that_calls_the_one_with_most_jumps_is_the_entry() {
-    let expected = RubyLoop { entries: vec![ENTER..HANDLE], inner: vec![RUN..RUN_END, COLD..COLD + 0x40] };
+    let expected = RubyLoop {
+        entries: std::iter::once(ENTER..HANDLE).collect::<Vec<_>>(),
+        inner: vec![RUN..RUN_END, COLD..COLD + 0x40],
+    };
     assert_eq!(Module::new().ranges(), expected);
 }
 
@@ -75,7 +78,7 @@ fn a_function_between_the_entry_and_the_loop_is_inner() {
     module.call(ENTER + 0x40, HANDLE);
     module.call(HANDLE + 0x20, RUN);
     let ranges = module.ranges();
-    assert_eq!(ranges.entries, [ENTER..HANDLE]);
+    assert_eq!(ranges.entries, std::iter::once(ENTER..HANDLE).collect::<Vec<_>>());
     assert!(ranges.inner.contains(&(HANDLE..OTHER)), "{ranges:x?}");
 }
 

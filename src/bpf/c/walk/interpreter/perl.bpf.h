@@ -267,15 +267,28 @@ static __always_inline __u32 perl_kind_of(const struct prof_perl *perl, __u32 ty
 	return kind == perl->block_type && is_root ? PERL_MAIN : PERL_NO_FRAME;
 }
 
+/* Reads the line of the statement that the walk is at. Returns its file; 0 if it cannot be read. */
+static __always_inline __u64 perl_place(struct task_struct *sleeper, struct runtime_walk *w,
+					__u32 *line)
+{
+	const struct prof_perl *perl = &w->runtime->perl;
+	__u8 *place = (__u8 *)w->s->content;
+
+	if (!read_of(sleeper, place, 32, w->statement + perl->line_off))
+		return 0;
+	*line = *(__u32 *)place;
+	return *(__u64 *)(place + ((perl->file_off - perl->line_off) & 15));
+}
+
 /* Takes one block. Returns 1 to stop. */
 static __always_inline long take_perl_block(struct task_struct *sleeper, struct runtime_walk *w)
 {
 	const struct prof_perl *perl = &w->runtime->perl;
 	struct scratch *s = w->s;
-	__u64 old_statement, returns, sub, file = 0, at = w->frame;
+	__u64 old_statement, returns, sub, file, at = w->frame;
 	__u32 type, kind, line = 0;
 	bool is_outermost, is_root, is_required, is_entry, is_eval;
-	__u8 *block, *place = (__u8 *)s->content;
+	__u8 *block;
 
 	if (!at)
 		return 1;
@@ -321,10 +334,7 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 	if (w->unbegun && (kind != PERL_SUB || sub != w->unbegun))
 		clear_last_position(w);
 	w->unbegun = kind == PERL_SUB && w->statement == old_statement ? sub : 0;
-	if (read_of(sleeper, place, 32, w->statement + perl->line_off)) {
-		line = *(__u32 *)place;
-		file = *(__u64 *)(place + ((perl->file_off - perl->line_off) & 15));
-	}
+	file = perl_place(sleeper, w, &line);
 	w->statement = old_statement;
 	if (kind != PERL_SUB)
 		sub = file;

@@ -1,7 +1,7 @@
 //! Interpreters that damage what they keep of their functions: nothing hangs, and native stacks are as whole as ever.
 
 use crate::harness::machine::turn;
-use crate::languages::interpreters::recorded_in_all;
+use crate::languages::python::interpreters::recorded_in_all;
 use crate::languages::recorded::{RunStacks, Step};
 
 /// Names are as the program gave them, and no longer than prof reads any.

@@ -2,7 +2,7 @@
 
 use crate::harness::machine::turn;
 use crate::harness::profiler::Recording;
-use crate::languages::interpreters::{Target, recorded_in_all};
+use crate::languages::python::interpreters::{Target, recorded_in_all};
 use crate::languages::recorded::{RunSample, RunStacks};
 use prof::internals::profile::Reason;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use crate::harness::machine::turn;
 use crate::harness::profiler::Recording;
-use crate::languages::interpreters::{Target, recorded_in_all};
+use crate::languages::python::interpreters::{Target, recorded_in_all};
 use crate::languages::recorded::{RunSample, RunStacks, Step, UNREAD};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,6 +24,9 @@ pub(crate) fn known() -> Option<&'static Known> {
     })
     .as_ref()
 }
+
+/// End of the fault of a function whose line is not known.
+const NO_LINE: &str = " has no line";
 
 /// Share of the samples of an interpreter whose functions may fit its native frames in no certain way.
 const MISMATCHES: f64 = 0.001;
@@ -79,7 +82,7 @@ impl Reported {
             return Some(format!("the root is {}", root.name));
         }
         if let Some(step) = run.iter().find(|step| step.line == 0 && step.name != UNREAD) {
-            return Some(format!("{} has no line", step.name));
+            return Some(format!("{}{NO_LINE}", step.name));
         }
         for pair in run.windows(2) {
             let call = (place_of(pair[0]), (pair[1].name.clone(), pair[1].file.clone()));
@@ -133,8 +136,13 @@ fn every_stack_is_one_that_the_program_has_reported() {
     with_stacks(|target, samples| {
         let reported = Reported::of(target);
         let judged = samples.iter().filter(|sample| !sample.is_unplaced());
-        let faults: Vec<(String, String)> =
+        let mut faults: Vec<(String, String)> =
             judged.filter_map(|sample| Some((reported.fault(sample)?, sample.text()))).collect();
+        // A frame that is being made has the position of one that was there before: then it has no line.
+        let lacks_line = |(fault, _): &(String, String)| fault.ends_with(NO_LINE);
+        if faults.iter().filter(|fault| lacks_line(fault)).count() <= 1 + samples.len() / 2000 {
+            faults.retain(|fault| !lacks_line(fault));
+        }
         match faults.first() {
             None => Ok(()),
             Some((fault, stack)) => Err(format!("{} are wrong; one: {fault}\n{stack}", faults.len())),

@@ -2,7 +2,7 @@
 
 use crate::harness::machine::turn;
 use crate::harness::profiler::Recording;
-use crate::languages::interpreters::{Python, pythons, script};
+use crate::languages::python::interpreters::{Python, pythons, script};
 use crate::languages::recorded::{RunSample, RunStacks, UNREAD};
 
 /// So many runs of each: one has too few samples for a share.

@@ -5,7 +5,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{skip, turn};
 use crate::harness::profiler::Recording;
 use crate::harness::running::{Running, UNTIL_ENDED, children};
-use crate::languages::interpreters::{Python, complete_names, of_distribution, of_pyenv, script};
+use crate::languages::python::interpreters::{Python, complete_names, of_distribution, of_pyenv, script};
 use crate::languages::recorded::{RunSample, RunStacks};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack, Stacks, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::interpreters::{complete_names, of_distribution, script};
+use crate::languages::python::interpreters::{complete_names, of_distribution, script};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

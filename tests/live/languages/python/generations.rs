@@ -1,7 +1,7 @@
 //! Functions that are made, run and freed, a thousand times a second: none has the name of another one.
 
 use crate::harness::machine::turn;
-use crate::languages::interpreters::{Target, recorded_in_all};
+use crate::languages::python::interpreters::{Target, recorded_in_all};
 use crate::languages::recorded::{RunSample, RunStacks, UNREAD};
 
 /// A function that was made, and from when to when it ran, CLOCK_MONOTONIC, ns.

@@ -1,0 +1,10 @@
+//! Functions of Python, in all interpreters that are here.
+
+mod calls;
+mod damage;
+mod generations;
+pub(crate) mod interpreters;
+mod processes;
+mod short;
+mod views;
+mod waits;
