@@ -15,10 +15,12 @@ const volatile __u32 pages_mask = 0;	      /* pages that fit - 1; a power of two
 const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader is woken, bytes */
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
-const volatile bool reads_runtimes = false;	  /* frames of interpreters are wanted */
-const volatile bool reads_goroutines = false;	  /* goroutines of samples are wanted */
-const volatile bool reads_managed = false;	  /* frames of managed code are wanted */
-const volatile bool records_waits = false;	  /* threads have accounts of their time */
+/* Interpreters whose frames are wanted: a bit for each prof_runtime_kind. Code of the others is not
+ * even verified. */
+const volatile __u32 interpreters = 0;
+const volatile bool reads_goroutines = false; /* goroutines of samples are wanted */
+const volatile bool reads_managed = false;    /* frames of managed code are wanted */
+const volatile bool records_waits = false;    /* threads have accounts of their time */
 
 /* Waits that are shorter are summed up, without stacks, ns. */
 const volatile __u64 min_block_ns = 1000;

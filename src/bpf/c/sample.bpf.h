@@ -101,7 +101,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 								      PROF_SAMPLE_RESCUE_REFUSED;
 	if (reads_managed)
 		pack_managed_frames(s);
-	if (reads_runtimes && process && process->runtime.kind && s->walked)
+	if (interpreters && process && process->runtime.kind && s->walked)
 		take_interpreter(s, ctx, task, &process->runtime);
 	if (reads_goroutines && process && process->goroutine.is_known && !s->in_exec)
 		take_goroutine(s, &process->goroutine);

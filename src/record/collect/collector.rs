@@ -368,7 +368,7 @@ impl Collector {
 
     /// Puts the frames of an interpreter where they belong among the native ones in `path`, leaf first.
     fn add_interpreter_frames(&mut self, sample: &SampleEvent, outcome: Outcome, path: &mut Vec<FrameId>) {
-        if !self.interpreters.is_loaded {
+        if self.interpreters.loaded == 0 {
             return;
         }
         let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) else { return };

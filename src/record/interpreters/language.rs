@@ -13,6 +13,8 @@ use std::sync::Arc;
 /// How the file of a language's runtime is recognized and searched.
 #[derive(Debug)]
 pub(super) struct LanguageFile {
+    /// `enum prof_runtime_kind`.
+    pub(super) kind: u64,
     /// Symbols that every such runtime exports, and nothing else does.
     pub(super) exports: &'static [&'static str],
     /// Where the interpreter's loop is.

@@ -18,3 +18,4 @@ pub(super) mod seen_codes;
 
 pub(crate) use merge::LoopPart;
 pub(crate) use registry::Interpreters;
+pub(super) use runtime_file::ALL_LANGUAGES;

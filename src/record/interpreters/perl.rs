@@ -19,8 +19,12 @@ const TABLE_BYTES: u64 = 8 * 600;
 const MOST_RELOCATION_BYTES: u64 = 8 << 20;
 
 /// How its files are recognized.
-pub(super) static FILE: LanguageFile =
-    LanguageFile { exports: &["Perl_runops_standard", "PL_curinterp", OP_FUNCTIONS], loops, find };
+pub(super) static FILE: LanguageFile = LanguageFile {
+    kind: number::PROF_RUNTIME_PERL,
+    exports: &["Perl_runops_standard", "PL_curinterp", OP_FUNCTIONS],
+    loops,
+    find,
+};
 
 /// An interpreter of a process.
 #[derive(Debug)]

@@ -13,8 +13,12 @@ use std::sync::Arc;
 const LOOP: &str = "execute_ex";
 
 /// How its files are recognized.
-pub(super) static FILE: LanguageFile =
-    LanguageFile { exports: &[LOOP, "zend_get_executed_lineno"], loops, find };
+pub(super) static FILE: LanguageFile = LanguageFile {
+    kind: number::PROF_RUNTIME_PHP,
+    exports: &[LOOP, "zend_get_executed_lineno"],
+    loops,
+    find,
+};
 
 /// An interpreter of a process.
 #[derive(Debug)]

@@ -16,7 +16,8 @@ use std::sync::Arc;
 const LOOP: &str = "_PyEval_EvalFrameDefault";
 
 /// How its files are recognized.
-pub(super) static FILE: LanguageFile = LanguageFile { exports: &["_PyRuntime", LOOP], loops, find };
+pub(super) static FILE: LanguageFile =
+    LanguageFile { kind: number::PROF_RUNTIME_PYTHON, exports: &["_PyRuntime", LOOP], loops, find };
 
 /// Setups of a loop that the kernel side has room for.
 const LOOP_SETUPS: usize = number::PROF_LOOP_SETUPS as usize;

@@ -28,8 +28,8 @@ const UNREAD_FUNCTION: &str = "[function not read]";
 pub(crate) struct Interpreters {
     /// Frames of interpreters are to be recorded.
     pub(crate) is_wanted: bool,
-    /// The kernel side reads them: a target has an interpreter, or one may come.
-    pub(crate) is_loaded: bool,
+    /// Those that the kernel side reads, since a target has one, or one may come: a bit for each `enum prof_runtime_kind`.
+    pub(crate) loaded: u32,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
     /// Functions of all runtimes, those of managed code too.
     pub(in crate::record) names: FunctionNames,
@@ -53,9 +53,11 @@ impl Interpreters {
         self.files.get(&file)?.as_ref()?.loop_part(address)
     }
 
-    /// Whether a process has mapped a runtime.
-    pub(crate) fn has_runtime(&mut self, process: &Process, files: &ModuleFiles) -> bool {
-        process.mappings().iter().any(|mapping| self.runtime(mapping.file, files).is_some())
+    /// The runtimes that a process has mapped, as in `loaded`.
+    pub(crate) fn runtimes(&mut self, process: &Process, files: &ModuleFiles) -> u32 {
+        let files =
+            process.mappings().iter().filter_map(|mapping| Some(self.runtime(mapping.file, files)?.bit()));
+        files.fold(0, |all, bit| all | bit)
     }
 
     /// Looks for the interpreter of a process, unless it is known. Returns whether it is to be looked for again soon.
@@ -68,14 +70,14 @@ impl Interpreters {
             return false;
         }
         process.interpreter_sought_ns = Some(process.changed_ns());
-        let mapped = (process.mappings().iter())
-            .find(|mapping| self.runtime(mapping.file, files).is_some())
-            .map(|mapping| (mapping.file, mapping.bias));
-        let Some((file, bias)) = mapped else {
+        let mapped = (process.mappings().iter()).find_map(|mapping| {
+            self.runtime(mapping.file, files).map(|runtime| (mapping.file, mapping.bias, runtime.bit()))
+        });
+        let Some((file, bias, bit)) = mapped else {
             process.set_interpreter(ProcessInterpreter::None);
             return false;
         };
-        if !self.is_loaded {
+        if self.loaded & bit == 0 {
             self.problems.note(STARTED_LATE);
             return false;
         }

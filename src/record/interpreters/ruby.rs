@@ -9,8 +9,12 @@ use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::sync::Arc;
 
 /// How its files are recognized.
-pub(super) static FILE: LanguageFile =
-    LanguageFile { exports: &["ruby_version", "ruby_vm_at_exit", "rb_thread_current"], loops, find };
+pub(super) static FILE: LanguageFile = LanguageFile {
+    kind: number::PROF_RUNTIME_RUBY,
+    exports: &["ruby_version", "ruby_vm_at_exit", "rb_thread_current"],
+    loops,
+    find,
+};
 
 /// An interpreter of a process.
 #[derive(Debug)]

@@ -9,6 +9,16 @@ use crate::unwind::CfiSections;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bits of all languages.
+pub(in crate::record) const ALL_LANGUAGES: u32 = {
+    let (mut all, mut index) = (0, 0);
+    while index < LANGUAGES.len() {
+        all |= 1 << LANGUAGES[index].kind;
+        index += 1;
+    }
+    all
+};
+
 /// All languages.
 static LANGUAGES: [&LanguageFile; 4] = [&python::FILE, &ruby::FILE, &php::FILE, &perl::FILE];
 
@@ -37,6 +47,11 @@ impl RuntimeFile {
             entries.chain(inner.into_iter().map(|range| (range, LoopPart::Inner))).collect();
         loops.sort_by_key(|(range, _)| range.start);
         Some(RuntimeFile { language, loops, functions })
+    }
+
+    /// The bit of its language.
+    pub(super) fn bit(&self) -> u32 {
+        1 << self.language.kind
     }
 
     /// Functions of the file: start and end, by start.

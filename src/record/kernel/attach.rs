@@ -45,8 +45,8 @@ pub(crate) struct KernelConfig {
     pub(crate) counters: usize,
     /// Whether what runtimes know of frames of managed code is sent.
     pub(crate) reads_managed: bool,
-    /// Whether frames of interpreters are sent.
-    pub(crate) reads_runtimes: bool,
+    /// Interpreters whose frames are sent: a bit for each `enum prof_runtime_kind`.
+    pub(crate) interpreters: u32,
     /// Whether goroutines of samples are sent.
     pub(crate) reads_goroutines: bool,
     /// Kinds of data that have to be translated.
@@ -355,7 +355,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         let bytes = (per_cpu * config.cpus.len() as f64) as u32;
         maps.counts.set_max_entries(bytes.clamp(1 << 20, 64 << 20).next_power_of_two())?;
     }
-    if config.reads_runtimes {
+    if config.interpreters != 0 {
         maps.new_codes.set_max_entries(NEW_CODE_RING_BYTES)?;
     }
     if config.copy_every_stack {
@@ -380,7 +380,7 @@ fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, small
         rodata.rows_mask = config.row_capacity - 1;
         rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest_ring / 2;
-        rodata.reads_runtimes = config.reads_runtimes;
+        rodata.interpreters = config.interpreters;
         rodata.reads_goroutines = config.reads_goroutines;
         rodata.reads_managed = config.reads_managed;
         rodata.copy_every_stack = config.copy_every_stack;

@@ -12,6 +12,7 @@ use crate::record::environment::kernel_types::TypesLack;
 use crate::record::environment::machine::{SAMPLE_CLOCK, effective_hz, online_cpus, system_meta};
 use crate::record::environment::namespaces::{Translation, monotonic_ns};
 use crate::record::environment::{descriptors, memory_limit, namespaces, rights, seccomp};
+use crate::record::interpreters::ALL_LANGUAGES;
 use crate::record::kernel::attach::{KernelConfig, KernelSide};
 use crate::record::kernel::capacity::{page_capacity, row_capacity};
 use crate::record::kernel::drain::Drain;
@@ -149,7 +150,7 @@ fn kernel_config(
         table_budget_bytes: options.table_budget_bytes,
         hz,
         reads_managed: collector.managed.is_loaded,
-        reads_runtimes: collector.interpreters.is_loaded,
+        interpreters: collector.interpreters.loaded,
         reads_goroutines: collector.goroutines.is_loaded,
         copy_every_stack: collector.copies.is_some(),
         cpus,
@@ -329,8 +330,11 @@ fn look_for_runtimes(
     let is_wanted = options.runtime != RuntimeFrames::Off;
     let may_come = matches!(options.target, Target::System | Target::Launch(_));
     let running = || found.pids.iter().filter_map(|pid| processes.get(*pid));
-    interpreters.is_loaded =
-        is_wanted && (may_come || running().any(|process| interpreters.has_runtime(process, files)));
+    interpreters.loaded = match (is_wanted, may_come) {
+        (false, _) => 0,
+        (true, true) => ALL_LANGUAGES,
+        (true, false) => running().fold(0, |all, process| all | interpreters.runtimes(process, files)),
+    };
     managed.is_loaded =
         is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
     goroutines.is_loaded =

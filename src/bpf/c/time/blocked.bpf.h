@@ -110,7 +110,7 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 								PROF_SAMPLE_RESCUE_REFUSED;
 	}
 	process = bpf_map_lookup_elem(&processes, &s->sample.tgid);
-	if (reads_runtimes && process && process->runtime.kind &&
+	if (interpreters && process && process->runtime.kind &&
 	    process->runtime.kind != PROF_RUNTIME_PENDING)
 		take_sleepers_frames(s, &process->runtime, task);
 	if (reads_goroutines && process && process->goroutine.is_known)

@@ -95,7 +95,7 @@ static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *
 			s->kernel_count = found / 8;
 	}
 	take_user_stack(s, ctx, task, process, place);
-	if (place == PLACE_TICK && reads_runtimes && process)
+	if (place == PLACE_TICK && interpreters && process)
 		send_new_codes(s, &process->runtime);
 	bytes = finish_sample(s);
 	if (place == PLACE_TICK)

@@ -11,39 +11,40 @@
 #include "walk/interpreter/python.bpf.h"
 #include "walk/interpreter/ruby.bpf.h"
 
+/* Whether an interpreter is of a kind, one that is wanted. */
+#define IS_KIND(kind, wanted) ((interpreters & (1U << (wanted))) && (kind) == (wanted))
+
 static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
-					     const struct prof_runtime *runtime, __u64 code)
+					     const struct prof_runtime *runtime, __u32 kind,
+					     __u64 code)
 {
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (IS_KIND(kind, PROF_RUNTIME_PYTHON)) {
 		return python_check(sleeper, s, &runtime->python, code);
-	case PROF_RUNTIME_RUBY:
+	} else if (IS_KIND(kind, PROF_RUNTIME_RUBY)) {
 		return ruby_check(sleeper, s, &runtime->ruby, code);
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(kind, PROF_RUNTIME_PHP)) {
 		return php_check(sleeper, s, &runtime->php, code);
-	case PROF_RUNTIME_PERL:
+	} else if (IS_KIND(kind, PROF_RUNTIME_PERL)) {
 		return perl_check(sleeper, s, &runtime->perl, code);
 	}
 	return 0;
 }
 
-static __always_inline void take_code_parts(struct prof_new_code *record, struct scratch *s,
-					    const struct prof_runtime *runtime, __u64 code)
+__noinline int take_code_parts(struct prof_new_code *record, struct scratch *s,
+			       const struct prof_runtime *runtime, __u64 code)
 {
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (!record || !s || !runtime)
+		return 0;
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
 		take_python_parts(record, &runtime->python, code);
-		break;
-	case PROF_RUNTIME_RUBY:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
 		take_ruby_parts(record, &runtime->ruby, code);
-		break;
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
 		take_php_parts(record, &runtime->php, code);
-		break;
-	case PROF_RUNTIME_PERL:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
 		take_perl_parts(record, s, &runtime->perl, code);
-		break;
 	}
+	return 0;
 }
 
 /* The state that the runtime keeps of a thread; 0 if there is none. */
@@ -89,10 +90,9 @@ static __always_inline void note_lock(struct task_struct *sleeper, struct scratc
  * know of, or where they know its place better than the list. */
 static __always_inline bool is_in_setup(struct scratch *s, const struct prof_runtime *runtime)
 {
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
 		return is_in_python_setup(s, &runtime->python);
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
 		return is_in_php_loop(s, &runtime->php);
 	}
 	return false;
@@ -104,17 +104,16 @@ static __always_inline bool find_first(struct task_struct *sleeper, struct runti
 {
 	const struct prof_runtime *runtime = w->runtime;
 
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
 		if (is_setup)
 			return python_first_in_setup(w->s, &runtime->python, &w->frame);
 		return python_first(sleeper, &runtime->python, w->state, &w->frame);
-	case PROF_RUNTIME_RUBY:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
 		return ruby_first(sleeper, &runtime->ruby, w);
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
 		w->frame = w->state;
 		return true;
-	case PROF_RUNTIME_PERL:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
 		return perl_first(sleeper, w);
 	}
 	return false;
@@ -219,24 +218,18 @@ __noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime 
 
 	if (!s || !runtime || !begin_runtime_walk(NULL, &w, is_setup))
 		return 0;
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
 		/* Shims are no frames, and there is one for each call from C. */
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_python_frames, &w, 0);
-		break;
-	case PROF_RUNTIME_RUBY:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_ruby_frames, &w, 0);
-		break;
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
 		/* The first frame of the program's is in the registers of the loop. */
-		if (is_setup && take_php_frame(NULL, &w, true))
-			break;
-		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
-		break;
-	case PROF_RUNTIME_PERL:
+		if (!is_setup || !take_php_frame(NULL, &w, true))
+			bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
 		/* Loops are blocks, too. */
 		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES / 2, take_perl_blocks, &w, 0);
-		break;
 	}
 	end_runtime_walk(&w);
 	return 0;
@@ -251,19 +244,14 @@ static __always_inline void take_sleepers_frames(struct scratch *s,
 
 	if (!begin_runtime_walk(sleeper, &w, false))
 		return;
-	switch (runtime->kind) {
-	case PROF_RUNTIME_PYTHON:
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_python_frame, &w, 0);
-		break;
-	case PROF_RUNTIME_RUBY:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_ruby_frame, &w, 0);
-		break;
-	case PROF_RUNTIME_PHP:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_php_frame, &w, 0);
-		break;
-	case PROF_RUNTIME_PERL:
+	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
 		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_perl_block, &w, 0);
-		break;
 	}
 	end_runtime_walk(&w);
 }

@@ -71,11 +71,13 @@ static __always_inline __u32 end_check(__u64 mixed)
 /* What tells a code object from another one that may lie at its address later; 0 if it is none.
  * What that is, the language decides. */
 static __always_inline __u32 read_code_check(struct task_struct *sleeper, struct scratch *s,
-					     const struct prof_runtime *runtime, __u64 code);
+					     const struct prof_runtime *runtime, __u32 kind,
+					     __u64 code);
 
-/* Copies what the name of a code object takes. */
-static __always_inline void take_code_parts(struct prof_new_code *record, struct scratch *s,
-					    const struct prof_runtime *runtime, __u64 code);
+/* Copies what the name of a code object takes. Global: verified once, not for each state of the
+ * program that sends it. */
+int take_code_parts(struct prof_new_code *record, struct scratch *s,
+		    const struct prof_runtime *runtime, __u64 code);
 
 /* Notes that the description of a code object is to be sent with this sample. Where there is no
  * room for that, the next sample has it. */
@@ -144,7 +146,7 @@ static __always_inline void note_recent(struct known_codes *codes, const struct 
 
 /* The check of a code object that is not a recent one. Returns marks in the upper half. */
 static __always_inline __u64 known_check(struct task_struct *sleeper, struct scratch *s,
-					 const struct prof_runtime *runtime, __u64 code)
+					 const struct prof_runtime *runtime, __u32 kind, __u64 code)
 {
 	__u32 tgid = s->sample.tgid, now_ms = sample_ms(s), check, zero = 0;
 	struct known_codes *codes = bpf_map_lookup_elem(&known_codes, &zero);
@@ -159,7 +161,7 @@ static __always_inline __u64 known_check(struct task_struct *sleeper, struct scr
 		note_recent(codes, known);
 		return known->check;
 	}
-	check = read_code_check(sleeper, s, runtime, code);
+	check = read_code_check(sleeper, s, runtime, kind, code);
 	if (!check)
 		return PROF_RUNTIME_CHECKED;
 	if (!is_known || check != known->check) {
@@ -184,7 +186,7 @@ __noinline __u64 check_code(struct scratch *s, const struct prof_runtime *runtim
 {
 	if (!s || !runtime)
 		return 0;
-	return known_check(NULL, s, runtime, code);
+	return known_check(NULL, s, runtime, runtime->kind, code);
 }
 
 /* New code objects. Only the sampling interrupt writes to it. Sized before load. */
@@ -235,13 +237,15 @@ static long send_new_code(__u32 index, struct new_code_list *list)
 	return 0;
 }
 
-/* Sends the sample's new code objects with what they point to: they may be gone soon. */
-static __always_inline void send_new_codes(struct scratch *s, const struct prof_runtime *runtime)
+/* Sends the sample's new code objects with what they point to: they may be gone soon. Global, as
+ * above. */
+__noinline int send_new_codes(struct scratch *s, const struct prof_runtime *runtime)
 {
 	struct new_code_list list = {.s = s, .runtime = runtime};
 
-	if (s->new_codes)
+	if (s && runtime && s->new_codes)
 		bpf_loop(PROF_NEW_CODES, send_new_code, &list, 0);
+	return 0;
 }
 
 #endif /* PROF_KNOWN_CODE_BPF_H */

@@ -284,7 +284,6 @@ static __always_inline __u64 perl_place(struct task_struct *sleeper, struct runt
 static __always_inline long take_perl_block(struct task_struct *sleeper, struct runtime_walk *w)
 {
 	const struct prof_perl *perl = &w->runtime->perl;
-	struct scratch *s = w->s;
 	__u64 old_statement, returns, sub, file, at = w->frame;
 	__u32 type, kind, line = 0;
 	bool is_outermost, is_root, is_required, is_entry, is_eval;
@@ -294,9 +293,10 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 		return 1;
 	if (at & 1)
 		return begin_perl_stack(sleeper, w);
-	block = frame_at(sleeper, s, perl->block_bytes & (PROF_RUNTIME_FRAME_BYTES - 1), true, at);
-	if (!block || s->sample.runtime_count >= PROF_MAX_RUNTIME_FRAMES) {
-		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
+	block = frame_at(sleeper, w->s, perl->block_bytes & (PROF_RUNTIME_FRAME_BYTES - 1), true,
+			 at);
+	if (!block || w->s->sample.runtime_count >= PROF_MAX_RUNTIME_FRAMES) {
+		w->s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return 1;
 	}
 	is_outermost = at == w->outermost;
@@ -336,11 +336,10 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 	w->unbegun = kind == PERL_SUB && w->statement == old_statement ? sub : 0;
 	file = perl_place(sleeper, w, &line);
 	w->statement = old_statement;
-	if (kind != PERL_SUB)
-		sub = file;
+	sub = kind == PERL_SUB ? sub : file;
 	if (sub & ~PERL_ADDRESS)
 		sub = 0;
-	return put_frame(sleeper, w, (__u64)kind << 48 | sub, line, is_entry);
+	return put_frame(sleeper, w, PROF_RUNTIME_PERL, (__u64)kind << 48 | sub, line, is_entry);
 }
 
 /* Finds the innermost stack of the thread with this state, and the statement that it is at. */

@@ -234,7 +234,7 @@ static __always_inline long take_php_frame(struct task_struct *sleeper, struct r
 	code |= tag >> 56 << PROF_PHP_TAG_SHIFT;
 	if (kind != PROF_PHP_INTERNAL && !is_php_function_kept(php, flags, name))
 		forget_php_check(w, code);
-	return put_frame(sleeper, w, code, position, is_entry);
+	return put_frame(sleeper, w, PROF_RUNTIME_PHP, code, position, is_entry);
 cut:
 	w->frame = 0;
 	s->sample.runtime_flags |= PROF_RUNTIME_CUT;

@@ -107,7 +107,8 @@ static __always_inline long take_python_frame(struct task_struct *sleeper, struc
 	position = *(__u64 *)(frame + (python->position_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
 	if (python->is_position_pointer)
 		position -= code;
-	return put_frame(sleeper, w, code, position, mark >= python->entry_least);
+	return put_frame(sleeper, w, PROF_RUNTIME_PYTHON, code, position,
+			 mark >= python->entry_least);
 }
 
 /* Whether the thread was interrupted at an instruction with which the loop sets itself up. */

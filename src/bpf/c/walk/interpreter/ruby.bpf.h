@@ -105,12 +105,13 @@ static __always_inline long take_ruby_frame(struct task_struct *sleeper, struct 
 	if (kind == RUBY_FRAME_IN_C) {
 		if (!ruby->names)
 			return 0;
-		return put_frame(sleeper, w, environment.method & PROF_RUNTIME_ADDRESS, 0, false);
+		return put_frame(sleeper, w, PROF_RUNTIME_RUBY,
+				 environment.method & PROF_RUNTIME_ADDRESS, 0, false);
 	}
 	/* The frame below all others, and blocks that are functions in C. */
 	if (!code || !next || kind == RUBY_FRAME_DUMMY || kind == RUBY_FRAME_CALLBACK)
 		return 0;
-	return put_frame(sleeper, w, code & PROF_RUNTIME_ADDRESS, next - code,
+	return put_frame(sleeper, w, PROF_RUNTIME_RUBY, code & PROF_RUNTIME_ADDRESS, next - code,
 			 environment.flags & RUBY_FRAME_ENTRY);
 }
 

@@ -32,14 +32,14 @@ struct runtime_walk {
 /* The check of a code object, from memory where it is known well enough. Returns marks in the upper
  * half. */
 static __always_inline __u64 code_check(struct task_struct *sleeper, struct runtime_walk *w,
-					__u64 code)
+					__u32 kind, __u64 code)
 {
 	__u64 key = code ^ w->owner;
 	struct recent_code *recent = place_of_recent(w->known, key);
 
 	if (recent->key == key && (__s32)(recent->until_ms - w->now_ms) > 0)
 		return recent->check;
-	return sleeper ? known_check(sleeper, w->s, w->runtime, code) :
+	return sleeper ? known_check(sleeper, w->s, w->runtime, kind, code) :
 			 check_code(w->s, w->runtime, code);
 }
 
@@ -78,7 +78,7 @@ static __always_inline __u8 *frame_at(struct task_struct *sleeper, struct scratc
 /* Adds a frame to the sample: a place in the function of the code object at `code`. Returns 1 where
  * there is no room for it. */
 static __always_inline long put_frame(struct task_struct *sleeper, struct runtime_walk *w,
-				      __u64 code, __u32 position, bool is_entry)
+				      __u32 kind, __u64 code, __u32 position, bool is_entry)
 {
 	struct scratch *s = w->s;
 	/* In memory, not in `w`: the verifier would follow each count apart. */
@@ -89,7 +89,7 @@ static __always_inline long put_frame(struct task_struct *sleeper, struct runtim
 		s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return 1;
 	}
-	check = code_check(sleeper, w, code);
+	check = code_check(sleeper, w, kind, code);
 	if (is_entry)
 		code |= PROF_RUNTIME_ENTRY;
 	s->frames[slot] = code | (check & PROF_RUNTIME_CHECKED);
