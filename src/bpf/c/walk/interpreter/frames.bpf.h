@@ -100,20 +100,20 @@ static __always_inline bool is_in_setup(struct scratch *s, const struct prof_run
 
 /* Finds the first frame of the thread; false if it cannot be read. */
 static __always_inline bool find_first(struct task_struct *sleeper, struct runtime_walk *w,
-				       bool is_setup)
+				       __u32 kind, bool is_setup)
 {
 	const struct prof_runtime *runtime = w->runtime;
 
-	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
+	if (IS_KIND(kind, PROF_RUNTIME_PYTHON)) {
 		if (is_setup)
 			return python_first_in_setup(w->s, &runtime->python, &w->frame);
 		return python_first(sleeper, &runtime->python, w->state, &w->frame);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
+	} else if (IS_KIND(kind, PROF_RUNTIME_RUBY)) {
 		return ruby_first(sleeper, &runtime->ruby, w);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
+	} else if (IS_KIND(kind, PROF_RUNTIME_PHP)) {
 		w->frame = w->state;
 		return true;
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
+	} else if (IS_KIND(kind, PROF_RUNTIME_PERL)) {
 		return perl_first(sleeper, w);
 	}
 	return false;
@@ -121,7 +121,7 @@ static __always_inline bool find_first(struct task_struct *sleeper, struct runti
 
 /* Finds the list of the thread's frames; false if there is none that can be read. */
 static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, struct runtime_walk *w,
-					       bool is_setup)
+					       __u32 kind, bool is_setup)
 {
 	struct scratch *s = w->s;
 	__u32 zero = 0;
@@ -136,7 +136,7 @@ static __always_inline bool begin_runtime_walk(struct task_struct *sleeper, stru
 	w->first = s->kernel_count + kept_frames(s) + 2 * s->sample.managed_count;
 	w->now_ms = sample_ms(s);
 	s->window_words = 0;
-	if (find_first(sleeper, w, is_setup))
+	if (find_first(sleeper, w, kind, is_setup))
 		return true;
 	s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 	return false;
@@ -206,33 +206,56 @@ static long take_sleepers_perl_block(__u32 index, struct runtime_walk *w)
 	return take_perl_block(w->sleeper, w);
 }
 
-/*
- * Takes the frames of the current thread's interpreter, after the native ones that are in the
- * scratch. Where its loop sets itself up the registers in the scratch are those of the leaf.
- * Global: verified once, not for every path that leads here.
- */
-__noinline int take_runtime_frames(struct scratch *s, const struct prof_runtime *runtime,
-				   bool is_setup)
+/* Takes the frames of the current thread's interpreter, which is of this kind. */
+static __always_inline int take_frames_of(struct scratch *s, const struct prof_runtime *runtime,
+					  __u32 kind, bool is_setup)
 {
 	struct runtime_walk w = {.s = s, .runtime = runtime};
 
-	if (!s || !runtime || !begin_runtime_walk(NULL, &w, is_setup))
+	if (!s || !runtime || !begin_runtime_walk(NULL, &w, kind, is_setup))
 		return 0;
-	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
-		/* Shims are no frames, and there is one for each call from C. */
+	/* Shims are no frames, and there is one for each call from C. */
+	if (kind == PROF_RUNTIME_PYTHON)
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_python_frames, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
+	else if (kind == PROF_RUNTIME_RUBY)
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_ruby_frames, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
-		/* The first frame of the program's is in the registers of the loop. */
-		if (!is_setup || !take_php_frame(NULL, &w, true))
-			bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
-		/* Loops are blocks, too. */
+	/* The first frame of the program's is in the registers of the loop. */
+	else if (kind == PROF_RUNTIME_PHP && (!is_setup || !take_php_frame(NULL, &w, true)))
+		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
+	/* Loops are blocks, too. */
+	else if (kind == PROF_RUNTIME_PERL)
 		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES / 2, take_perl_blocks, &w, 0);
-	}
 	end_runtime_walk(&w);
 	return 0;
+}
+
+/* Global, one for each language: verified once, not for every path that leads here. */
+#define TAKES_FRAMES(language, kind)                                                             \
+	__noinline int take_##language##_list(struct scratch *s,                                 \
+					      const struct prof_runtime *runtime, bool is_setup) \
+	{                                                                                        \
+		return take_frames_of(s, runtime, kind, is_setup);                               \
+	}
+TAKES_FRAMES(python, PROF_RUNTIME_PYTHON)
+TAKES_FRAMES(ruby, PROF_RUNTIME_RUBY)
+TAKES_FRAMES(php, PROF_RUNTIME_PHP)
+TAKES_FRAMES(perl, PROF_RUNTIME_PERL)
+
+/*
+ * Takes the frames of the current thread's interpreter, after the native ones that are in the
+ * scratch. Where its loop sets itself up the registers in the scratch are those of the leaf.
+ */
+static __always_inline void take_runtime_frames(struct scratch *s,
+						const struct prof_runtime *runtime, bool is_setup)
+{
+	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON))
+		take_python_list(s, runtime, is_setup);
+	else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY))
+		take_ruby_list(s, runtime, is_setup);
+	else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP))
+		take_php_list(s, runtime, is_setup);
+	else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL))
+		take_perl_list(s, runtime, is_setup);
 }
 
 /* The same of a thread that sleeps, in a program that may sleep. */
@@ -241,17 +264,20 @@ static __always_inline void take_sleepers_frames(struct scratch *s,
 						 struct task_struct *sleeper)
 {
 	struct runtime_walk w = {.s = s, .runtime = runtime, .sleeper = sleeper};
+	__u32 kind = runtime->kind;
 
-	if (!begin_runtime_walk(sleeper, &w, false))
-		return;
-	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON)) {
-		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_python_frame, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY)) {
-		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_ruby_frame, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP)) {
-		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_php_frame, &w, 0);
-	} else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL)) {
-		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_perl_block, &w, 0);
+	if (IS_KIND(kind, PROF_RUNTIME_PYTHON)) {
+		if (begin_runtime_walk(sleeper, &w, PROF_RUNTIME_PYTHON, false))
+			bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_python_frame, &w, 0);
+	} else if (IS_KIND(kind, PROF_RUNTIME_RUBY)) {
+		if (begin_runtime_walk(sleeper, &w, PROF_RUNTIME_RUBY, false))
+			bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_ruby_frame, &w, 0);
+	} else if (IS_KIND(kind, PROF_RUNTIME_PHP)) {
+		if (begin_runtime_walk(sleeper, &w, PROF_RUNTIME_PHP, false))
+			bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_php_frame, &w, 0);
+	} else if (IS_KIND(kind, PROF_RUNTIME_PERL)) {
+		if (begin_runtime_walk(sleeper, &w, PROF_RUNTIME_PERL, false))
+			bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_sleepers_perl_block, &w, 0);
 	}
 	end_runtime_walk(&w);
 }

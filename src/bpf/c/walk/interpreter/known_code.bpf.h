@@ -180,13 +180,31 @@ static __always_inline __u64 known_check(struct task_struct *sleeper, struct scr
 	return PROF_RUNTIME_CHECKED | check;
 }
 
-/* The same of the current thread. Global: verified once, and out of the way of the frames that need
- * it not, whose values would not stay in registers. */
-__noinline __u64 check_code(struct scratch *s, const struct prof_runtime *runtime, __u64 code)
+/* The same of the current thread. Global, one for each language: verified once, and out of the way
+ * of the frames that need it not, whose values would not stay in registers. */
+#define CHECKS_CODE(language, kind)                                                              \
+	__noinline __u64 check_##language##_code(struct scratch *s,                              \
+						 const struct prof_runtime *runtime, __u64 code) \
+	{                                                                                        \
+		return s && runtime ? known_check(NULL, s, runtime, kind, code) : 0;             \
+	}
+CHECKS_CODE(python, PROF_RUNTIME_PYTHON)
+CHECKS_CODE(ruby, PROF_RUNTIME_RUBY)
+CHECKS_CODE(php, PROF_RUNTIME_PHP)
+CHECKS_CODE(perl, PROF_RUNTIME_PERL)
+
+static __always_inline __u64 check_code(struct scratch *s, const struct prof_runtime *runtime,
+					__u32 kind, __u64 code)
 {
-	if (!s || !runtime)
-		return 0;
-	return known_check(NULL, s, runtime, runtime->kind, code);
+	switch (kind) { /* known at every call */
+	case PROF_RUNTIME_PYTHON:
+		return check_python_code(s, runtime, code);
+	case PROF_RUNTIME_RUBY:
+		return check_ruby_code(s, runtime, code);
+	case PROF_RUNTIME_PHP:
+		return check_php_code(s, runtime, code);
+	}
+	return check_perl_code(s, runtime, code);
 }
 
 /* New code objects. Only the sampling interrupt writes to it. Sized before load. */

@@ -40,7 +40,7 @@ static __always_inline __u64 code_check(struct task_struct *sleeper, struct runt
 	if (recent->key == key && (__s32)(recent->until_ms - w->now_ms) > 0)
 		return recent->check;
 	return sleeper ? known_check(sleeper, w->s, w->runtime, kind, code) :
-			 check_code(w->s, w->runtime, code);
+			 check_code(w->s, w->runtime, kind, code);
 }
 
 /* Where the `own` bytes of the frame at `address`, below PROF_RUNTIME_FRAME_BYTES, can be read: in
