@@ -193,12 +193,7 @@ static long take_sleepers_python_frame(__u32 index, struct runtime_walk *w)
 
 static long take_perl_blocks(__u32 index, struct runtime_walk *w)
 {
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		if (take_perl_block(NULL, w))
-			return 1;
-	}
-	return 0;
+	return take_perl_block(NULL, w);
 }
 
 static long take_sleepers_perl_block(__u32 index, struct runtime_walk *w)
@@ -224,7 +219,7 @@ static __always_inline int take_frames_of(struct scratch *s, const struct prof_r
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
 	/* Loops are blocks, too. */
 	else if (kind == PROF_RUNTIME_PERL)
-		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES / 2, take_perl_blocks, &w, 0);
+		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_perl_blocks, &w, 0);
 	end_runtime_walk(&w);
 	return 0;
 }
