@@ -21,6 +21,18 @@ enum place {
 	PLACE_FREE,   /* where none of these is held */
 };
 
+/* Where the walk of Perl's stacks is. In memory that the verifier knows nothing of: were it on the
+ * stack of the program, each value would be followed apart, and 6.18 takes values of the first
+ * block for those of all. */
+struct perl_walk {
+	__u64 outermost;   /* block of the stack that is followed */
+	__u64 outer;	   /* the stack around that */
+	__u64 statement;   /* that the next frame is at */
+	__u64 unbegun;	   /* sub of the last frame, if it may be at no statement yet */
+	__u32 is_sort;	   /* the stack is for the comparisons of a sort */
+	__u32 is_doubtful; /* the last frame may not have been entered from C */
+};
+
 /* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
 struct scratch {
 	__u64 regs[PROF_REGISTERS + 1]; /* by DWARF number, then the program counter */
@@ -67,6 +79,7 @@ struct scratch {
 	__u8 window[WINDOW_BYTES + PROF_RUNTIME_FRAME_BYTES + 8];
 	__u8 code[PROF_RUNTIME_CODE_BYTES + 8]; /* the code object that is looked at */
 	__u64 content[16]; /* PROF_CHECK_BYTES: what one of its pointers leads to */
+	struct perl_walk perl;
 	struct prof_goroutine goroutine;
 	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;

@@ -39,7 +39,7 @@ enum perl_kind {
 #define PERL_IS_FORMAT 14
 #define PERL_IS_NAMED 0x8000
 #define PERL_HAS_NAME (1 << 25)
-/* In the body of a value: behind what all have. */
+/* In the body of a value: after what all have. */
 #define PERL_BODY 32
 /* In an op: the function that runs it. */
 #define PERL_OP_FUNCTION 16
@@ -232,15 +232,15 @@ static __always_inline long begin_perl_stack(struct task_struct *sleeper, struct
 		w->s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return 1;
 	}
-	w->outermost = *(__u64 *)(stack + (perl->blocks_off & 31)) & ~7ULL;
-	w->outer = *(__u64 *)(stack + (perl->outer_off & 31)) & ~7ULL;
+	w->s->perl.outermost = *(__u64 *)(stack + (perl->blocks_off & 31)) & ~7ULL;
+	w->s->perl.outer = *(__u64 *)(stack + (perl->outer_off & 31)) & ~7ULL;
 	last = *(__s32 *)(stack + (perl->last_off & 63));
-	w->is_sort = *(__u32 *)(stack + (perl->stack_type_off & 63)) == PERL_STACK_SORT;
-	w->is_doubtful = 0;
+	w->s->perl.is_sort = *(__u32 *)(stack + (perl->stack_type_off & 63)) == PERL_STACK_SORT;
+	w->s->perl.is_doubtful = 0;
 	if (last >= 0)
-		w->frame = w->outermost + (__u64)last * perl->block_bytes;
+		w->frame = w->s->perl.outermost + (__u64)last * perl->block_bytes;
 	else
-		w->frame = w->outer ? w->outer | 1 : 0;
+		w->frame = w->s->perl.outer ? w->s->perl.outer | 1 : 0;
 	return 0;
 }
 
@@ -274,7 +274,7 @@ static __always_inline __u64 perl_place(struct task_struct *sleeper, struct runt
 	const struct prof_perl *perl = &w->runtime->perl;
 	__u8 *place = (__u8 *)w->s->content;
 
-	if (!read_of(sleeper, place, 32, w->statement + perl->line_off))
+	if (!read_of(sleeper, place, 32, w->s->perl.statement + perl->line_off))
 		return 0;
 	*line = *(__u32 *)place;
 	return *(__u64 *)(place + ((perl->file_off - perl->line_off) & 15));
@@ -284,9 +284,10 @@ static __always_inline __u64 perl_place(struct task_struct *sleeper, struct runt
 static __always_inline long take_perl_block(struct task_struct *sleeper, struct runtime_walk *w)
 {
 	const struct prof_perl *perl = &w->runtime->perl;
+	struct perl_walk *walk = &w->s->perl;
 	__u64 old_statement, returns, sub, file, at = w->frame;
 	__u32 type, kind, line = 0;
-	bool is_outermost, is_root, is_required, is_entry, is_eval;
+	bool is_outermost, is_required, is_entry, is_eval;
 	__u8 *block;
 
 	if (!at)
@@ -299,15 +300,15 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 		w->s->sample.runtime_flags |= PROF_RUNTIME_CUT;
 		return 1;
 	}
-	is_outermost = at == w->outermost;
-	is_root = is_outermost && !w->outer;
+	is_outermost = at == walk->outermost;
 	if (is_outermost)
-		w->frame = w->outer ? w->outer | 1 : 0;
+		w->frame = walk->outer ? walk->outer | 1 : 0;
 	else
 		w->frame = at - perl->block_bytes;
 	type = block[0];
 	is_required = *(__u64 *)(block + (perl->required_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
-	kind = perl_kind_of(perl, type, is_outermost && w->is_sort, is_root, is_required);
+	kind = perl_kind_of(perl, type, is_outermost && walk->is_sort, is_outermost && !walk->outer,
+			    is_required);
 	if (kind == PERL_NO_FRAME)
 		return 0;
 	old_statement =
@@ -316,29 +317,27 @@ static __always_inline long take_perl_block(struct task_struct *sleeper, struct 
 	sub = *(__u64 *)(block + (perl->sub_off & (PROF_RUNTIME_FRAME_BYTES - 1)));
 	/* The sub has just been entered, or is about to return. */
 	if (kind == PERL_SUB && !sub) {
-		w->statement = old_statement;
+		walk->statement = old_statement;
 		return 0;
 	}
-	is_entry = kind != PERL_FORMAT;
 	is_eval = kind == PERL_EVAL || kind == PERL_REQUIRE;
-	if (kind == PERL_SUB || is_eval)
-		is_entry = !returns;
+	is_entry = kind == PERL_SUB || is_eval ? !returns : kind != PERL_FORMAT;
 	/* Code that ends without an op to go on with: its last call was not entered from C. And C
 	 * code that catches errors enters an eval first, and then a sub in it. */
-	if (w->is_doubtful && (kind == PERL_SORT || kind == PERL_REGEX || (is_eval && is_entry) ||
-			       (kind == PERL_SUB && type & PERL_IN_REGEX)))
+	if (walk->is_doubtful &&
+	    (kind == PERL_SORT || kind == PERL_REGEX || (is_eval && is_entry) ||
+	     (kind == PERL_SUB && type & PERL_IN_REGEX)))
 		unmark_last_as_entry(w);
-	w->is_doubtful = is_entry && (is_eval || (kind == PERL_SUB && !(type & PERL_MULTICALL)));
+	walk->is_doubtful = is_entry && (is_eval || (kind == PERL_SUB && !(type & PERL_MULTICALL)));
 	/* A sub that has just been entered is at no statement of its own yet: it is still that of
 	 * its caller, unless a sub calls itself. */
-	if (w->unbegun && (kind != PERL_SUB || sub != w->unbegun))
+	if (walk->unbegun && (kind != PERL_SUB || sub != walk->unbegun))
 		clear_last_position(w);
-	w->unbegun = kind == PERL_SUB && w->statement == old_statement ? sub : 0;
+	walk->unbegun = kind == PERL_SUB && walk->statement == old_statement ? sub : 0;
 	file = perl_place(sleeper, w, &line);
-	w->statement = old_statement;
+	walk->statement = old_statement;
 	sub = kind == PERL_SUB ? sub : file;
-	if (sub & ~PERL_ADDRESS)
-		sub = 0;
+	sub = sub & ~PERL_ADDRESS ? 0 : sub;
 	return put_frame(sleeper, w, PROF_RUNTIME_PERL, (__u64)kind << 48 | sub, line, is_entry);
 }
 
@@ -353,7 +352,8 @@ static __always_inline bool perl_first(struct task_struct *sleeper, struct runti
 			return false;
 		statement = w->state + perl->statement_off;
 	}
-	if (!read_of(sleeper, &w->statement, sizeof(w->statement), statement))
+	__builtin_memset(&w->s->perl, 0, sizeof(w->s->perl));
+	if (!read_of(sleeper, &w->s->perl.statement, sizeof(w->s->perl.statement), statement))
 		return false;
 	w->frame = stack ? stack | 1 : 0;
 	return true;

@@ -19,14 +19,6 @@ struct runtime_walk {
 	__u64 owner; /* the process, as recent codes have it */
 	__u32 first; /* index of the first word in the scratch's frames */
 	__u32 now_ms;
-	/* Perl: the outermost block of the stack that is followed, the stack around it, and the
-	 * statement that the next frame is at. */
-	__u64 outermost;
-	__u64 outer;
-	__u64 is_sort; /* Perl: that stack is for the comparisons of a sort */
-	__u64 statement;
-	__u64 is_doubtful; /* Perl: the last frame may not have been entered from C */
-	__u64 unbegun;	   /* Perl: the sub of the last frame, if it may be at no statement yet */
 };
 
 /* The check of a code object, from memory where it is known well enough. Returns marks in the upper
