@@ -128,6 +128,8 @@ static __always_inline __u64 known_v8_check(struct scratch *s, const struct prof
 	if (is_same && (__s32)(recent->until_ms - now_ms) > 0)
 		return recent->check | PROF_V8_FROM_MEMORY << 32;
 	check = v8_check(s, v8, shared);
+	if (!check)
+		return 0;
 	is_same = is_same && recent->check == check;
 	recent->shared = 0;
 	recent->tgid = s->sample.tgid;
