@@ -96,6 +96,8 @@ pub(crate) mod counter {
     pub(crate) const INTERPRETER_SAMPLES: &str = "interpreter_samples";
     /// Those whose interpreter frames fit the native ones in no way that is certain.
     pub(crate) const INTERPRETER_MISMATCHES: &str = "interpreter_mismatches";
+    /// Of these, those whose list was read in part: it has too many frames, or is damaged.
+    pub(crate) const INTERPRETER_CUT: &str = "interpreter_cut";
     /// Frames of interpreters in all samples.
     pub(crate) const INTERPRETER_FRAMES: &str = "interpreter_frames";
     /// Those whose function could not be read: it was gone, or damaged.

@@ -6,7 +6,7 @@ use super::merge::ListHabits;
 use crate::bpf::prof_runtime;
 use crate::elf::ElfImage;
 use crate::runtimes::{RuntimeProblem, TargetMemory};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +25,11 @@ pub(super) struct LanguageFile {
 
 /// Finds an interpreter in the memory of a process that has mapped a runtime.
 type FindLanguage = fn(&dyn TargetMemory, &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem>;
+
+/// The problem of a layout whose numbers are larger than the kernel side has room for; `version` is that of `language`.
+pub(super) fn no_room(language: &str, version: impl Display) -> RuntimeProblem {
+    RuntimeProblem::lasting(format!("{language} {version}: offsets that the kernel side has no room for"))
+}
 
 /// The loop of an interpreter, by the module's own addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

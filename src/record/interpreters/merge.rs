@@ -125,7 +125,7 @@ pub(super) fn fit_c_blocks<T: Copy>(
 }
 
 /// Puts the merged stack into `out`, leaf first as both lists are. Each group comes in front of (nearer to the leaf than)
-/// its loop; functions in C that no loop runs come behind all loops. Nothing is put there if the lists do not fit.
+/// its loop; functions in C that no loop runs come after all loops. Nothing is put there if the lists do not fit.
 pub(super) fn merge<T: Copy>(
     native: &[NativeFrame<T>],
     run: &[RunFrame<T>],
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_in_c_that_no_loop_runs_come_behind_all_loops() {
+    fn functions_in_c_that_no_loop_runs_come_after_all_loops() {
         let habits = ListHabits { has_native_functions: true, ..ListHabits::default() };
         let in_c = |native, run, whole| merged_with(native, run, whole, habits);
         assert_eq!(in_c("aEbEs", "P|Q|cc", WHOLE), ("aPEbQEccs".to_owned(), Fit::Exact));

@@ -1,7 +1,9 @@
 //! PHP as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
+use super::language::{
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+};
 use super::merge::ListHabits;
 use crate::bpf::{number, prof_php, prof_runtime};
 use crate::runtimes::php::{PhpCode, PhpKept, PhpLayout, check, loop_ranges};
@@ -38,12 +40,7 @@ fn find(memory: &dyn TargetMemory, module: &RuntimeModule<'_>) -> Result<Arc<dyn
     let layout = PhpLayout::find(&memory, &|name| module.symbol(name), module.path)?;
     let own = module.code.exported_function(LOOP).unwrap_or(0..0);
     let own = own.start.wrapping_add(module.bias)..own.end.wrapping_add(module.bias);
-    let descriptor = descriptor(&layout, own).ok_or_else(|| {
-        RuntimeProblem::lasting(format!(
-            "php {}: offsets that the kernel side has no room for",
-            layout.version
-        ))
-    })?;
+    let descriptor = descriptor(&layout, own).ok_or_else(|| no_room("php", layout.version))?;
     Ok(Arc::new(Php { layout, descriptor }))
 }
 
@@ -142,13 +139,13 @@ mod tests {
     use crate::runtimes::php::tests::synthetic::{FUNCTIONS, GLOBALS, SyntheticPhp};
 
     #[test]
-    fn the_kernel_side_is_told_where_the_first_frame_is_and_what_is_in_it() {
+    fn the_kernel_side_gets_where_the_first_frame_is_and_what_is_in_it() {
         let layout = SyntheticPhp::new().find().expect("it fits");
-        let told = descriptor(&layout, 0x40_0000..0x40_8000).expect("there is room");
-        assert_eq!(u64::from(told.kind), number::PROF_RUNTIME_PHP);
-        assert_eq!(u64::from(told.locator), number::PROF_LOCATOR_PROCESS);
-        assert_eq!(told.locator_off.cast_unsigned(), GLOBALS + 0x1e8);
-        let php = told.php;
+        let known = descriptor(&layout, 0x40_0000..0x40_8000).expect("there is room");
+        assert_eq!(u64::from(known.kind), number::PROF_RUNTIME_PHP);
+        assert_eq!(u64::from(known.locator), number::PROF_LOCATOR_PROCESS);
+        assert_eq!(known.locator_off.cast_unsigned(), GLOBALS + 0x1e8);
+        let php = known.php;
         assert_eq!((php.loop_start, php.loop_bytes), (0x40_0000, 0x8000));
         assert_eq!((php.function_off, php.marks_off, php.previous_off, php.frame_bytes), (24, 40, 48, 56));
         assert_eq!((php.name_off, php.class_off, php.file_off, php.instructions_off), (8, 16, 0x98, 0x58));

@@ -1,7 +1,9 @@
 //! CPython as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
+use super::language::{
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+};
 use crate::bpf::{
     CodeContent, code_check, content_bytes, number, prof_loop_setup, prof_python, prof_runtime,
 };
@@ -38,12 +40,7 @@ fn loops(code: &RuntimeCode<'_>) -> LoopCode {
 
 fn find(memory: &dyn TargetMemory, module: &RuntimeModule<'_>) -> Result<Arc<dyn Language>, RuntimeProblem> {
     let layout = PythonLayout::find(&memory, &|name| module.symbol(name), module.path)?;
-    let mut descriptor = descriptor(&layout).ok_or_else(|| {
-        RuntimeProblem::lasting(format!(
-            "python {}: offsets that the kernel side has no room for",
-            layout.version
-        ))
-    })?;
+    let mut descriptor = descriptor(&layout).ok_or_else(|| no_room("python", layout.version))?;
     // Where the list of frames begins while the loop sets itself up.
     if let (Some(inner), Some(own)) = (layout.c_frame, module.code.exported_function(LOOP)) {
         let read_code = |address, size| module.code.read(address, size);

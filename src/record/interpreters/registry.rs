@@ -179,6 +179,8 @@ impl Interpreters {
         let fit = merge(&self.native, &self.run, whole, habits, path);
         if fit == Fit::Mismatch {
             profile.count(counter::INTERPRETER_MISMATCHES, 1);
+            profile.count(counter::INTERPRETER_CUT, u64::from(sample.is_cut()));
+            self.run.extend(self.starters.drain(..).map(|frame| RunFrame { frame, is_entry: false }));
             self.place_apart(profile, path);
         } else {
             path.append(&mut self.starters);

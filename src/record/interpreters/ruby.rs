@@ -1,7 +1,9 @@
 //! Ruby as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
+use super::language::{
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+};
 use super::merge::ListHabits;
 use crate::bpf::{mixed_check, number, prof_ruby, prof_runtime};
 use crate::runtimes::ruby::{RubyCode, RubyLayout, RubyLocator, RubyLoop, RubyPlace, loop_ranges};
@@ -39,12 +41,7 @@ fn find(memory: &dyn TargetMemory, module: &RuntimeModule<'_>) -> Result<Arc<dyn
             layout.version, module.path
         )));
     }
-    let descriptor = descriptor(&layout).ok_or_else(|| {
-        RuntimeProblem::lasting(format!(
-            "ruby {}: offsets that the kernel side has no room for",
-            layout.version
-        ))
-    })?;
+    let descriptor = descriptor(&layout).ok_or_else(|| no_room("ruby", layout.version))?;
     Ok(Arc::new(Ruby { layout, descriptor }))
 }
 

@@ -122,8 +122,15 @@ fn interpreter_notes(profile: &Profile) -> Vec<String> {
             notes.push(format!("{} of {words}", honest_percent_text(share)));
         }
     };
+    let cut = count(counter::INTERPRETER_CUT);
     note(
-        count(counter::INTERPRETER_MISMATCHES),
+        cut,
+        samples,
+        "the samples of interpreted code have more than 1,024 functions, or their list could not be read to its end: the inner \
+         ones are below a mark",
+    );
+    note(
+        count(counter::INTERPRETER_MISMATCHES).saturating_sub(cut),
         samples,
         "the samples of interpreted code are below a mark: its functions and the native frames did not fit together",
     );
