@@ -112,7 +112,7 @@ struct prof_ruby {
 /* Marks of a frame: it runs code outside all functions; it was called from C. */
 #define PROF_PHP_CALL_CODE (1U << 16)
 #define PROF_PHP_CALL_TOP (1U << 17)
-/* Mark of a function, 4 bytes behind its kind: it is in memory that all requests share, and stays.
+/* Mark of a function, 4 bytes after its kind: it is in memory that all requests share, and stays.
  */
 #define PROF_PHP_IMMUTABLE (1U << 7)
 
@@ -122,6 +122,7 @@ enum prof_php_kept {
 	PROF_PHP_IMMUTABLE_KEPT = 1, /* those with the mark */
 	PROF_PHP_ALL_KEPT = 2,	     /* all with a name: there are no requests */
 };
+
 /* A code object of PHP: the address of a function, bits of a hash of where its name, class and file
  * are and of its lines above, and a mark: code outside all functions that another frame has called.
  */

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Functions that run ops until there are no more: each call is one native frame.
 const RUNNERS: [&str; 2] = ["Perl_runops_standard", "Perl_runops_debug"];
-/// Ops of blocks that catch errors. Each may begin such a function anew, in the middle of the frames of another one: by a
+/// Ops of blocks that catch errors. Each may enter such a function again, in the middle of the frames of another one: by a
 /// function that has no name of its own, and that all of them call.
 const CATCHERS: [&str; 4] = ["entertry", "entereval", "require", "entertrycatch"];
 /// Largest such function.
@@ -51,7 +51,7 @@ pub(crate) fn loop_ranges(
     ranges
 }
 
-/// Whether a function calls another one by a pointer, as the one that begins anew does.
+/// Whether a function calls another one by a pointer, as the one that enters it again does.
 fn calls_by_pointer(function: &Range<u64>, read_code: &dyn Fn(u64, u64) -> Option<Vec<u8>>) -> bool {
     let size = function.end.saturating_sub(function.start);
     let Some(code) = read_code(function.start, size).filter(|_| size <= MOST_BYTES) else { return false };
@@ -75,13 +75,13 @@ mod tests {
         let mut second = vec![0xe8, 0x2b, 0, 0, 0, 0xe9, 0x16, 0, 0, 0];
         second.resize(16, 0xcc);
         // call [rbx + 8]; ret
-        let mut anew = vec![0xff, 0x53, 0x08, 0xc3];
-        anew.resize(16, 0xcc);
-        [vec![0xc3; 16], jump(0x110, 0x140), second, vec![0xc3; 16], anew, vec![0xc3; 16]].concat()
+        let mut again = vec![0xff, 0x53, 0x08, 0xc3];
+        again.resize(16, 0xcc);
+        [vec![0xc3; 16], jump(0x110, 0x140), second, vec![0xc3; 16], again, vec![0xc3; 16]].concat()
     }
 
     #[test]
-    fn what_runs_ops_and_what_begins_that_anew_is_found() {
+    fn what_runs_ops_and_what_enters_that_again_is_found() {
         let code = code();
         let read = |address: u64, size: u64| {
             let start = usize::try_from(address.checked_sub(0x100)?).ok()?;

@@ -15,7 +15,7 @@ pub(super) const IS_SUB: u32 = 13;
 pub(super) const IS_FORMAT: u32 = 14;
 /// Flag of a hash that has a name.
 const HAS_NAME: u32 = 1 << 25;
-/// In the bodies of values: behind what all have.
+/// In the bodies of values: after what all have.
 pub(super) const BODY: u64 = 32;
 /// In the body of a hash: its greatest index.
 const GREATEST_INDEX: u64 = 24;

@@ -1,4 +1,4 @@
-//! What a short exported function reads in the executor's globals and behind the pointers there, from its instructions.
+//! What a short exported function reads in the executor's globals and through the pointers there, from its instructions.
 //!
 //! Instructions are followed in order of address. What registers hold at the target of a forward jump is kept for when
 //! that address is reached: what all ways there agree on.
@@ -19,7 +19,7 @@ const MOST_DEPTH: usize = 5;
 /// What a register holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HeldValue {
-    /// An address in or behind the globals: their start and a number of bytes.
+    /// An address in or after the globals: their start and a number of bytes.
     Globals(i64),
     /// A pointer found by following these offsets from the globals on.
     Path(Vec<i64>),

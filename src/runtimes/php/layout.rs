@@ -129,7 +129,7 @@ pub(crate) struct PhpLayout {
     pub(crate) kept: PhpKept,
 }
 
-/// The address `offset` bytes behind `base`; `None` where that is none.
+/// The address `offset` bytes after `base`; `None` where that is none.
 pub(crate) fn field(base: u64, offset: u32) -> Option<u64> {
     base.checked_add(offset.into())
 }

@@ -111,7 +111,7 @@ impl RubyCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RubyIdentity {
     pub(crate) words: [u64; 7],
-    /// Length and first words of the name, what is behind its end as zeros. Only of a sequence of instructions.
+    /// Length and first words of the name, what is after its end as zeros. Only of a sequence of instructions.
     pub(crate) name: Option<(u64, [u64; TEXT_WORDS])>,
 }
 
