@@ -120,6 +120,18 @@ fn addresses_outside_a_modules_code_are_not_followed_by_frame_pointers() {
     }
 }
 
+/// In Go's runtime frame pointers lead to lower addresses, where another stack is, but not for ever.
+#[test]
+fn a_frame_pointer_that_leads_to_itself_ends_the_stack() {
+    const FEW: usize = 80;
+    let rules = [Rule { kind: RuleKind::FramePointerRoot, ..Rule::NONE }];
+    let mut cycle = case(&rules, &[(0x100, STACK + 0x100), (0x108, pc(0))]);
+    cycle.registers[usize::from(RBP)] = STACK + 0x100;
+    let (stack, end) = walk_both(&cycle);
+    assert!(stack.frames.len() < FEW && end.left_out == 0, "{} frames", stack.frames.len());
+    assert_eq!(end.end, End::BadFramePointer { pc: pc(0) });
+}
+
 #[test]
 fn a_stack_is_read_up_to_its_last_word() {
     let rules = [Rule::reg(RSP, 8), Rule::STOP];

@@ -239,7 +239,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     /// CFA = rbp + 16. Without unwind information rbp may be anything, so it has to look like a frame
     /// pointer: aligned, not below the stack pointer, and with a return address into code above it.
     ///
-    /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another and is zero at a root.
+    /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another, a few times, and is zero at a root.
     fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
         let Some(rsp) = state.stack_pointer() else { return Err(bad) };
@@ -250,8 +250,14 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         if is_root_marked && rbp == 0 && state.is_return_address {
             return Err(End::Complete);
         }
-        if !rbp.is_multiple_of(8) || rbp == 0 || (rbp < rsp && !is_root_marked) {
+        if !rbp.is_multiple_of(8) || rbp == 0 {
             return Err(bad);
+        }
+        if rbp < rsp {
+            if !is_root_marked || self.piece.jumps_down >= MAX_JUMPS_DOWN {
+                return Err(bad);
+            }
+            self.piece.jumps_down += 1;
         }
         let saved_rbp = self.read(rbp)?;
         let return_address = self.read(rbp.wrapping_add(8))?;

@@ -212,11 +212,15 @@ __noinline long step_frame_pointer(struct scratch *s, bool zero_is_root)
 		return result;
 	if (zero_is_root && !bp && s->is_return)
 		return stop(s, PROF_OUTCOME_COMPLETE);
-	/* Go switches between stacks that may lie anywhere. */
-	if ((!zero_is_root && bp < s->regs[REG_SP]) || (bp & 7))
+	if (bp & 7)
 		return stop(s, end_of_frame_pointers(s));
-	if (zero_is_root)
+	if (bp < s->regs[REG_SP]) {
+		/* Go switches between stacks that may lie anywhere, a few times. */
+		if (!zero_is_root || s->jumps_down >= PROF_MAX_JUMPS_DOWN)
+			return stop(s, end_of_frame_pointers(s));
+		s->jumps_down++;
 		s->regs[REG_SP] = 0;
+	}
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
 	if (step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, GROWS))
