@@ -131,7 +131,7 @@ impl Build {
             "[kernel]" => ModuleKind::Kernel,
             "[jit]" => ModuleKind::Jit,
             "[unknown]" => ModuleKind::Unknown,
-            _ if path.starts_with("python ") => ModuleKind::Runtime,
+            _ if path.starts_with("python ") || path.starts_with("ruby ") => ModuleKind::Runtime,
             _ => ModuleKind::Elf,
         };
         let path = self.profile.tables.intern_string(path);

@@ -6,6 +6,7 @@ use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, St
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
+use crate::report::naming::machinery::is_ruby;
 use crate::report::naming::name::module_stem;
 use rustc_hash::FxHashMap;
 
@@ -155,6 +156,8 @@ struct FrameFacts {
     is_c_library: bool,
     /// A function that an interpreter runs.
     is_run: bool,
+    /// The function of Ruby that sleeps.
+    sleeps: bool,
 }
 
 impl FrameFacts {
@@ -333,6 +336,20 @@ impl<'p> BlockingCalls<'p> {
         None
     }
 
+    /// Whether a wait in `poll` is a sleep. The first thread of Ruby sleeps so: a signal may have to end it.
+    pub(super) fn sleeps(&mut self, stack: StackId) -> bool {
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = self.profile.tables.stack(id);
+            let facts = self.frame(row.frame);
+            if facts.is_run {
+                return facts.sleeps;
+            }
+            at = row.parent.filter(|_| !facts.is_own || facts.is_interpreter);
+        }
+        false
+    }
+
     /// `stack` without its kernel frames.
     pub(super) fn user_part(&self, stack: StackId) -> Option<StackId> {
         let tables = &self.profile.tables;
@@ -466,6 +483,7 @@ impl<'p> BlockingCalls<'p> {
                 facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
                 facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);
                 facts.is_evaluator |= facts.is_interpreter && is_one_of(&EVALUATORS);
+                facts.sleeps |= facts.is_run && name == "sleep" && is_ruby(&path);
             }
         }
         facts
