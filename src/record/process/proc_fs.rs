@@ -205,6 +205,12 @@ pub(crate) fn is_of_kernel(pid: u32) -> bool {
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
+/// Whether a process was stopped, by a signal or a debugger, and does nothing until it is continued.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let Ok(text) = read(pid, "stat") else { return false };
+    matches!(stat_text(&text, 3), Some("T" | "t"))
+}
+
 /// Facts that a list of processes shows of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessLoad {
@@ -233,11 +239,16 @@ fn parse_load(stat: &[u8]) -> Option<ProcessLoad> {
 }
 
 /// The field of /proc/PID/stat with the number that proc(5) gives it, from 3 on.
-fn stat_field(text: &[u8], number: usize) -> Option<u64> {
+fn stat_text(text: &[u8], number: usize) -> Option<&str> {
     // The second field is a name in brackets, which may hold anything.
     let after_name = text.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
-    fields.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+    fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+}
+
+/// The same of a field that is a number.
+fn stat_field(text: &[u8], number: usize) -> Option<u64> {
+    stat_text(text, number)?.parse().ok()
 }
 
 /// The executable mappings of a process, in ascending order.

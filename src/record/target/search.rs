@@ -105,11 +105,12 @@ fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<FoundTarget
                 .into());
         }
     }
-    let notices = leave_out_zombies(&mut pids)?;
+    let mut notices = leave_out_zombies(&mut pids)?;
     if children == Children::All {
         pids.extend(Family::now().descendants(&pids));
         pids.sort_unstable();
     }
+    notices.extend(stopped(&pids));
     let threads =
         pids.iter().map(|pid| proc_fs::threads(*pid).map_or(0, |threads| threads.len() as u32)).sum();
     let first = named.iter().copied().find(|pid| pids.contains(pid)).unwrap_or(pids[0]);
@@ -131,25 +132,45 @@ fn leave_out_zombies(pids: &mut Vec<u32>) -> Result<Vec<String>, Failure> {
     let (living, ended): (Vec<u32>, Vec<u32>) =
         pids.iter().partition(|pid| proc_fs::live_thread(**pid).is_some());
     let Some(&first) = ended.first() else { return Ok(Vec::new()) };
-    let name =
-        |pid| proc_fs::comm(pid).map_or_else(|_| format!("pid {pid}"), |name| format!("{name} (pid {pid})"));
     let parent = proc_fs::parent(first).filter(|parent| *parent > 0).map_or(String::new(), |parent| {
-        format!(": a zombie, which its parent {} has not waited for", name(parent))
+        format!(": a zombie, which its parent {} has not waited for", name_of(parent))
     });
     if living.is_empty() {
         return Err(Failure::new(
             status::FAILED,
-            format!("cannot record {}: it has ended{parent}", name(first)),
+            format!("cannot record {}: it has ended{parent}", name_of(first)),
         )
         .hint("a process that has ended never runs again; record its parent, or a new one from its start"));
     }
     *pids = living;
-    let others = match ended.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {} more", crate::base::units::count(more as u64)),
-    };
     let verb = if ended.len() == 1 { "has ended" } else { "have ended" };
-    Ok(vec![format!("{}{others} {verb}{parent}: left out", name(first))])
+    Ok(vec![format!("{} {verb}{parent}: left out", first_of(&ended))])
+}
+
+/// Returns what is to be said of those of `pids` that do nothing at all, since a signal or a debugger has stopped them.
+fn stopped(pids: &[u32]) -> Option<String> {
+    let stopped: Vec<u32> = pids.iter().copied().filter(|pid| proc_fs::is_stopped(*pid)).collect();
+    let (verb, does, it) =
+        if stopped.len() == 1 { ("is", "does", "it is") } else { ("are", "do", "they are") };
+    let first = stopped.first()?;
+    Some(format!(
+        "{} {verb} stopped, by a signal or a debugger, and {does} nothing until {it} continued: kill -CONT {first}",
+        first_of(&stopped)
+    ))
+}
+
+/// Returns the name and number of a process.
+fn name_of(pid: u32) -> String {
+    proc_fs::comm(pid).map_or_else(|_| format!("pid {pid}"), |name| format!("{name} (pid {pid})"))
+}
+
+/// Returns the name of the first of some processes, and how many more there are.
+fn first_of(pids: &[u32]) -> String {
+    let first = pids.first().copied().map_or_else(String::new, name_of);
+    match pids.len() {
+        0 | 1 => first,
+        all => format!("{first} and {} more", crate::base::units::count(all as u64 - 1)),
+    }
 }
 
 /// Returns the number of processes, other than this one, that have this very name.
@@ -212,6 +233,26 @@ mod tests {
     fn a_missing_process_is_named_with_a_way_out() {
         let error = find(&options(Target::Pids(vec![u32::MAX / 2]))).expect_err("no such pid");
         assert_eq!(error.to_string(), "cannot record pid 2147483647: no such process");
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_is_said_to_be() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
+        let pid = child.id();
+        let said = || find(&options(Target::Pids(vec![pid]))).expect("it exists").notices;
+        assert_eq!(said(), [""; 0]);
+        let signal = |signal| {
+            let process = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(process, signal).expect("it is there");
+        };
+        signal(rustix::process::Signal::STOP);
+        while !proc_fs::is_stopped(pid) {
+            std::thread::yield_now();
+        }
+        let how = "is stopped, by a signal or a debugger, and does nothing until it is continued";
+        assert_eq!(said(), [format!("sleep (pid {pid}) {how}: kill -CONT {pid}")]);
+        signal(rustix::process::Signal::KILL);
+        child.wait().expect("it ends");
     }
 
     #[test]
