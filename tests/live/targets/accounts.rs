@@ -272,8 +272,8 @@ fn known_ns(time: &ThreadTime) -> u64 {
 }
 
 /// Asserts of a picture that no account is behind what was seen of its thread. Returns the share of the blocked time that is
-/// in no row.
-fn assert_consistent(profile: &Profile) -> f64 {
+/// in no row, and how much more running time samples make than there was, ns.
+fn assert_consistent(profile: &Profile) -> (f64, f64) {
     let mut without_row_ns = 0;
     let mut seen: HashMap<u32, [u64; 3]> = HashMap::new();
     let tid = |task| profile.tables.task(task).tid;
@@ -300,12 +300,15 @@ fn assert_consistent(profile: &Profile) -> f64 {
     let (samples, sampled_ns) = (on_cpu.observations(), on_cpu.total_weight());
     // By chance a thread is hit more often than it ran: five times the standard error of a count.
     let chance_ns = sampled_ns as f64 / (samples.max(1) as f64).sqrt() * 5.0;
-    assert!(
-        sampled_ns as f64 <= accounted_ns as f64 + chance_ns,
-        "{sampled_ns} ns by samples, {accounted_ns} ns"
-    );
     let blocked_ns: u64 = profile.thread_times.iter().map(|time| time.blocked_ns).sum();
-    without_row_ns as f64 / blocked_ns.max(1) as f64
+    (without_row_ns as f64 / blocked_ns.max(1) as f64, sampled_ns as f64 - accounted_ns as f64 - chance_ns)
+}
+
+/// The middle one of some values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// On a busy machine, with far more threads than could be read one after the other.
@@ -329,21 +332,21 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     let live = live::watch(["live", "--max-overhead", "0", "-p", &crowd.pid().to_string()])
         .unwrap_or_else(|error| panic!("{error:#}; the program's end: {:?}", crowd.end()));
     let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
-    let mut without_rows = Vec::new();
+    let mut pictures = Vec::new();
     let last = loop {
-        let pictures = without_rows.len();
-        assert!(Instant::now() < deadline, "no picture after {pictures}");
+        assert!(Instant::now() < deadline, "no picture after {}", pictures.len());
         if let Ok(LiveEvent::Snapshot(picture)) = live.events().recv_timeout(Duration::from_millis(200)) {
-            without_rows.push(assert_consistent(&picture.profile));
-            if began.elapsed() >= Duration::from_secs(7) && pictures >= 4 {
+            pictures.push(assert_consistent(&picture.profile));
+            if began.elapsed() >= Duration::from_secs(7) && pictures.len() >= 5 {
                 break picture.profile;
             }
         }
     };
-    // In a single picture the record of an end may be late, on a crowded machine.
-    without_rows.sort_by(f64::total_cmp);
-    let median = without_rows[without_rows.len() / 2];
-    assert!(median <= 0.01, "blocked time without a row: {without_rows:?}");
+    // In a single picture the record of an end, or an account, may be late on a crowded machine.
+    let (without_row, oversampled_ns) =
+        (median(pictures.iter().map(|picture| picture.0)), median(pictures.iter().map(|picture| picture.1)));
+    assert!(without_row <= 0.01, "blocked time without a row: {pictures:?}");
+    assert!(oversampled_ns <= 0.0, "running time by samples that there was not: {pictures:?}");
     // Until when the account of one that runs or has waited for long goes.
     let until_ns = last.thread_times.iter().map(|time| time.from_ns + known_ns(time)).max().unwrap_or(0);
     std::thread::sleep(Duration::from_millis(50));
