@@ -223,7 +223,10 @@ fn a_sub_that_does_twice_the_work_has_twice_the_time() {
     let share = |name: &str| stacks.percent(|stack| stack.has(&["main::shares", name]));
     let (sixty, thirty) = (share("main::sixty"), share("main::thirty"));
     let part = 100.0 * sixty / (sixty + thirty);
-    assert!((part - 66.7).abs() < 8.0, "{sixty:.1} % and {thirty:.1} %");
+    // Four times the standard error of such a share: on a busy machine there are few samples.
+    let samples = recorded.recording.report().samples() as f64 * (sixty + thirty) / 100.0;
+    let margin = 3.0 + 4.0 * (66.7 * 33.3 / samples).sqrt();
+    assert!(samples > 20.0 && (part - 66.7).abs() < margin, "{sixty:.1} % and {thirty:.1} % of {samples}");
 }
 
 #[test]
