@@ -87,18 +87,24 @@ static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct numbers numbers = recorded_numbers(task);
+	struct prof_process *process;
 	long found;
 
 	begin_sample(s, now, numbers.tgid, numbers.tid);
+	s->sends_codes = place == PLACE_FREE;
 	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 	found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 	if (found > 0)
 		s->kernel_count = found / 8;
-	if (has_user)
-		take_user_stack(s, NULL, task, bpf_map_lookup_elem(&processes, &numbers.tgid),
-				place);
-	else
+	if (has_user) {
+		process = bpf_map_lookup_elem(&processes, &numbers.tgid);
+		take_user_stack(s, NULL, task, process, place);
+		/* The process may end before it is sampled. */
+		if (place == PLACE_FREE && interpreters && process)
+			send_new_codes(s, &process->runtime);
+	} else {
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	}
 	send_wait(s, finish_sample(s), place);
 }
 

@@ -207,7 +207,8 @@ static __always_inline __u64 check_code(struct scratch *s, const struct prof_run
 	return check_perl_code(s, runtime, code);
 }
 
-/* New code objects. Only the sampling interrupt writes to it. Sized before load. */
+/* New code objects, from the sampling interrupt and from threads that are back. Sized before load.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
