@@ -108,7 +108,9 @@ pub(crate) struct Interpreter {
     pub(super) file: FileId,
     pub(super) language: Arc<dyn Language>,
     /// `None` until it is wanted, or where it cannot be opened.
-    memory: Option<ProcessMemory>,
+    memory: Option<Arc<ProcessMemory>>,
+    /// Memory of the process that has forked this one, which may end before it is read.
+    of_parent: Option<Arc<ProcessMemory>>,
     pub(super) codes: KnownCodes,
     /// Frames of the profile, by code object, check and position; `None` for frames that are not shown.
     pub(super) frames: FxHashMap<(u64, u32, u32), Option<FrameId>>,
@@ -131,7 +133,8 @@ impl Interpreter {
         Ok(Interpreter {
             file,
             language: (language.find)(&memory, module)?,
-            memory: Some(memory),
+            memory: Some(Arc::new(memory)),
+            of_parent: None,
             codes: KnownCodes::default(),
             frames: FxHashMap::default(),
         })
@@ -142,6 +145,7 @@ impl Interpreter {
             file: self.file,
             language: Arc::clone(&self.language),
             memory: None,
+            of_parent: self.memory.clone().or_else(|| self.of_parent.clone()),
             codes: self.codes.forked(),
             frames: FxHashMap::default(),
         }
@@ -154,11 +158,16 @@ impl Interpreter {
         frame: InterpreterFrame,
         names: &mut FunctionNames,
     ) -> Option<RunPlace> {
-        if self.memory.is_none() && self.codes.lacks(frame) {
-            self.memory = ProcessMemory::open(pid).ok();
+        if !self.codes.lacks(frame) {
+            return self.codes.place(frame, &*self.language, &[], names);
         }
-        let memory = self.memory.as_ref().map(|memory| memory as &dyn TargetMemory);
-        self.codes.place(frame, &*self.language, memory, names)
+        if self.memory.is_none() {
+            self.memory = ProcessMemory::open(pid).ok().map(Arc::new);
+        }
+        let memories = [&self.memory, &self.of_parent].into_iter().flatten();
+        let memories: Vec<&dyn TargetMemory> =
+            memories.map(|memory| &**memory as &dyn TargetMemory).collect();
+        self.codes.place(frame, &*self.language, &memories, names)
     }
 
     /// Remembers the frame of the profile that a frame is.

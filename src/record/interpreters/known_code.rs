@@ -2,6 +2,7 @@
 
 use super::function_names::{FunctionNames, FunctionNumber};
 use super::language::{CodeLines, Language, ReadCode};
+use super::process_memory::InterruptMemory;
 use super::seen_codes::SeenCodes;
 use crate::bpf::{InterpreterFrame, NewCodeEvent};
 use crate::runtimes::TargetMemory;
@@ -42,7 +43,7 @@ impl KnownCodes {
         &mut self,
         frame: InterpreterFrame,
         language: &dyn Language,
-        memory: Option<&dyn TargetMemory>,
+        memories: &[&dyn TargetMemory],
         names: &mut FunctionNames,
     ) -> Option<RunPlace> {
         let unread = RunPlace { function: FunctionNumber::UNREAD, line: 0 };
@@ -50,7 +51,7 @@ impl KnownCodes {
             return Some(unread);
         }
         if self.lacks(frame) {
-            self.insert((frame.code, frame.check), read(frame, language, memory, names));
+            self.insert((frame.code, frame.check), read(frame, language, memories, names));
         }
         self.seen.note(frame.code, frame.check, frame.is_checked);
         let known = self.codes.get(&(frame.code, frame.check))?;
@@ -110,18 +111,19 @@ impl TargetMemory for CodeParts<'_> {
     }
 }
 
-/// Reads the code object of a frame, if it is still the one that the kernel side has seen.
+/// Reads the code object of a frame, from the first of some memories in which it is the one that the kernel side has seen.
 fn read(
     frame: InterpreterFrame,
     language: &dyn Language,
-    memory: Option<&dyn TargetMemory>,
+    memories: &[&dyn TargetMemory],
     names: &mut FunctionNames,
 ) -> KeptCode {
-    let code = memory.and_then(|memory| {
-        let is_same = || language.check(memory, frame.code) == Some(frame.check);
+    let code = memories.iter().find_map(|memory| {
+        let seen = InterruptMemory::new(*memory);
+        let is_same = |seen: &InterruptMemory<'_>| language.check(seen, frame.code) == Some(frame.check);
         // It may be freed while it is read.
-        let code = is_same().then(|| language.read(memory, frame.code)).flatten();
-        code.filter(|_| is_same())
+        let code = seen.fit(is_same).then(|| language.read(*memory, frame.code)).flatten();
+        code.filter(|_| is_same(&seen))
     });
     KeptCode::new(code.or_else(|| language.unread(frame.code)), names)
 }
@@ -146,7 +148,7 @@ mod tests {
         let (first, unchecked) = (frame(&python, true), frame(&python, false));
         let place = |codes: &mut KnownCodes, names: &mut FunctionNames, frame, python: &SyntheticPython| {
             let language = language_of(python.layout.clone());
-            codes.place(frame, &*language, Some(python.memory()), names).expect("it is shown")
+            codes.place(frame, &*language, &[python.memory()], names).expect("it is shown")
         };
         let known = place(&mut codes, &mut names, first, &python);
         assert_ne!(known.function, FunctionNumber::UNREAD);
@@ -169,12 +171,12 @@ mod tests {
         let before = frame(&python, true);
         python.replace();
         let language = language_of(python.layout.clone());
-        for memory in [Some(python.memory() as &dyn TargetMemory), None] {
+        for memory in [&[python.memory() as &dyn TargetMemory][..], &[]] {
             let place = codes.place(before, &*language, memory, &mut names);
             assert_eq!(place.map(|place| place.function), Some(FunctionNumber::UNREAD));
         }
         let damaged = InterpreterFrame { check: 0, ..before };
-        let place = codes.place(damaged, &*language, Some(python.memory()), &mut names);
+        let place = codes.place(damaged, &*language, &[python.memory()], &mut names);
         assert_eq!(place.map(|place| place.function), Some(FunctionNumber::UNREAD));
     }
 }

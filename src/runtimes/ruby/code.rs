@@ -111,7 +111,8 @@ impl RubyCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RubyIdentity {
     pub(crate) words: [u64; 7],
-    /// Length and first words of the name, what is after its end as zeros. Only of a sequence of instructions.
+    /// Length and first words of the name, what is after its end as zeros. Only of a sequence of instructions, where it can
+    /// be read.
     pub(crate) name: Option<(u64, [u64; TEXT_WORDS])>,
 }
 
@@ -121,16 +122,18 @@ impl RubyIdentity {
         let words: [u64; BODY_WORDS] = words_of(&memory.bytes::<{ 8 * BODY_WORDS }>(body)?);
         let [kind_and_size, instructions, .., file, _, label, first, _, _, _, _] = words;
         let table = words.get(layout.offsets.line_table as usize / 8).copied()?;
-        let name = RubyBytes::of(memory, &layout.offsets, label)?;
-        let mut bytes = [0; 8 * TEXT_WORDS];
-        let length = usize::try_from(name.length).unwrap_or(usize::MAX).min(bytes.len());
-        let (text, _) = bytes.split_at_mut(length);
-        if !memory.read(name.address, text) {
-            text.fill(0);
-        }
+        let name = RubyBytes::of(memory, &layout.offsets, label).map(|name| {
+            let mut bytes = [0; 8 * TEXT_WORDS];
+            let length = usize::try_from(name.length).unwrap_or(usize::MAX).min(bytes.len());
+            let (text, _) = bytes.split_at_mut(length);
+            if !memory.read(name.address, text) {
+                text.fill(0);
+            }
+            (name.length, words_of(&bytes))
+        });
         Some(Self {
             words: [body, kind_and_size, instructions, file, label, first & 0xffff_ffff, table],
-            name: Some((name.length, words_of(&bytes))),
+            name,
         })
     }
 
