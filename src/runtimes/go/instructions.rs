@@ -208,6 +208,16 @@ pub(crate) fn is_after_call<M: TargetMemory>(memory: &M, address: u64, callees: 
     bytes.get(3) == Some(&CALL) && callees.contains(&address.wrapping_add_signed(i64::from(distance)))
 }
 
+/// Tells whether a call can have pushed `address`: the instruction that ends there is one, of whatever form.
+pub(crate) fn follows_call<M: TargetMemory>(memory: &M, address: u64) -> bool {
+    let bytes = address.checked_sub(7).and_then(|start| memory.bytes::<7>(start));
+    let Some([a, b, c, d, e, f, g]) = bytes else { return false };
+    // `call [register + distance]` and the like: the middle bits of the second byte are 2.
+    let is_indirect = |code: u8, operand: u8| code == 0xff && operand & 0x38 == 0x10;
+    c == 0xe8
+        || [(f, g), (e, f), (d, e), (b, c), (a, b)].iter().any(|(code, operand)| is_indirect(*code, *operand))
+}
+
 fn calls(instruction: &Instruction, callee: u64) -> bool {
     instruction.code() == Code::Call_rel32_64 && instruction.near_branch_target() == callee
 }
@@ -232,6 +242,35 @@ mod tests {
     use crate::runtimes::go::tests::synthetic::SyntheticMemory;
 
     const AT: u64 = 0x40_1000;
+
+    #[test]
+    fn return_addresses_follow_calls() {
+        let follows = |code: &[u8]| {
+            let mut memory = SyntheticMemory::default();
+            memory.add(AT, [&vec![0x90; 8 - code.len()], code].concat());
+            follows_call(&memory, AT + 8)
+        };
+        // call rel32; call rdx; call [rcx]; call [r12]; call [rsp + 8]; call [rip + 0x100]; call [rax + 0x100]
+        for call in [
+            &[0xe8, 1, 2, 3, 4][..],
+            &[0xff, 0xd2],
+            &[0xff, 0x11],
+            &[0x41, 0xff, 0x14, 0x24],
+            &[0xff, 0x54, 0x24, 8],
+            &[0xff, 0x15, 0, 1, 0, 0],
+            &[0xff, 0x90, 0, 1, 0, 0],
+        ] {
+            assert!(follows(call), "{call:x?}");
+        }
+        // nop; ret; jmp rel32; push [rip]; inc rax
+        for other in
+            [&[0x90][..], &[0xc3], &[0xe9, 1, 2, 3, 4], &[0xff, 0x35, 0, 1, 0, 0], &[0x48, 0xff, 0xc0]]
+        {
+            assert!(!follows(other), "{other:x?}");
+        }
+        assert!(!follows_call(&SyntheticMemory::default(), AT), "nothing there");
+        assert!(!follows_call(&SyntheticMemory::default(), 3));
+    }
 
     fn code(bytes: &[u8]) -> GoCode {
         let mut memory = SyntheticMemory::default();

@@ -1,5 +1,6 @@
 //! Snapshot of all goroutines of a process that keeps running: no stop, so each goroutine is looked at twice.
 
+use super::instructions::follows_call;
 use super::labels::{GoLabelEntry, GoLabelReader, label_entries};
 use super::layout::{GoLayout, MAX_GOROUTINE_ID};
 use super::sampling::GoSampling;
@@ -303,7 +304,7 @@ impl<'a, M: TargetMemory> SnapshotReader<'a, M> {
         let again = read(self.memory).unwrap_or_default();
         for (address, moment, goroutine) in found {
             let now = description(&again, address).map(|description| description.moment());
-            if goroutine.state == GoState::Running || now == Some(moment) {
+            if goroutine.state == GoState::Running || now == Some(moment) && self.is_whole(&goroutine) {
                 self.snapshot.goroutines.push(goroutine);
             } else if attempts > 1 {
                 self.read_group(&[address], attempts - 1);
@@ -311,6 +312,16 @@ impl<'a, M: TargetMemory> SnapshotReader<'a, M> {
                 self.snapshot.changed += 1;
             }
         }
+    }
+
+    /// Whether the stack of a goroutine can be that of one moment. One that was in the same system call both times that it was
+    /// looked at may have left it in between, and what its stack then had in the place of return addresses is anything.
+    fn is_whole(&self, goroutine: &Goroutine) -> bool {
+        let callers = self.snapshot.pcs(goroutine).iter().skip(1);
+        goroutine.state != GoState::Syscall
+            || callers
+                .filter(|caller| !self.layout.code.goexit.contains(caller))
+                .all(|caller| follows_call(self.memory, *caller))
     }
 
     fn read_singly(&mut self, group: &[u64], attempts: u32) {

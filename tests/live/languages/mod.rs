@@ -1,5 +1,6 @@
 //! Functions that interpreters run: their stacks against what programs report of themselves, in all versions that are here.
 
+mod brief;
 mod goroutines;
 mod java;
 mod javascript;

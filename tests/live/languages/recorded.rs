@@ -1,6 +1,8 @@
 //! Reads the stacks of a recording as they were merged, before anything is left out of them.
 
-use prof::internals::profile::{EventKind, FrameId, Outcome, Profile, Sample, StackId, read_path};
+use prof::internals::profile::{
+    EventKind, FrameId, ModuleKind, Outcome, Profile, Sample, StackId, read_path,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -135,7 +137,7 @@ fn steps_of_frame(profile: &Profile, frame: FrameId) -> Vec<Step> {
             let file = text(location.file);
             let module = tables.module(tables.frames()[frame.index()].module);
             let is_run = name == UNREAD
-                || tables.string(module.path).starts_with("php ")
+                || module.kind == ModuleKind::Runtime
                 || [".py", ".java", ".pl", ".pm"].iter().any(|end| file.ends_with(end))
                 || file.starts_with('<')
                 || file.starts_with("(eval");
