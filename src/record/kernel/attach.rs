@@ -219,7 +219,7 @@ impl<'obj> KernelSide<'obj> {
             samples: samples.into_iter().chain([&maps.counts]).map(ring).collect::<io::Result<_>>()?,
             waits: ring(&maps.waits)?,
             thread_times: ring(&maps.thread_times)?,
-            new_codes: ring(&maps.new_codes)?,
+            new_codes: [ring(&maps.new_codes)?, ring(&maps.wait_codes)?],
             rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
             stack_copies: ring(&maps.stack_copies)?,
             sidebands,
@@ -357,6 +357,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     }
     if config.interpreters != 0 {
         maps.new_codes.set_max_entries(NEW_CODE_RING_BYTES)?;
+        maps.wait_codes.set_max_entries(NEW_CODE_RING_BYTES)?;
     }
     if config.copy_every_stack {
         maps.stack_copies.set_max_entries(STACK_COPY_RING_BYTES)?;

@@ -42,8 +42,8 @@ pub(crate) struct Rings {
     pub(crate) samples: Vec<Ring>,
     pub(crate) waits: Ring,
     pub(crate) thread_times: Ring,
-    /// Code objects of interpreters.
-    pub(crate) new_codes: Ring,
+    /// Code objects of interpreters: of running threads, and of waits.
+    pub(crate) new_codes: [Ring; 2],
     /// Rings of stack copies: of running threads, and of waits.
     pub(crate) rescues: [Ring; 2],
     pub(crate) stack_copies: Ring,
@@ -271,8 +271,8 @@ impl Poll {
             epoll::add(&epoll, fd, EventData::new_u64(what), flags).map_err(io::Error::from)
         };
         add(shared.bell.as_fd(), BELL, EventFlags::IN)?;
-        let others = [&rings.waits, &rings.thread_times, &rings.new_codes, &rings.stack_copies];
-        for ring in rings.samples.iter().chain(&rings.rescues).chain(others) {
+        let others = [&rings.waits, &rings.thread_times, &rings.stack_copies];
+        for ring in rings.samples.iter().chain(&rings.rescues).chain(&rings.new_codes).chain(others) {
             // By the edge: a ring with data in it is always readable, but only wakes its reader past a mark.
             add(ring.as_fd(), RING, EventFlags::IN | EventFlags::ET)?;
         }
@@ -419,9 +419,11 @@ impl DrainWorker {
             batch.take(bytes.len(), ThreadTimeEvent::decode(bytes), |batch| &mut batch.thread_times);
         })?);
         // These are sent before their samples.
-        fullness = fullness.max(empty(&mut rings.new_codes, &mut batch, |batch, bytes| {
-            batch.take(bytes.len(), NewCodeEvent::decode(bytes), |batch| &mut batch.new_codes);
-        })?);
+        for ring in &mut rings.new_codes {
+            fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {
+                batch.take(bytes.len(), NewCodeEvent::decode(bytes), |batch| &mut batch.new_codes);
+            })?);
+        }
         // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
         for ring in &mut rings.rescues {
             fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {

@@ -133,4 +133,20 @@ static __always_inline void pay(struct wait_budget *budget, __u64 start)
 	add(PROF_COUNT_WAIT_NS, cost);
 }
 
+/* Counts a run of a program that sees every switch, and takes the time of some: `start` is when it
+ * began. */
+static __always_inline void count_run(__u64 start)
+{
+	__u32 zero = 0;
+	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+
+	/* After the end `start` is that. */
+	if (!values || *(volatile __u64 *)&span.stop_ns)
+		return;
+	if (values->value[PROF_COUNT_SWITCH]++ % PROF_SWITCH_TIMED_EVERY == 0) {
+		values->value[PROF_COUNT_SWITCH_TIMED]++;
+		values->value[PROF_COUNT_SWITCH_NS] += bpf_ktime_get_ns() - start;
+	}
+}
+
 #endif /* PROF_BUDGET_BPF_H */

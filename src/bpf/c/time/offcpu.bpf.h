@@ -65,22 +65,6 @@ static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes, enum
 	}
 }
 
-/* Counts a run of a program that sees every switch, and takes the time of some: `start` is when it
- * began. */
-static __always_inline void count_run(__u64 start)
-{
-	__u32 zero = 0;
-	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
-
-	/* After the end `start` is that. */
-	if (!values || *(volatile __u64 *)&span.stop_ns)
-		return;
-	if (values->value[PROF_COUNT_SWITCH]++ % PROF_SWITCH_TIMED_EVERY == 0) {
-		values->value[PROF_COUNT_SWITCH_TIMED]++;
-		values->value[PROF_COUNT_SWITCH_NS] += bpf_ktime_get_ns() - start;
-	}
-}
-
 /* The current stack, kernel and, if wanted, user, goes out with the wait in the scratch. */
 static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now, bool has_user,
 					 enum place place)
@@ -101,7 +85,7 @@ static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now
 		take_user_stack(s, NULL, task, process, place);
 		/* The process may end before it is sampled. */
 		if (place == PLACE_FREE && interpreters && process)
-			send_new_codes(s, &process->runtime);
+			send_wait_codes(s, &process->runtime);
 	} else {
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 	}

@@ -207,12 +207,18 @@ static __always_inline __u64 check_code(struct scratch *s, const struct prof_run
 	return check_perl_code(s, runtime, code);
 }
 
-/* New code objects, from the sampling interrupt and from threads that are back. Sized before load.
- */
+/* New code objects of samples. Sized before load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } new_codes SEC(".maps");
+
+/* Those of threads that are back: the sampling interrupt has rings of its own. Sized before load.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} wait_codes SEC(".maps");
 
 /* Reads `bytes`, or those up to the end of the page, where the next one is not there. */
 static __always_inline void read_part(void *part, __u32 bytes, __u64 address)
@@ -231,7 +237,7 @@ struct new_code_list {
 };
 
 /* Sends one of them. Returns 1 to stop. */
-static long send_new_code(__u32 index, struct new_code_list *list)
+static __always_inline long send_new_code(void *ring, __u32 index, struct new_code_list *list)
 {
 	const struct prof_runtime *runtime = list->runtime;
 	struct scratch *s = list->s;
@@ -240,7 +246,7 @@ static long send_new_code(__u32 index, struct new_code_list *list)
 
 	if (index >= PROF_NEW_CODES || index >= s->new_codes)
 		return 1;
-	record = bpf_ringbuf_reserve(&new_codes, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(ring, sizeof(*record), 0);
 	if (!record)
 		return 1;
 	code = s->new_code[index];
@@ -256,15 +262,22 @@ static long send_new_code(__u32 index, struct new_code_list *list)
 	return 0;
 }
 
-/* Sends the sample's new code objects with what they point to: they may be gone soon. Global, as
- * above. */
-__noinline int send_new_codes(struct scratch *s, const struct prof_runtime *runtime)
-{
-	struct new_code_list list = {.s = s, .runtime = runtime};
-
-	if (s && runtime && s->new_codes)
-		bpf_loop(PROF_NEW_CODES, send_new_code, &list, 0);
-	return 0;
-}
+/* Sends the new code objects of a sample, or of a wait, with what they point to: they may be gone
+ * soon. Global, as above. */
+#define SENDS_CODES(name, ring)                                                    \
+	static long name##_one(__u32 index, struct new_code_list *list)            \
+	{                                                                          \
+		return send_new_code(&(ring), index, list);                        \
+	}                                                                          \
+	__noinline int name(struct scratch *s, const struct prof_runtime *runtime) \
+	{                                                                          \
+		struct new_code_list list = {.s = s, .runtime = runtime};          \
+                                                                                   \
+		if (s && runtime && s->new_codes)                                  \
+			bpf_loop(PROF_NEW_CODES, name##_one, &list, 0);            \
+		return 0;                                                          \
+	}
+SENDS_CODES(send_new_codes, new_codes)
+SENDS_CODES(send_wait_codes, wait_codes)
 
 #endif /* PROF_KNOWN_CODE_BPF_H */
