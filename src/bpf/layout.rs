@@ -74,6 +74,10 @@ pub(crate) const SAMPLE_RINGS: usize = number::PROF_SAMPLE_RINGS as usize;
 
 /// Code of a system call whose first argument is a descriptor: the reason follows from the file.
 pub(crate) const REASON_BY_FILE: u8 = number::PROF_REASON_BY_FILE as u8;
+/// Code in the kernel side's table for a system call that sleeps where its first argument, a number of files, is 0.
+pub(crate) const REASON_BY_FIRST_COUNT: u8 = number::PROF_REASON_BY_FIRST_COUNT as u8;
+/// The same of its second argument.
+pub(crate) const REASON_BY_SECOND_COUNT: u8 = number::PROF_REASON_BY_SECOND_COUNT as u8;
 
 /// `enum prof_filter`: whose samples are kept.
 #[repr(u32)]

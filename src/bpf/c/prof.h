@@ -354,6 +354,9 @@ enum prof_reason {
 	PROF_REASONS = 11,
 	/* Of a system call: what its first argument, a descriptor, is of. */
 	PROF_REASON_BY_FILE = 32,
+	/* Of one that waits for events of as many files as its first or second argument says. */
+	PROF_REASON_BY_FIRST_COUNT = 33,
+	PROF_REASON_BY_SECOND_COUNT = 34,
 };
 
 /* Who ended a wait; src/profile/wait.rs. */

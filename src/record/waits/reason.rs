@@ -1,10 +1,13 @@
 //! Why a thread waits, from the system call that it is in and from the kernel functions that it waits in.
 
-use crate::bpf::REASON_BY_FILE;
+use crate::bpf::{REASON_BY_FILE, REASON_BY_FIRST_COUNT, REASON_BY_SECOND_COUNT};
 use crate::profile::{Reason, WakerKind, is_kernel_lock};
 
 /// Code for a reason that a file tells: a pipe, a socket, a disk.
 const BY_FILE: u8 = REASON_BY_FILE;
+/// Codes for reasons that the number of files tells: events of some, or nothing but time.
+const SELECT: u8 = REASON_BY_FIRST_COUNT;
+const POLL_FILES: u8 = REASON_BY_SECOND_COUNT;
 const LOCK: u8 = Reason::Lock.code();
 const DISK: u8 = Reason::Disk.code();
 const NETWORK: u8 = Reason::Network.code();
@@ -26,7 +29,7 @@ const SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
     (libc::SYS_accept, NETWORK), (libc::SYS_accept4, NETWORK), (libc::SYS_connect, NETWORK),
     (libc::SYS_msgrcv, PIPE), (libc::SYS_msgsnd, PIPE), (libc::SYS_semop, PIPE), (libc::SYS_semtimedop, PIPE),
     (libc::SYS_mq_timedreceive, PIPE), (libc::SYS_mq_timedsend, PIPE),
-    (libc::SYS_ppoll, POLL), (libc::SYS_pselect6, POLL), (libc::SYS_epoll_pwait, POLL), (libc::SYS_epoll_pwait2, POLL),
+    (libc::SYS_ppoll, POLL_FILES), (libc::SYS_pselect6, SELECT), (libc::SYS_epoll_pwait, POLL), (libc::SYS_epoll_pwait2, POLL),
     (libc::SYS_io_uring_enter, POLL), (libc::SYS_rt_sigtimedwait, POLL),
     (libc::SYS_nanosleep, SLEEP), (libc::SYS_clock_nanosleep, SLEEP), (libc::SYS_rt_sigsuspend, POLL),
     (libc::SYS_mmap, FAULT), (libc::SYS_munmap, FAULT), (libc::SYS_mprotect, FAULT), (libc::SYS_madvise, FAULT), (libc::SYS_brk, FAULT),
@@ -45,7 +48,7 @@ const SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
-    (libc::SYS_poll, POLL), (libc::SYS_select, POLL), (libc::SYS_epoll_wait, POLL), (libc::SYS_pause, POLL),
+    (libc::SYS_poll, POLL_FILES), (libc::SYS_select, SELECT), (libc::SYS_epoll_wait, POLL), (libc::SYS_pause, POLL),
     (libc::SYS_vfork, CHILD), (libc::SYS_fork, CHILD), (libc::SYS_open, DISK), (libc::SYS_stat, DISK), (libc::SYS_lstat, DISK),
     (libc::SYS_unlink, DISK), (libc::SYS_rename, DISK), (libc::SYS_mkdir, DISK), (libc::SYS_rmdir, DISK),
 ];
@@ -55,7 +58,7 @@ const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[];
 /// Numbers that the kernel side looks up.
 pub(super) const SYSTEM_CALL_ROOM: usize = 512;
 
-/// Returns the reason's code, or [`REASON_BY_FILE`], by system call number.
+/// Returns the reason's code, or what the arguments tell it by, by system call number.
 pub(crate) fn by_system_call() -> [u8; SYSTEM_CALL_ROOM] {
     let mut reasons = [Reason::Other.code(); SYSTEM_CALL_ROOM];
     for &(number, reason) in SYSTEM_CALLS.iter().chain(MORE_SYSTEM_CALLS) {
@@ -146,6 +149,8 @@ pub(super) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) ->
 pub(super) fn refine(found: Reason, in_kernel: Option<Reason>) -> Reason {
     match found {
         Reason::NoCpu | Reason::Stopped => found,
+        // For no file, but until some time.
+        Reason::Sleep if in_kernel == Some(Reason::Poll) => found,
         _ => in_kernel.unwrap_or(found),
     }
 }
@@ -244,6 +249,11 @@ mod tests {
         assert_eq!(Reason::from_code(of(libc::SYS_clock_nanosleep)), Reason::Sleep);
         assert_eq!(Reason::from_code(of(libc::SYS_wait4)), Reason::Child);
         assert_eq!(of(libc::SYS_read), REASON_BY_FILE);
+        assert_eq!(of(libc::SYS_pselect6), REASON_BY_FIRST_COUNT);
+        assert_eq!(of(libc::SYS_ppoll), REASON_BY_SECOND_COUNT);
+        let functions = ["poll_schedule_timeout", "do_select"];
+        assert_eq!(refined(Reason::Poll, &functions), Reason::Poll);
+        assert_eq!(refined(Reason::Sleep, &functions), Reason::Sleep, "of no file");
     }
 
     #[test]

@@ -161,4 +161,10 @@ static __always_inline __u64 system_call_argument(struct task_struct *task)
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->regs[0];
 }
 
+/* Its second one. */
+static __always_inline __u64 second_system_call_argument(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->regs[1];
+}
+
 #endif /* PROF_ARCH_ARM64_BPF_H */

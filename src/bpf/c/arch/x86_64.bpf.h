@@ -245,4 +245,10 @@ static __always_inline __u64 system_call_argument(struct task_struct *task)
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->di;
 }
 
+/* Its second one. */
+static __always_inline __u64 second_system_call_argument(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->si;
+}
+
 #endif /* PROF_ARCH_X86_BPF_H */

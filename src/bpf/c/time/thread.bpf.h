@@ -378,6 +378,12 @@ static __always_inline __u32 block_reason(struct task_struct *task, __u32 state,
 	if (number == -1)
 		return PROF_REASON_FAULT;
 	reason = number < 0 ? PROF_REASON_OTHER : syscall_reasons[number & 511];
+	/* Programs sleep by waiting for nothing, where they want parts of a second. */
+	if (reason == PROF_REASON_BY_FIRST_COUNT)
+		reason = (__u32)system_call_argument(task) ? PROF_REASON_POLL : PROF_REASON_SLEEP;
+	else if (reason == PROF_REASON_BY_SECOND_COUNT)
+		reason = (__u32)second_system_call_argument(task) ? PROF_REASON_POLL :
+								    PROF_REASON_SLEEP;
 	/* io_uring counts as waiting for a disk, whatever it does. */
 	if (in_iowait && reason != PROF_REASON_FAULT && reason != PROF_REASON_POLL)
 		return PROF_REASON_DISK;
