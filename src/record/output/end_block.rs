@@ -258,6 +258,11 @@ fn hottest_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
     let sampled = profile.events.iter().position(|event| !event.has_waits())?;
     let (name, weight) =
         by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
+    // Reports leave frames of interpreters out, whose time is that of the functions which these run.
+    let is_native = name.split('\0').nth(1).is_none_or(|module| module.starts_with('/'));
+    if is_native && profile.counter(counter::INTERPRETER_SAMPLES) > 0 {
+        return None;
+    }
     Some(format!(
         "  hottest  {:.1}% {}",
         units::percent(*weight, totals.of_event(sampled).weight),
