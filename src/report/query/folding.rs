@@ -92,18 +92,29 @@ impl Folding {
         let is_run = |frame: &FrameId| part(frame) == FramePart::Run;
         let Some(first) = frames.iter().position(is_run) else { return false };
         let last = frames.iter().rposition(is_run).unwrap_or(first);
+        let is_shown = |at: usize, frame: &FrameId| match part(frame) {
+            FramePart::Run | FramePart::Other => true,
+            FramePart::Loop => false,
+            FramePart::Machinery => at < first,
+            FramePart::Interpreter => at < last,
+        };
+        let innermost = frames.iter().enumerate().position(|(at, frame)| is_shown(at, frame));
+        // The time of what is left out is that of the function that calls it, but not that of native code in between, such as
+        // the C library's sorting: there the outermost one stays.
+        let stays = innermost.filter(|at| *at < first).and_then(|at| at.checked_sub(1));
         let mut index = 0;
         frames.retain(|frame| {
             let at = index;
             index += 1;
-            match part(frame) {
-                FramePart::Run | FramePart::Other => true,
-                FramePart::Loop => false,
-                FramePart::Machinery => at < first,
-                FramePart::Interpreter => at < last,
-            }
+            is_shown(at, frame) || stays == Some(at)
         });
         true
+    }
+
+    /// Whether the leaf of `frames`, which were folded, is called by native code: its functions that only call stay, as above.
+    pub(super) fn is_leaf_in_native(&self, frames: &[FrameId]) -> bool {
+        let caller = frames.get(1).and_then(|frame| self.parts.get(frame.index()));
+        caller.is_some_and(|part| *part != FramePart::Run)
     }
 }
 
@@ -194,6 +205,26 @@ mod tests {
                 "PyObject_Free",
             ]
         );
+    }
+
+    #[test]
+    fn the_time_of_what_calls_is_not_that_of_native_code_that_calls_it() {
+        const RUBY: &str = "/usr/lib/libruby-3.1.so.3.1";
+        let (loop_, sort, yields) =
+            (format!("{RUBY}:rb_vm_exec"), format!("{RUBY}:rb_ary_sort"), format!("{RUBY}:rb_yield"));
+        let (static_, sorts) = (format!("{RUBY}:+0x1234"), "/usr/lib/libc.so.6:msort");
+        let leaf = |stack: &[&str]| shown(stack, RuntimeFrames::Folded).pop();
+        let run = [&loop_, "ruby 3.1:work", "ruby 3.1:sort"];
+        let with = |inner: &[&str]| leaf(&[&run, inner].concat()).unwrap_or_default();
+        assert_eq!(with(&[&sort, sorts]), "msort");
+        assert_eq!(with(&[&sort, sorts, &static_, &yields]), "libruby-3.1.so.3.1+0x1234");
+        assert_eq!(with(&[&sort, sorts, &yields, &loop_]), "rb_yield");
+        assert_eq!(with(&[&static_, &yields]), "sort", "called by the function itself");
+        let python = ["/usr/bin/python3.11:_PyEval_EvalFrameDefault", "python 3.11:work"];
+        let call = "/usr/bin/python3.11:_PyFunction_Vectorcall";
+        assert_eq!(leaf(&[&python[..], &[call]].concat()).as_deref(), Some("work"));
+        let sorted = [&python[..], &["/usr/bin/python3.11:builtin_sorted", call]].concat();
+        assert_eq!(leaf(&sorted).as_deref(), Some("_PyFunction_Vectorcall"));
     }
 
     #[test]

@@ -470,9 +470,12 @@ impl<'p> Selection<'p> {
         }
         let mut frames: Vec<FrameId> = frames.collect();
         let has_run = self.folding.fold(&mut frames);
-        for frame in frames.into_iter().filter(|frame| !is_hidden(frame)) {
+        frames.retain(|frame| !is_hidden(frame));
+        let leaf_stays = has_run && self.folding.is_leaf_in_native(&frames);
+        for (at, frame) in frames.into_iter().enumerate() {
+            let leaves_out = has_run && !(at == 0 && leaf_stays);
             let steps = self.labels.steps(frame).iter().rev();
-            path.extend(steps.filter(|step| !(has_run && self.folding.is_call(step))));
+            path.extend(steps.filter(|step| !(leaves_out && self.folding.is_call(step))));
         }
     }
 

@@ -143,7 +143,8 @@ impl Build {
         let (path, functions) = text.split_once(':').expect("MODULE:FUNCTION");
         let module = self.module(path);
         let space = if path == "[kernel]" { FrameSpace::Kernel } else { FrameSpace::User };
-        let is_interpreter = functions.starts_with("_PyEval_EvalFrameDefault");
+        let is_interpreter =
+            ["_PyEval_EvalFrameDefault", "rb_vm_exec"].iter().any(|name| functions.starts_with(name));
         let flags = FrameFlags { space, found_by: self.found_by, is_interpreter, ..FrameFlags::default() };
         if let Some(address) = functions.strip_prefix("+0x") {
             let address = u64::from_str_radix(address, 16).expect("hexadecimal");
