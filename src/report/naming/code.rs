@@ -159,6 +159,18 @@ fn is_java_library(name: &str) -> bool {
     ["java.", "javax.", "jdk.", "sun.", "com.sun."].iter().any(|package| name.starts_with(package))
 }
 
+/// Whether a method of Java's own library, named with its class, waits for whoever calls it.
+pub(crate) fn is_java_wait(name: &str) -> bool {
+    const WAITS: [&str; 5] = [
+        "jdk.internal.misc.Unsafe.park",
+        "sun.misc.Unsafe.park",
+        "java.util.concurrent.locks.",
+        "java.lang.Object.wait",
+        "java.lang.Thread.sleep",
+    ];
+    WAITS.iter().any(|wait| name.starts_with(wait))
+}
+
 /// Whether a source file of Python is one of its own library, and none that was installed besides.
 fn is_python_library_file(file: &str) -> bool {
     file.starts_with("<frozen ")
@@ -239,7 +251,14 @@ fn is_java_primitive(module: &str, name: &str) -> bool {
         "Mutex::",
         "Semaphore::",
     ];
-    module_stem(module) == "libjvm" && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    // Methods of its own library that are made of C.
+    const NATIVES: [&str; 4] = ["Java_java_", "Java_sun_", "Java_jdk_", "NET_"];
+    let starts_with = |prefix: &&str| name.starts_with(prefix);
+    match module_stem(module) {
+        "libjvm" => PREFIXES.iter().any(starts_with),
+        "libnio" | "libnet" | "libjava" => NATIVES.iter().any(starts_with),
+        _ => false,
+    }
 }
 
 /// Whether code is that of the C library, linked to a program or in it.

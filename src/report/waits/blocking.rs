@@ -1,12 +1,12 @@
 //! How a thread came to block: the functions between its root and the blocking call, and whether programs use that
 //! call to wait for work.
 
-use super::calls::WaitingCall;
+use super::calls::{WaitingCall, is_one_of, ruby_wait};
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId, is_kernel_lock};
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
-use crate::report::naming::machinery::is_ruby;
+use crate::report::naming::machinery::{is_own_extension, is_ruby};
 use crate::report::naming::name::module_stem;
 use rustc_hash::FxHashMap;
 
@@ -156,8 +156,8 @@ struct FrameFacts {
     is_c_library: bool,
     /// A function that an interpreter runs.
     is_run: bool,
-    /// The function of Ruby that sleeps.
-    sleeps: bool,
+    /// What a function of Ruby waits for, whatever it does that with.
+    waits_for: Option<Reason>,
 }
 
 impl FrameFacts {
@@ -336,18 +336,19 @@ impl<'p> BlockingCalls<'p> {
         None
     }
 
-    /// Whether a wait in `poll` is a sleep. The first thread of Ruby sleeps so: a signal may have to end it.
-    pub(super) fn sleeps(&mut self, stack: StackId) -> bool {
+    /// What a wait in `poll` is for, where it is not for a file. The first thread of Ruby sleeps so and waits for its children:
+    /// a signal may have to end it.
+    pub(super) fn polls_for(&mut self, stack: StackId) -> Option<Reason> {
         let mut at = Some(stack);
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
             let facts = self.frame(row.frame);
             if facts.is_run {
-                return facts.sleeps;
+                return facts.waits_for;
             }
             at = row.parent.filter(|_| !facts.is_own || facts.is_interpreter);
         }
-        false
+        None
     }
 
     /// `stack` without its kernel frames.
@@ -456,9 +457,9 @@ impl<'p> BlockingCalls<'p> {
             ..FrameFacts::default()
         };
         let file = module_stem(&path);
-        // The part of Python's own library that is made of C.
+        // The part of its own library that is made of C, too.
         facts.is_interpreter = !facts.is_run
-            && (INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/"));
+            && (INTERPRETERS.iter().any(|name| file.starts_with(name)) || is_own_extension(&path));
         let locations = self.profile.symbols.locations(frame);
         let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
         if locations.is_empty() {
@@ -483,18 +484,10 @@ impl<'p> BlockingCalls<'p> {
                 facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
                 facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);
                 facts.is_evaluator |= facts.is_interpreter && is_one_of(&EVALUATORS);
-                facts.sleeps |= facts.is_run && name == "sleep" && is_ruby(&path);
+                facts.waits_for =
+                    facts.waits_for.or(ruby_wait(name).filter(|_| facts.is_run && is_ruby(&path)));
             }
         }
         facts
     }
-}
-
-/// Whether a function is one of `names`: as they are exported, not as glibc or the compiler call a copy of them
-/// (`__GI_getaddrinfo`, `sock_recv_guts.isra.0`).
-fn is_one_of(name: &str, names: &[&str]) -> bool {
-    let name = name.strip_prefix("__GI_").unwrap_or(name);
-    let copy = [".isra.", ".constprop.", ".part."].iter().filter_map(|mark| name.find(mark)).min();
-    let name = &name[..copy.unwrap_or(name.len())];
-    names.contains(&name) || names.contains(&name.trim_start_matches('_'))
 }

@@ -1,5 +1,6 @@
 //! Calls in which programs wait for each other's threads, by the names of the functions.
 
+use crate::profile::Reason;
 use crate::report::naming::code::rust_library_file;
 
 /// Calls that wait until work arrives, by a part of their name: semaphores, parked threads, and the end of another
@@ -138,4 +139,22 @@ impl WaitingCall {
     pub(super) fn is_any(self) -> bool {
         self.parks || self.locks
     }
+}
+
+/// What the methods of Ruby with this name wait for.
+pub(super) fn ruby_wait(name: &str) -> Option<Reason> {
+    match name {
+        "sleep" => Some(Reason::Sleep),
+        "wait" | "wait2" | "waitpid" | "waitpid2" | "waitall" | "system" => Some(Reason::Child),
+        _ => None,
+    }
+}
+
+/// Whether a function is one of `names`: as they are exported, not as glibc or the compiler call a copy of them
+/// (`__GI_getaddrinfo`, `sock_recv_guts.isra.0`).
+pub(super) fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    let copy = [".isra.", ".constprop.", ".part."].iter().filter_map(|mark| name.find(mark)).min();
+    let name = &name[..copy.unwrap_or(name.len())];
+    names.contains(&name) || names.contains(&name.trim_start_matches('_'))
 }

@@ -15,8 +15,8 @@ pub(crate) struct Reasons {
     of_lock: FxHashMap<StackId, Reason>,
     /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock: its kind.
     rechecked_locks: FxHashMap<StackId, Reason>,
-    /// Whether stacks of waits that were recorded as ones for events are sleeps.
-    polls: FxHashMap<StackId, bool>,
+    /// What stacks of waits that were recorded as ones for events are for, where that is something else.
+    polls: FxHashMap<StackId, Option<Reason>>,
 }
 
 impl Reasons {
@@ -38,7 +38,7 @@ impl Reasons {
                         reasons.rechecked_locks.extend(lock.map(|lock| (stack, lock)));
                     }
                     Reason::Poll => {
-                        reasons.polls.entry(stack).or_insert_with(|| calls.sleeps(stack));
+                        reasons.polls.entry(stack).or_insert_with(|| calls.polls_for(stack));
                     }
                     _ => {}
                 }
@@ -54,7 +54,7 @@ impl Reasons {
             (Reason::Sleep, Some(stack)) => {
                 self.rechecked_locks.get(&stack).copied().unwrap_or(Reason::Sleep)
             }
-            (Reason::Poll, Some(stack)) if self.polls.get(&stack) == Some(&true) => Reason::Sleep,
+            (Reason::Poll, Some(stack)) => self.polls.get(&stack).copied().flatten().unwrap_or(Reason::Poll),
             (reason, None) => of_short(reason),
             (reason, _) => reason,
         }
@@ -110,13 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn ruby_sleeps_in_poll() {
+    fn ruby_sleeps_and_waits_for_children_in_poll() {
         const RUBY: &str = "/usr/lib/libruby-3.1.so.3.1";
         let wait = |inner: &str, library: &str| {
             let stack = ["/usr/bin/ruby3.1:main", "ruby 3.1:work", inner, library, &format!("{LIBC}:ppoll")];
             reason_of(Reason::Poll, &stack)
         };
         assert_eq!(wait("ruby 3.1:sleep", &format!("{RUBY}:rb_thread_wait_for")), Reason::Sleep);
+        assert_eq!(wait("ruby 3.1:wait", &format!("{RUBY}:+0x1234")), Reason::Child);
         assert_eq!(wait("ruby 3.1:select", &format!("{RUBY}:rb_thread_fd_select")), Reason::Poll);
         assert_eq!(wait("ruby 3.1:sleep", "/usr/lib/libpq.so.5:PQexec"), Reason::Poll, "in a library");
         assert_eq!(wait("python 3.11:sleep", &format!("{RUBY}:rb_thread_wait_for")), Reason::Poll);

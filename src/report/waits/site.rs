@@ -4,7 +4,7 @@ use crate::profile::{Profile, Reason};
 use crate::report::model::activity::Activity;
 use crate::report::model::label::{LabelId, Labels, Step};
 use crate::report::model::label_kind::LabelKind;
-use crate::report::naming::code::{Code, is_c_library, is_own};
+use crate::report::naming::code::{Code, is_c_library, is_java_wait, is_own};
 use crate::report::naming::machinery::is_interpreter_file;
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.
@@ -98,8 +98,10 @@ impl<'l> WaitSites<'l> {
         let is_runtime =
             |label: &LabelId| !self.is_c_library[label.index()] && self.kind(*label).is_user_code();
         let is_run = |label: &LabelId| self.kind(*label) == LabelKind::Interpreted;
+        let is_working_run = |label: &LabelId| is_run(label) && !is_java_wait(&self.labels.get(*label).name);
         // Of a language's runtime the function says more than that of the C library which it calls.
-        (path.iter().rev().map(|step| step.label).find(is_run))
+        (path.iter().rev().map(|step| step.label).find(is_working_run))
+            .or_else(|| path.iter().rev().map(|step| step.label).find(is_run))
             .or_else(|| path.iter().rev().map(|step| step.label).find(is_runtime))
             .or_else(|| self.call(path))
             .or_else(|| steps.clone().find(says_where))

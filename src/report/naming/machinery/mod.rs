@@ -56,13 +56,21 @@ pub(crate) fn is_java_call(name: &str) -> bool {
 /// Whether a file is nothing but an interpreter: its program, its library, or a part of the language's own library that is
 /// made of C.
 pub(crate) fn is_interpreter_file(path: &str) -> bool {
-    path.contains("/lib-dynload/")
+    is_own_extension(path)
         || is_node_file(path)
         || is_java_file(path)
         || is_version_of(path, python::MACHINERY.files)
         || is_version_of(path, perl::MACHINERY.files)
         || is_version_of(path, php::MACHINERY.files)
         || is_ruby_file(path)
+}
+
+/// Whether a file is a part of the own library of Python or Perl that is made of C. What was installed besides is elsewhere.
+pub(crate) fn is_own_extension(path: &str) -> bool {
+    path.contains("/lib-dynload/")
+        || path.split_once("/auto/").is_some_and(|(folder, _)| {
+            folder.contains("/perl/") && !folder.contains("/local/") && !folder.contains("/perl5")
+        })
 }
 
 /// Whether a file is the program or the library of Ruby.
@@ -139,6 +147,7 @@ mod tests {
             "/usr/lib/x86_64-linux-gnu/libnode.so.108",
             "/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.2",
             "/usr/bin/ruby3.1",
+            "/usr/lib/x86_64-linux-gnu/perl/5.36/auto/Time/HiRes/HiRes.so",
         ] {
             assert!(is_interpreter_file(path), "{path}");
         }
@@ -146,6 +155,7 @@ mod tests {
             "/srv/python-service",
             "/srv/ruby-",
             "/usr/bin/rubyfmt",
+            "/usr/lib/x86_64-linux-gnu/perl5/5.36/auto/DBD/Pg/Pg.so",
             "/srv/app",
             "/usr/lib/libpythonic.so",
             "python 3.11",

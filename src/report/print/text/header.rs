@@ -36,12 +36,21 @@ pub(in crate::report) fn header(
     if let Some(words) = filter_words::description(filters) {
         let total = selection.total;
         let whole = selection.whole;
-        let all = counted(selection.count_of_whole(), &selection.shown.noun);
+        let shown = &selection.shown;
+        let all = counted(selection.count_of_whole(), &shown.noun);
+        let part = count(selection.count());
+        // Waits have lengths: a share of their time is none of their number.
+        let (all, part) = match shown.noun.as_ref() {
+            "sample" => (all, part),
+            _ => {
+                let text = |amount: u64| weight(shown.unit, amount, whole.weight);
+                (format!("{} in {all}", text(whole.weight)), format!("{} in {part}", text(total.weight)))
+            }
+        };
         let base = if filters.relative { "these" } else { "all" };
         let line = format!(
-            "of {all}: {} ({}) after {}; percentages are of {base}",
+            "of {all}: {} ({part}) after {}; percentages are of {base}",
             honest_percent_text(percent(total.weight, whole.weight)),
-            count(selection.count()),
             page.message(&words),
         );
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
