@@ -32,7 +32,7 @@ pub(super) struct RecordArgs {
 
     #[command(flatten)]
     sampler: SamplerArgs,
-    /// Functions that interpreters run (Python): record them and show them without the interpreter's own frames
+    /// Functions of languages with a runtime (Python, Java, JavaScript, Ruby, PHP, Perl): record them and show them without the interpreter's own frames
     /// (folded) or with these (full), or leave them out (off)
     #[arg(long, value_name = "WHAT", default_value = "folded", value_parser = value::runtime_frames())]
     runtime: RuntimeFrames,
