@@ -3,7 +3,7 @@
 use crate::harness::fixture;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -21,11 +21,25 @@ pub(crate) struct Running {
     output_pipe: Option<BufReader<ChildStdout>>,
 }
 
+/// Starts a program. One that was just written may be open for writing for a moment more: in a process that another thread of
+/// these tests has forked.
+fn spawn(command: &mut Command) -> Child {
+    for _ in 0..500 {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            started => return started.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
+        }
+    }
+    panic!("{command:?} is still open for writing");
+}
+
 impl Running {
     /// Starts `command`, with nothing to read and its output thrown away.
     pub(crate) fn start(command: &mut Command) -> Running {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let child = spawn(command);
         Running { child, last_signal: Signal::TERM, output_pipe: None }
     }
 
@@ -38,7 +52,7 @@ impl Running {
     /// Starts `command` and waits for a line `ready` on its output.
     pub(crate) fn start_ready(command: &mut Command) -> Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let mut child = spawn(command);
         let output = child.stdout.take().expect("the output was asked to be a pipe");
         let mut running = Running { child, last_signal: Signal::TERM, output_pipe: None };
         let mut output = BufReader::new(output);
