@@ -114,7 +114,9 @@ fn candidates(path: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
             }
         }
     }
-    if path.starts_with('/') {
+    // Perl names files as they were given to it: those of a program that was started here are here.
+    let is_below = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if path.starts_with('/') || Path::new(path).components().all(is_below) {
         found.push(PathBuf::from(path));
     }
     found
@@ -154,6 +156,16 @@ mod tests {
         assert_eq!((texts[&file].line(2), texts.len()), (None, 2));
         assert_eq!(texts[&file].path, Some(folder.path().join("lib/deep/a.c")));
         assert!(texts[&gone].remark.as_ref().unwrap().contains("no such file"));
+    }
+
+    #[test]
+    fn relative_paths_are_of_this_folder_and_lead_nowhere_else() {
+        let mut profile = Profile::new(Meta::default());
+        // Tests run in the folder of the project.
+        let files = ["src/lib.rs", "./src/lib.rs", "src/../src/lib.rs"];
+        let files = files.map(|path| profile.tables.intern_string(path));
+        let texts = read(&profile, files, &[]);
+        assert_eq!(files.map(|file| texts[&file].is_known()), [true, true, false]);
     }
 
     #[test]
