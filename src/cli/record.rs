@@ -32,8 +32,8 @@ pub(super) struct RecordArgs {
 
     #[command(flatten)]
     sampler: SamplerArgs,
-    /// Functions of languages with a runtime (Python, Java, JavaScript, Ruby, PHP, Perl): record them and show them without the interpreter's own frames
-    /// (folded) or with these (full), or leave them out (off)
+    /// Functions of languages with a runtime (Python, Java, JavaScript, Ruby, PHP, Perl): record them and show them without
+    /// the interpreter's own frames (folded) or with these (full), or leave them out (off)
     #[arg(long, value_name = "WHAT", default_value = "folded", value_parser = value::runtime_frames())]
     runtime: RuntimeFrames,
     #[command(flatten)]

@@ -27,8 +27,8 @@ impl TargetMemory for ProcessMemory {
     }
 }
 
-/// Most pages that a check of a code object is of.
-const MOST_PAGES: usize = 6;
+/// Pages of a check that are looked at: all sets of these are tried, and a target may have many code objects that do not fit.
+const MOST_PAGES: usize = 4;
 const PAGE_BITS: u32 = 12;
 
 /// The memory of a process as an interrupt sees it: pages that the process itself has not asked for yet are not there. That

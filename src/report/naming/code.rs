@@ -159,7 +159,7 @@ fn is_java_library(name: &str) -> bool {
     ["java.", "javax.", "jdk.", "sun.", "com.sun."].iter().any(|package| name.starts_with(package))
 }
 
-/// Whether a method of Java's own library, named with its class, waits for whoever calls it.
+/// Whether a method of Java's own library, named with its class, waits on behalf of its caller.
 pub(crate) fn is_java_wait(name: &str) -> bool {
     const WAITS: [&str; 5] = [
         "jdk.internal.misc.Unsafe.park",

@@ -6,7 +6,7 @@ use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, St
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
-use crate::report::naming::machinery::{is_own_extension, is_ruby};
+use crate::report::naming::machinery::{is_own_extension, is_ruby, is_ruby_file};
 use crate::report::naming::name::module_stem;
 use rustc_hash::FxHashMap;
 
@@ -156,7 +156,7 @@ struct FrameFacts {
     is_c_library: bool,
     /// A function that an interpreter runs.
     is_run: bool,
-    /// What a function of Ruby waits for, whatever it does that with.
+    /// What a function of Ruby waits for.
     waits_for: Option<Reason>,
 }
 
@@ -343,7 +343,7 @@ impl<'p> BlockingCalls<'p> {
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
             let facts = self.frame(row.frame);
-            if facts.is_run {
+            if facts.is_run || facts.waits_for.is_some() {
                 return facts.waits_for;
             }
             at = row.parent.filter(|_| !facts.is_own || facts.is_interpreter);
@@ -484,8 +484,9 @@ impl<'p> BlockingCalls<'p> {
                 facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
                 facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);
                 facts.is_evaluator |= facts.is_interpreter && is_one_of(&EVALUATORS);
-                facts.waits_for =
-                    facts.waits_for.or(ruby_wait(name).filter(|_| facts.is_run && is_ruby(&path)));
+                if is_ruby_file(&path) || facts.is_run && is_ruby(&path) {
+                    facts.waits_for = facts.waits_for.or(ruby_wait(name, facts.is_run));
+                }
             }
         }
         facts

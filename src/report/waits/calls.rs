@@ -141,11 +141,12 @@ impl WaitingCall {
     }
 }
 
-/// What the methods of Ruby with this name wait for.
-pub(super) fn ruby_wait(name: &str) -> Option<Reason> {
-    match name {
-        "sleep" => Some(Reason::Sleep),
-        "wait" | "wait2" | "waitpid" | "waitpid2" | "waitall" | "system" => Some(Reason::Child),
+/// What a function of Ruby waits for, a method or one that is made of C, whatever it does that with. Of a method the name is
+/// not enough that others have too: `wait` waits for children, and for files.
+pub(super) fn ruby_wait(name: &str, is_method: bool) -> Option<Reason> {
+    match (name, is_method) {
+        ("sleep", true) => Some(Reason::Sleep),
+        ("rb_waitpid", false) => Some(Reason::Child),
         _ => None,
     }
 }

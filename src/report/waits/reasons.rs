@@ -117,7 +117,8 @@ mod tests {
             reason_of(Reason::Poll, &stack)
         };
         assert_eq!(wait("ruby 3.1:sleep", &format!("{RUBY}:rb_thread_wait_for")), Reason::Sleep);
-        assert_eq!(wait("ruby 3.1:wait", &format!("{RUBY}:+0x1234")), Reason::Child);
+        assert_eq!(wait("ruby 3.1:wait", &format!("{RUBY}:rb_waitpid")), Reason::Child);
+        assert_eq!(wait("ruby 3.1:wait", &format!("{RUBY}:rb_io_wait")), Reason::Poll, "for a file");
         assert_eq!(wait("ruby 3.1:select", &format!("{RUBY}:rb_thread_fd_select")), Reason::Poll);
         assert_eq!(wait("ruby 3.1:sleep", "/usr/lib/libpq.so.5:PQexec"), Reason::Poll, "in a library");
         assert_eq!(wait("python 3.11:sleep", &format!("{RUBY}:rb_thread_wait_for")), Reason::Poll);
