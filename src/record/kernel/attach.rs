@@ -1,8 +1,8 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
 use super::capacity::max_walked_frames;
-use super::drain::Rings;
 use super::perf_event::SidebandRing;
+use super::rings::Rings;
 use super::span::SamplingSpan;
 use super::stopper::Stopper;
 use super::unwind_tables::{KernelTables, TableMaps};

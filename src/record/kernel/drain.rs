@@ -4,12 +4,9 @@
 //! recording thread, which may lag. If that lags far, the rings are left to fill up, and the kernel side counts
 //! what is lost. It also ends sampling when the time is over.
 
-use super::perf_event::SidebandRing;
-use super::sideband::{self, Sideband};
+use super::sideband::Sideband;
 use super::stopper::Stopper;
-use crate::bpf::{
-    DecodeError, NewCodeEvent, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent,
-};
+use crate::bpf::{DecodeError, NewCodeEvent, RescueEvent, SampleEvent, StackCopyEvent, ThreadTimeEvent};
 use crate::record::environment::namespaces::monotonic_ns;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use std::io;
@@ -36,18 +33,29 @@ const SIDEBAND_BYTES: usize = 160;
 /// Nice value of the thread: on a crowded machine the rings would overflow.
 const PRIORITY: i32 = -10;
 
-/// All rings of a recording.
-#[derive(Debug)]
-pub(crate) struct Rings {
-    pub(crate) samples: Vec<Ring>,
-    pub(crate) waits: Ring,
-    pub(crate) thread_times: Ring,
-    /// Code objects of interpreters: of running threads, and of waits.
-    pub(crate) new_codes: [Ring; 2],
-    /// Rings of stack copies: of running threads, and of waits.
-    pub(crate) rescues: [Ring; 2],
-    pub(crate) stack_copies: Ring,
-    pub(crate) sidebands: Vec<SidebandRing>,
+/// Rings of one kind of kernel side, which the thread empties.
+pub(crate) trait RingSource: Send {
+    /// Gives `add` each descriptor that wakes the thread, and for what.
+    fn watch(&self, add: &mut dyn FnMut(BorrowedFd<'_>, Wakes) -> io::Result<()>) -> io::Result<()>;
+
+    /// Takes what has happened to processes, as far as it is in rings of its own.
+    fn take_sideband(&mut self, batch: &mut Batch);
+
+    /// Empties all other rings. Returns how full the fullest was, 0 to 1.
+    ///
+    /// # Errors
+    ///
+    /// When a ring cannot be read.
+    fn take_all(&mut self, batch: &mut Batch) -> io::Result<f64>;
+}
+
+/// What a descriptor that is ready tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wakes {
+    /// A ring of BPF is filling up: it is always readable while data is in it, and tells of a mark once.
+    PastMark,
+    /// Something has happened to a process.
+    Sideband,
 }
 
 /// Records that were in the rings.
@@ -70,11 +78,11 @@ pub(crate) struct Batch {
     /// Records that were none.
     pub(crate) bad_records: u64,
     /// Size of the records, about, bytes.
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl Batch {
-    fn take<T>(
+    pub(super) fn take<T>(
         &mut self,
         bytes: usize,
         decoded: Result<T, DecodeError>,
@@ -131,7 +139,7 @@ impl Drain {
     /// # Errors
     ///
     /// When no thread or descriptor is to be had.
-    pub(crate) fn start(rings: Rings, stopper: Arc<Stopper>) -> io::Result<Self> {
+    pub(crate) fn start(rings: Box<dyn RingSource>, stopper: Arc<Stopper>) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
@@ -142,7 +150,7 @@ impl Drain {
             wakeup: eventfd(0, flags)?,
         });
         let (sender, batches) = channel();
-        let poll = Poll::new(&rings, &shared)?;
+        let poll = Poll::new(&*rings, &shared)?;
         let worker = DrainWorker {
             rings,
             stopper,
@@ -264,21 +272,18 @@ const RING: u64 = 1;
 const SIDEBAND: u64 = 2;
 
 impl Poll {
-    fn new(rings: &Rings, shared: &Shared) -> io::Result<Self> {
+    fn new(rings: &dyn RingSource, shared: &Shared) -> io::Result<Self> {
         use epoll::{CreateFlags, EventData, EventFlags};
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let add = |fd: BorrowedFd<'_>, what, flags| {
             epoll::add(&epoll, fd, EventData::new_u64(what), flags).map_err(io::Error::from)
         };
         add(shared.bell.as_fd(), BELL, EventFlags::IN)?;
-        let others = [&rings.waits, &rings.thread_times, &rings.stack_copies];
-        for ring in rings.samples.iter().chain(&rings.rescues).chain(&rings.new_codes).chain(others) {
-            // By the edge: a ring with data in it is always readable, but only wakes its reader past a mark.
-            add(ring.as_fd(), RING, EventFlags::IN | EventFlags::ET)?;
-        }
-        for sideband in &rings.sidebands {
-            add(sideband.as_fd(), SIDEBAND, EventFlags::IN)?;
-        }
+        rings.watch(&mut |fd, wakes| match wakes {
+            // By the edge: else it would wake the thread as long as there is data in it.
+            Wakes::PastMark => add(fd, RING, EventFlags::IN | EventFlags::ET),
+            Wakes::Sideband => add(fd, SIDEBAND, EventFlags::IN),
+        })?;
         Ok(Poll { epoll })
     }
 
@@ -304,7 +309,7 @@ impl Poll {
 
 /// The thread itself.
 struct DrainWorker {
-    rings: Rings,
+    rings: Box<dyn RingSource>,
     stopper: Arc<Stopper>,
     poll: Poll,
     shared: Arc<Shared>,
@@ -392,9 +397,7 @@ impl DrainWorker {
             std::thread::sleep(SIDEBAND_INTERVAL.saturating_sub(last.elapsed()));
         }
         let mut batch = Batch::default();
-        for ring in &mut self.rings.sidebands {
-            ring.drain(|kind, misc, bytes| batch.sideband.extend(sideband::decode(kind, misc, bytes)));
-        }
+        self.rings.take_sideband(&mut batch);
         batch.sideband.sort_by_key(|(time_ns, _)| *time_ns);
         batch.bytes = batch.sideband.len() * SIDEBAND_BYTES;
         self.last_sideband = Some(Instant::now());
@@ -405,41 +408,7 @@ impl DrainWorker {
         // Samples of later times may need side-band records that are not read now.
         let known_until_ns = monotonic_ns();
         let mut batch = Batch { known_until_ns: Some(known_until_ns), ..self.take_sideband() };
-        let rings = &mut self.rings;
-        let mut fullness = 0.0f64;
-        for ring in &mut rings.samples {
-            fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {
-                batch.take(bytes.len(), SampleEvent::decode(bytes), |batch| &mut batch.samples);
-            })?);
-        }
-        fullness = fullness.max(empty(&mut rings.waits, &mut batch, |batch, bytes| {
-            batch.take(bytes.len(), WaitEvent::decode(bytes), |batch| &mut batch.samples);
-        })?);
-        fullness = fullness.max(empty(&mut rings.thread_times, &mut batch, |batch, bytes| {
-            batch.take(bytes.len(), ThreadTimeEvent::decode(bytes), |batch| &mut batch.thread_times);
-        })?);
-        // These are sent before their samples.
-        for ring in &mut rings.new_codes {
-            fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {
-                batch.take(bytes.len(), NewCodeEvent::decode(bytes), |batch| &mut batch.new_codes);
-            })?);
-        }
-        // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
-        for ring in &mut rings.rescues {
-            fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {
-                batch.take(bytes.len(), RescueEvent::decode(bytes), |batch| &mut batch.rescues);
-            })?);
-        }
-        empty(&mut rings.stack_copies, &mut batch, |batch, bytes| {
-            batch.take(bytes.len(), StackCopyEvent::decode(bytes), |batch| &mut batch.copies);
-        })?;
-        self.fullness = fullness;
+        self.fullness = self.rings.take_all(&mut batch)?;
         Ok(batch)
     }
-}
-
-/// Empties a ring into `batch`. Returns how full it was, 0 to 1.
-fn empty(ring: &mut Ring, batch: &mut Batch, take: impl Fn(&mut Batch, &[u8])) -> io::Result<f64> {
-    let freed = ring.consume(|bytes| take(batch, bytes))?;
-    Ok(freed as f64 / ring.capacity() as f64)
 }

@@ -6,6 +6,7 @@ pub(crate) mod capacity;
 pub(crate) mod drain;
 pub(crate) mod load_failure;
 pub(crate) mod perf_event;
+pub(crate) mod rings;
 pub(crate) mod sideband;
 pub(crate) mod span;
 pub(crate) mod stopper;

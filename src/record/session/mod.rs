@@ -9,6 +9,7 @@ mod books;
 pub(crate) mod cost;
 pub(crate) mod cpu_use;
 mod publish;
+mod sampling;
 pub(super) mod signal_relay;
 pub(crate) mod state;
 mod stop;
@@ -19,7 +20,6 @@ use self::state::Refusals;
 use super::collect::collector::Collector;
 use super::collect::deferred_walks;
 use super::environment::namespaces::monotonic_ns;
-use super::kernel::attach::KernelSide;
 use super::kernel::drain::{Batch, Drain, wait_for};
 use super::kernel::sideband::Sideband;
 use super::kernel::wait_config::WaitConfig;
@@ -36,8 +36,9 @@ use crate::profile::counter;
 use anyhow::Context as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags};
+use sampling::Sampling;
 use state::Books;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -57,11 +58,7 @@ const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 /// A running recording.
 #[derive(Debug)]
 pub(crate) struct Session<'obj> {
-    kernel: KernelSide<'obj>,
-    /// One event per CPU, until sampling begins.
-    samplers: Vec<OwnedFd>,
-    /// The same of each counter.
-    counters: Vec<Vec<OwnedFd>>,
+    kernel: Sampling<'obj>,
     waits: Option<WaitConfig>,
     /// Empties the rings.
     drain: Drain,
@@ -118,20 +115,14 @@ pub(crate) struct Start<'a> {
 impl<'obj> Session<'obj> {
     /// Starts sampling; times count from now. It ends by itself after `duration`, whatever this thread does then.
     pub(crate) fn begin(&mut self, duration: Option<Duration>) -> anyhow::Result<()> {
-        self.start_ns = match &self.waits {
-            Some(_) => self.kernel.start_waits()?,
-            None => monotonic_ns(),
-        };
+        self.start_ns = self.kernel.start_clock(self.waits.is_some())?;
         let meta = &mut self.collector.profile.meta;
         meta.start_mono_ns = self.start_ns;
         meta.start_unix_ns = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
-        self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
-        for (number, events) in (1..).zip(std::mem::take(&mut self.counters)) {
-            self.kernel.attach_counter(number, events)?;
-        }
+        self.kernel.start_samplers()?;
         let length_ns = duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         let end_ns = length_ns.map(|length_ns| self.start_ns.saturating_add(length_ns));
         if let Some(end_ns) = end_ns {
@@ -233,7 +224,7 @@ impl<'obj> Session<'obj> {
         self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
         if let Some(known_until_ns) = known_until_ns {
-            self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
+            self.collector.files.restore_hot(self.kernel.tables(), known_until_ns);
             self.collector.retry_waiting(known_until_ns);
             self.collector.release_held();
             self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
@@ -247,7 +238,7 @@ impl<'obj> Session<'obj> {
     /// Closes files that no one has mapped for a while.
     fn close_files(&mut self, now_ns: u64) {
         let Collector { files, processes, .. } = &mut self.collector;
-        for key in files.close_unmapped(&processes.mapped_files(), now_ns, &mut self.kernel.tables) {
+        for key in files.close_unmapped(&processes.mapped_files(), now_ns, self.kernel.tables()) {
             self.kernel.forget_file(&key);
         }
     }
@@ -363,12 +354,12 @@ impl<'obj> Session<'obj> {
 
     /// Returns the time that the BPF programs took to load, verification included.
     pub(crate) fn load_time(&self) -> Duration {
-        self.kernel.load_time
+        self.kernel.load_time()
     }
 
     /// Rows of unwind tables written for the kernel side so far, and how long that took.
-    pub(crate) fn written_rows(&self) -> (u64, Duration) {
-        self.kernel.tables.written
+    pub(crate) fn written_rows(&mut self) -> (u64, Duration) {
+        self.kernel.tables().written
     }
 
     fn apply(&mut self, time_ns: u64, record: Sideband) {

@@ -7,11 +7,8 @@ use super::Session;
 use crate::base::failure::{Failure, status};
 use crate::record::collect::collector::Collector;
 use crate::record::environment::namespaces::monotonic_ns;
-use crate::record::kernel::attach::KernelSide;
-use crate::record::modules::{ModuleFiles, Wanted};
+use crate::record::modules::Wanted;
 use crate::record::process::mappings;
-use crate::record::process::mappings::Process;
-use crate::record::session::state::Refusals;
 use std::time::Duration;
 
 /// Time that the kernel side and the side-band may disagree about the exec calls of a process, ns.
@@ -58,7 +55,7 @@ impl Session<'_> {
             }
         });
         for (id, key, file) in files.take_unsent() {
-            files.publish_without_table(id, &mut kernel.tables);
+            files.publish_without_table(id, kernel.tables());
             refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
         }
         self.notices.extend(interpreters.take_problems());
@@ -66,7 +63,7 @@ impl Session<'_> {
         self.notices.extend(managed.take_problems());
         let refused = processes.send_changed(|pid, process| {
             for mapping in process.mappings() {
-                files.publish_without_table(mapping.file, &mut kernel.tables);
+                files.publish_without_table(mapping.file, kernel.tables());
             }
             let known = kernel.exec_seq(pid)?;
             if known.is_some() && process.is_inherited {
@@ -87,7 +84,7 @@ impl Session<'_> {
             }
             process.mismatch_ns = 0;
             *stamps += 1;
-            send_entry(kernel, pid, process, *stamps, files, refusals)
+            kernel.set_process(pid, process, *stamps, files, refusals)
         });
         if self.refusals.processes == 0
             && let Some((pid, error)) = refused.first()
@@ -113,39 +110,24 @@ impl Session<'_> {
     /// Places the tables that are finished; waits up to `patience` for the wanted ones of all files.
     pub(super) fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
         let evicted = self.collector.files.evicted;
-        self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
+        self.collector.files.place_finished(self.kernel.tables(), patience, wanted);
         self.note_unopened_files();
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(
                 "the space for unwind tables is full ({} MiB): the least recently used ones are dropped; \
                  --table-budget raises the limit",
-                self.kernel.tables.capacity_bytes() >> 20,
+                self.kernel.tables().capacity_bytes() >> 20,
             ));
         }
     }
 }
 
-/// Gives the kernel side the entry of a process.
-fn send_entry(
-    kernel: &KernelSide<'_>,
-    pid: u32,
-    process: &mut Process,
-    stamp: u64,
-    files: &ModuleFiles,
-    refusals: &mut Refusals,
-) -> anyhow::Result<()> {
-    let (entry, cut) = process.kernel_entry(stamp, files);
-    kernel.set_process(pid, &entry)?;
-    refusals.cut(process, cut as u64);
-    process.published(monotonic_ns());
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::profile::counter;
+    use crate::record::process::mappings::Process;
+    use crate::record::session::state::Refusals;
 
     #[test]
     fn mappings_that_are_cut_count_once_however_often_they_are_told() {

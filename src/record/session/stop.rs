@@ -58,7 +58,7 @@ impl Session<'_> {
     fn take_what_is_left(&mut self) -> anyhow::Result<CounterValues> {
         self.collector.goroutines.end_snapshots();
         let counters = self.kernel.counters();
-        let stop_ns = self.kernel.stopper.stop();
+        let stop_ns = self.kernel.stopper().stop();
         let mut batches = Vec::new();
         if self.waits.is_some() {
             let drain = &self.drain;

@@ -1,0 +1,217 @@
+//! A kernel side of BPF programs.
+
+use super::ground::{AttachedSide, Ground, add_waits};
+use crate::base::failure::{Failure, status};
+use crate::record::collect::collector::Collector;
+use crate::record::counter::PerfCounter;
+use crate::record::environment::kernel_types::TypesLack;
+use crate::record::environment::namespaces::Translation;
+use crate::record::environment::{descriptors, rights, seccomp};
+use crate::record::kernel::attach::{KernelConfig, KernelSide};
+use crate::record::kernel::capacity::{page_capacity, row_capacity};
+use crate::record::kernel::perf_event::{self, SidebandRing};
+use crate::record::kernel::wait_config::WaitConfig;
+use crate::record::options::{CallGraph, Children, RecordOptions};
+use crate::record::process::proc_fs;
+use crate::record::session::Start;
+use crate::record::session::sampling::{BpfSampling, Sampling};
+use crate::record::target::search::FoundTarget;
+use libbpf_rs::OpenObject;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+/// Opens the events, reads the target and loads the programs, in this order.
+///
+/// # Errors
+///
+/// A [`Failure`] that names the missing right or feature.
+pub(super) fn attach<'obj>(
+    objects: &'obj mut [MaybeUninit<OpenObject>; 2],
+    ground: Ground<'_>,
+) -> anyhow::Result<AttachedSide<'obj>> {
+    let Start { options, found, is_watched, .. } = *ground.start;
+    has_types()?;
+    let events = AttachedEvents::open(options, found, ground.cpus, ground.hz)?;
+    let mut why_no_waits = None;
+    let waits = wait_config(options, found, is_watched, &mut why_no_waits)?;
+    let mut collector = ground.read(waits.is_some())?;
+    let config = kernel_config(options, waits, &collector, ground.cpus.to_vec(), ground.hz);
+    let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
+    let notices = Vec::from_iter(why_no_waits.clone());
+    add_waits(&mut collector, waits.as_ref(), why_no_waits);
+    let rings = Box::new(kernel.rings(events.sidebands)?);
+    let (samplers, counters) = (events.samplers, events.counters);
+    let sampling = Sampling::Bpf(BpfSampling { kernel, samplers, counters });
+    Ok(AttachedSide { sampling, rings, collector, waits, notices })
+}
+
+/// Whether the kernel says what its own structures are like.
+fn has_types() -> Result<(), Failure> {
+    let Some(lack) = TypesLack::of_this_kernel() else { return Ok(()) };
+    let what = format!("cannot load the samplers: {}", lack.why());
+    Err(Failure::new(status::FAILED, what).hint(lack.cure()))
+}
+
+fn kernel_config(
+    options: &RecordOptions,
+    waits: Option<WaitConfig>,
+    collector: &Collector,
+    cpus: Vec<u32>,
+    hz: u32,
+) -> KernelConfig {
+    let is_system_wide = collector.processes.is_system_wide;
+    KernelConfig {
+        filter: options.target.filter(),
+        follow_children: options.children != Children::None,
+        follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
+        on_cpu: options.on_cpu(),
+        counters: options.counters().count(),
+        translation: Translation::of_self(),
+        waits,
+        row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
+        page_capacity: page_capacity(&collector.files),
+        table_budget_bytes: options.table_budget_bytes,
+        hz,
+        reads_managed: collector.managed.is_loaded,
+        interpreters: collector.interpreters.loaded,
+        reads_goroutines: collector.goroutines.is_loaded,
+        copy_every_stack: collector.copies.is_some(),
+        cpus,
+    }
+}
+
+/// The perf events of a recording, one of each on every CPU.
+struct AttachedEvents {
+    samplers: Vec<OwnedFd>,
+    /// Events of each counter.
+    counters: Vec<Vec<OwnedFd>>,
+    sidebands: Vec<SidebandRing>,
+}
+
+impl AttachedEvents {
+    fn open(options: &RecordOptions, found: &FoundTarget, cpus: &[u32], hz: u32) -> Result<Self, Failure> {
+        let sampler = |&cpu: &u32| {
+            perf_event::open_sampler(cpu, hz, options.user_only)
+                .map_err(|error| sampler_failure(cpu, found, &error))
+        };
+        let sideband = |&cpu: &u32| {
+            SidebandRing::open(cpu).map_err(|error| {
+                let what = format!("cannot track mappings on CPU {cpu}");
+                if descriptors::is_lack(&error) {
+                    return descriptors::lack(&what);
+                }
+                Failure::new(status::FAILED, format!("{what}: {error}"))
+                    .hint("the limit on locked memory may be too low: ulimit -l unlimited")
+            })
+        };
+        let counters = options.counters().map(|counter| counter_events(counter, cpus, hz, options, found));
+        Ok(AttachedEvents {
+            samplers: cpus.iter().map(sampler).collect::<Result<_, _>>()?,
+            counters: counters.collect::<Result<_, _>>()?,
+            sidebands: cpus.iter().map(sideband).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Returns the configuration of waits, if they are to be recorded and can be; else `why_not` gets the reason, if they are to be.
+fn wait_config(
+    options: &RecordOptions,
+    found: &FoundTarget,
+    is_watched: bool,
+    why_not: &mut Option<String>,
+) -> Result<Option<WaitConfig>, Failure> {
+    const OTHERWISE: &str = "record running time:  prof record -e cpu …";
+    let has_others = options.events.len() > 1;
+    let config = match options.waits().map(WaitConfig::for_this_kernel).transpose() {
+        Ok(None) => return Ok(None),
+        Ok(Some(config)) => WaitConfig { is_watched, ..config },
+        Err(why) if has_others => {
+            *why_not = Some(format!("off-CPU time is not recorded: {why}"));
+            return Ok(None);
+        }
+        Err(why) => {
+            let what = format!("off-CPU time cannot be recorded on this kernel: {why}");
+            return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+        }
+    };
+    if found.pids.is_empty() || !found.pids.iter().all(|&pid| proc_fs::is_of_kernel(pid)) {
+        return Ok(Some(config));
+    }
+    let whose = format!("{} is of the kernel", found.label);
+    if !has_others {
+        let what = format!("{whose}: waits of its threads are not recorded");
+        return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+    }
+    *why_not = Some(format!("{whose}: it is recorded while it runs, not while it waits"));
+    Ok(None)
+}
+
+/// Loads the programs: without those of waits if the kernel refuses them and something else is recorded; `why_no_waits` then
+/// gets the reason.
+fn load<'obj>(
+    objects: &'obj mut [MaybeUninit<OpenObject>; 2],
+    config: KernelConfig,
+    options: &RecordOptions,
+    found: &FoundTarget,
+    why_no_waits: &mut Option<String>,
+) -> anyhow::Result<(KernelSide<'obj>, Option<WaitConfig>)> {
+    let [first, second] = objects;
+    let error = match KernelSide::attached(first, &config, &found.tids) {
+        Ok(kernel) => return Ok((kernel, config.waits)),
+        Err(error) if config.waits.is_none() || options.events.len() < 2 => return Err(error),
+        Err(error) => error,
+    };
+    let config = KernelConfig { waits: None, ..config };
+    let kernel = KernelSide::attached(second, &config, &found.tids)?;
+    let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
+    let hint = hint.unwrap_or("`prof doctor` shows what this kernel lacks".to_owned());
+    *why_no_waits = Some(format!("off-CPU time is not recorded: {error:#}; {hint}"));
+    Ok((kernel, None))
+}
+
+/// Hint for a counter that is not there.
+const EVENTS_OF_ALL: &str =
+    "these software events work everywhere:  -e page-faults, context-switches, cpu-migrations";
+
+/// The events of a counter, one for each CPU.
+fn counter_events(
+    counter: &PerfCounter,
+    cpus: &[u32],
+    hz: u32,
+    options: &RecordOptions,
+    found: &FoundTarget,
+) -> Result<Vec<OwnedFd>, Failure> {
+    let open = |cpu: &u32| {
+        perf_event::open_counter(*cpu, counter, hz, options.user_only).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
+                    if counter.is_of_processor() =>
+                {
+                    let what = format!("this machine has no counter for `{}`", counter.kind.name);
+                    Failure::new(status::FAILED, what)
+                        .hint("a virtual machine has processor counters only if its host exposes them")
+                        .hint(EVENTS_OF_ALL)
+                }
+                Some(libc::ENOENT) => {
+                    let what = format!("this kernel has no event `{}`", counter.kind.name);
+                    Failure::new(status::FAILED, what).hint(EVENTS_OF_ALL)
+                }
+                _ => sampler_failure(*cpu, found, &error),
+            }
+        })
+    };
+    cpus.iter().map(open).collect()
+}
+
+/// Why an event could not be opened.
+fn sampler_failure(cpu: u32, found: &FoundTarget, error: &std::io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
+        _ if seccomp::filtered_calls().contains(&"perf_event_open") => {
+            rights::not_permitted(&format!("cannot sample {}", found.label))
+        }
+        _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
+        _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
+            .hint("see what this kernel lacks: prof doctor"),
+    }
+}

@@ -1,0 +1,115 @@
+//! How a session comes about: the kernel side is attached, the target is read meanwhile, and tables go to the kernel. A file for
+//! each kind of kernel side.
+
+mod bpf;
+mod ground;
+
+use self::ground::{AttachedSide, Ground};
+use super::state::{Books, Refusals};
+use super::{Session, Start, TABLE_PATIENCE};
+use crate::record::environment::machine::{effective_hz, online_cpus};
+use crate::record::environment::memory_limit;
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::kernel::drain::Drain;
+use crate::record::modules::Wanted;
+use crate::record::options::{Children, RecordOptions, Target};
+use crate::record::process::exits::Exits;
+use crate::record::process::proc_fs;
+use crate::record::target::search::FoundTarget;
+use anyhow::Context;
+use libbpf_rs::OpenObject;
+use rustc_hash::FxHashMap;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time from the start of attaching after which all that runs is sampled, whether its tables are there or not: until they are, its
+/// samples are rescued, as far as there is room for copies of large stacks.
+const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
+/// The same where there is room for copies of all stacks, since they are small.
+const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
+
+impl<'obj> Session<'obj> {
+    /// Attaches to the target. Sampling begins with [`Session::begin`].
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] that names the missing right or feature.
+    /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
+    pub(crate) fn attach(
+        objects: &'obj mut [MaybeUninit<OpenObject>; 2],
+        start: Start<'_>,
+    ) -> anyhow::Result<Self> {
+        let (options, found) = (start.options, start.found);
+        let began = Instant::now();
+        let mut notices: Vec<String> = found.notices.iter().cloned().chain(memory_limit::notice()).collect();
+        let cpus = online_cpus()?;
+        let hz = effective_hz(options, &mut notices);
+        let side = bpf::attach(objects, Ground { start: &start, cpus: &cpus, hz })?;
+        let AttachedSide { sampling: kernel, rings, collector, waits, notices: of_side } = side;
+        notices.extend(of_side);
+        let drain = Drain::start(rings, Arc::clone(kernel.stopper()))
+            .context("cannot start a thread that reads the ring buffers")?;
+        let mut session = Session {
+            kernel,
+            waits,
+            drain,
+            is_system_wide: collector.processes.is_system_wide,
+            follows_children: options.children != Children::None || collector.processes.is_system_wide,
+            collector,
+            roots: found.pids.iter().copied().collect(),
+            tids: found.tids.iter().copied().collect(),
+            deferred: Vec::new(),
+            rescues: FxHashMap::default(),
+            start_ns: monotonic_ns(),
+            stop_ns: None,
+            refusals: Refusals::default(),
+            pending_interpreters: Vec::new(),
+            exits: Exits::default(),
+            books: Books::default(),
+            stamps: 0,
+            notices,
+            is_budget_reached: false,
+            last_closing_ns: 0,
+            next_target_look_ns: 0,
+            is_limit_reached: false,
+            parent: parent(options, found),
+            used_ns: (0, None),
+        };
+        session.prepare(options, found, began)?;
+        Ok(session)
+    }
+
+    /// Has the kernel side know the target and its tables.
+    fn prepare(
+        &mut self,
+        options: &RecordOptions,
+        found: &FoundTarget,
+        began: Instant,
+    ) -> anyhow::Result<()> {
+        self.publish_roots()?;
+        let (patience, wanted) = table_patience(options, found, began.elapsed());
+        self.place_tables(patience, wanted);
+        // What was mapped while the tables were compiled.
+        self.take()
+    }
+}
+
+/// Name of the target, and whether it is one process, if its children are recorded from now on.
+fn parent(options: &RecordOptions, found: &FoundTarget) -> Option<(String, bool)> {
+    let is_running = matches!(options.target, Target::Pids(_) | Target::Name(_));
+    let follows = is_running && options.children != Children::None;
+    follows.then(|| (found.name.clone(), found.pids.len() == 1))
+}
+
+/// Returns the time that sampling still waits for tables, when attaching has taken `so_far`, and for which.
+fn table_patience(options: &RecordOptions, found: &FoundTarget, so_far: Duration) -> (Duration, Wanted) {
+    let patience = match options.target {
+        // It has not begun: what is waited for here it does not miss.
+        Target::Launch(_) => return (TABLE_PATIENCE, Wanted::Whole),
+        Target::System => FIRST_SAMPLE_PATIENCE,
+        _ if found.pids.iter().all(|&pid| proc_fs::has_small_stacks(pid)) => SMALL_STACKS_PATIENCE,
+        _ => FIRST_SAMPLE_PATIENCE,
+    };
+    (patience.saturating_sub(so_far), Wanted::First)
+}
