@@ -2,8 +2,8 @@
 
 use super::goroutine::{GOROUTINE_BYTES, SampleGoroutine};
 use super::layout::{
-    FRAME_MANAGED, LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_managed_frame,
-    prof_rescue, prof_runtime_frame, prof_sample, prof_stack_copy,
+    FRAME_MANAGED, LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, RED_ZONE_BYTES, REGISTERS,
+    RESCUE_SIZES, number, prof_managed_frame, prof_rescue, prof_runtime_frame, prof_sample, prof_stack_copy,
 };
 use super::managed_frame::ManagedFrame;
 use super::runtime_frame::{InterpreterFrame, InterpreterFrames};
@@ -16,6 +16,8 @@ const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
 const RUNTIME_FRAME_BYTES: usize = size_of::<prof_runtime_frame>();
 const MANAGED_FRAME_BYTES: usize = size_of::<prof_managed_frame>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
+/// DWARF number of the stack pointer.
+const STACK_POINTER: usize = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
 /// One sample as the kernel side sent it. Addresses are leaf first.
@@ -159,8 +161,12 @@ pub(crate) struct RescueEvent {
     pub(crate) is_return: bool,
     /// Registers by DWARF number, then the program counter.
     pub(crate) registers: [u64; REGISTERS],
-    /// The stack from `RED_ZONE_BYTES` below rsp upwards.
+    /// Process address of the first byte of `stack`.
+    pub(crate) start: u64,
+    /// The stack.
     pub(crate) stack: Vec<u8>,
+    /// Whether `stack` ends for its size, and not where memory could not be read.
+    pub(crate) is_cut: bool,
     /// Bit n: the nth block of 4,096 bytes of the address space, counted from the one with the first byte, is not in
     /// `stack`, which has other bytes in its place.
     pub(crate) missing_blocks: [u64; 4],
@@ -175,6 +181,8 @@ impl RescueEvent {
             let expected = RESCUE_HEADER_BYTES + stack_bytes;
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
+        let registers: [u64; REGISTERS] =
+            std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, regs) + 8 * i));
         Ok(RescueEvent {
             time_ns: at.u64(offset_of!(prof_rescue, time_ns)),
             cpu: at.u32(offset_of!(prof_rescue, cpu)),
@@ -182,8 +190,10 @@ impl RescueEvent {
             frames_before: usize::from(at.u16(offset_of!(prof_rescue, frames_before))),
             all_registers: bytes[offset_of!(prof_rescue, all_registers)] != 0,
             is_return: bytes[offset_of!(prof_rescue, is_return)] != 0,
-            registers: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, regs) + 8 * i)),
+            registers,
+            start: registers[STACK_POINTER].wrapping_sub(RED_ZONE_BYTES),
             stack: bytes[RESCUE_HEADER_BYTES..][..stack_bytes].to_vec(),
+            is_cut: RESCUE_SIZES.contains(&stack_bytes),
             missing_blocks: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, missing_blocks) + 8 * i)),
         })
     }

@@ -96,7 +96,9 @@ mod tests {
             all_registers: true,
             is_return: false,
             registers: [0; REGISTERS],
+            start: 0,
             stack,
+            is_cut: false,
             missing_blocks: [0; 4],
         }
     }

@@ -1,8 +1,8 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, RED_ZONE_BYTES,
-    REGISTERS, RESCUE_SIZES, RescueEvent, SampleEvent,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, REGISTERS, RescueEvent,
+    SampleEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
@@ -37,11 +37,8 @@ pub(crate) struct Rescued {
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
     let start = start_of(rescue);
-    let memory = StackCopy {
-        start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
-        bytes: &rescue.stack,
-        missing_blocks: rescue.missing_blocks,
-    };
+    let memory =
+        StackCopy { start: rescue.start, bytes: &rescue.stack, missing_blocks: rescue.missing_blocks };
     let java = match process.managed() {
         ProcessManaged::Java(machine) => Some((&**machine, rescue.tgid, memory)),
         _ => None,
@@ -73,7 +70,7 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         frames,
         managed,
         left_out: stack.left_out,
-        outcome: outcome(stack.end, &memory),
+        outcome: outcome(stack.end, rescue),
         missed_a_table: code.missed.get(),
     }
 }
@@ -145,12 +142,11 @@ fn start_of(rescue: &RescueEvent) -> FrameState {
     }
 }
 
-fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
+fn outcome(end: End, copy: &RescueEvent) -> Outcome {
     match end {
         // The copy ends where the kernel could not read on, and that is what the walk needed.
         End::CopyTooShort { address }
-            if !RESCUE_SIZES.contains(&copy.bytes.len())
-                && address.wrapping_sub(copy.start) < LARGEST_RESCUE_BYTES as u64 =>
+            if !copy.is_cut && address.wrapping_sub(copy.start) < LARGEST_RESCUE_BYTES as u64 =>
         {
             Outcome::StackUnreadable
         }
@@ -257,18 +253,25 @@ mod tests {
 
     #[test]
     fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
-        let outcome_of = |bytes: usize, address: u64| {
-            let bytes = vec![0; bytes];
-            outcome(
-                End::CopyTooShort { address },
-                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: [0; 4] },
-            )
+        let outcome_of = |is_cut: bool, address: u64| {
+            let copy = RescueEvent {
+                time_ns: 0,
+                cpu: 0,
+                tgid: 1,
+                frames_before: 0,
+                all_registers: true,
+                is_return: false,
+                registers: [0; REGISTERS],
+                start: 0x1000,
+                stack: vec![0; 0x3000],
+                is_cut,
+                missing_blocks: [0; 4],
+            };
+            outcome(End::CopyTooShort { address }, &copy)
         };
-        assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
-        assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
-        for size in RESCUE_SIZES {
-            assert_eq!(outcome_of(size, 0x1000 + size as u64), Outcome::CopyTooShort);
-        }
+        assert_eq!(outcome_of(false, 0x4000), Outcome::StackUnreadable);
+        assert_eq!(outcome_of(false, 0x800), Outcome::CopyTooShort, "below the copy");
+        assert_eq!(outcome_of(true, 0x4000), Outcome::CopyTooShort);
     }
 
     /// The frames from number `first` to the root, as a rescue gives them.

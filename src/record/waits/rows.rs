@@ -365,7 +365,9 @@ mod tests {
             all_registers: true,
             is_return: false,
             registers,
+            start: 0u64.wrapping_sub(128),
             stack: vec![0; 64],
+            is_cut: false,
             missing_blocks: [0; 4],
         };
         let end = SampleEvent { has_rescue: true, ..record(WaitKind::Ended, Vec::new()) };
