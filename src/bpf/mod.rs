@@ -26,4 +26,6 @@ pub(crate) use ring::Ring;
 pub(crate) use runtime_frame::{
     CodeContent, InterpreterFrame, InterpreterFrames, NewCodeEvent, code_check, content_bytes, mixed_check,
 };
-pub(crate) use wait_event::{Account, Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};
+pub(crate) use wait_event::{
+    Account, Doing, OpenWait, REASONS, ThreadTimeEvent, WaitKind, WatchedThreadEvent,
+};

@@ -1,7 +1,13 @@
 //! What the kernel and the processor count, by the names that perf has for it: `page-faults`, `cycles:u`, `r01c2`.
 
+use crate::base::failure::{Failure, status};
 use crate::profile::EventKind;
 use perf_event_open_sys::bindings;
+use std::io;
+
+/// Hint for a counter that is not there.
+const EVENTS_OF_ALL: &str =
+    "these software events work everywhere:  -e page-faults, context-switches, cpu-migrations";
 
 /// A counter that is to be sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +157,38 @@ impl PerfCounter {
     /// Whether the processor counts it, rather than the kernel.
     pub(super) fn is_of_processor(&self) -> bool {
         self.kind.skids
+    }
+
+    /// Whether it only counts what happens in the kernel, though user code may be the cause.
+    pub(super) fn is_of_kernel(&self) -> bool {
+        const OF_SCHEDULER: [u32; 3] = [
+            bindings::PERF_COUNT_SW_CONTEXT_SWITCHES,
+            bindings::PERF_COUNT_SW_CPU_MIGRATIONS,
+            bindings::PERF_COUNT_SW_CGROUP_SWITCHES,
+        ];
+        let is_software = self.source == bindings::PERF_TYPE_SOFTWARE;
+        self.kernel_only
+            || (is_software && OF_SCHEDULER.iter().any(|config| self.config == u64::from(*config)))
+    }
+
+    /// The failure where `error` says that there is no such counter here.
+    pub(super) fn lack(&self, error: &io::Error) -> Option<Failure> {
+        let name = &self.kind.name;
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) if self.is_of_processor() => {
+                let what = format!("this machine has no counter for `{name}`");
+                Some(
+                    Failure::new(status::FAILED, what)
+                        .hint("a virtual machine has processor counters only if its host exposes them")
+                        .hint(EVENTS_OF_ALL),
+                )
+            }
+            Some(libc::ENOENT) => {
+                let what = format!("this kernel has no event `{name}`");
+                Some(Failure::new(status::FAILED, what).hint(EVENTS_OF_ALL))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the rule by which samples are taken, for people, where those of running threads come at `hz`.

@@ -60,7 +60,7 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
             let detail = "not the host's: files of processes are read through /proc/PID/root";
             Check::new(name, CheckVerdict::Ok, detail)
         }
-        NamespaceKind::User => refused(name, CheckVerdict::Fail, &Refusal::UserNamespace),
+        NamespaceKind::User => refused(name, CheckVerdict::Warn, &Refusal::UserNamespace),
         NamespaceKind::Cgroup => {
             let limit = memory_limit().map_or(String::new(), |bytes| format!(": {}", units::bytes(bytes)));
             let detail = format!("not the host's: tables and buffers count against its memory limit{limit}");
@@ -148,19 +148,24 @@ fn seccomp() -> Check {
     if calls.is_empty() {
         return Check::new(NAME, CheckVerdict::Ok, "bpf and perf_event_open are not filtered");
     }
-    let check = refused(NAME, CheckVerdict::Fail, &Refusal::Seccomp(calls));
+    // Without BPF programs perf events are left.
+    let verdict = match calls.contains(&"perf_event_open") {
+        true => CheckVerdict::Fail,
+        false => CheckVerdict::Warn,
+    };
+    let check = refused(NAME, verdict, &Refusal::Seccomp(calls));
     // Filters of containers allow the calls that their capabilities are for, so a capability is the better fix.
     let refusal = Refusal::of_self();
     if !matches!(refusal, Refusal::Capabilities(_)) || !is_in_container() {
         return check;
     }
-    Check { fix: refused(NAME, CheckVerdict::Fail, &refusal).fix, ..check }
+    Check { fix: refused(NAME, verdict, &refusal).fix, ..check }
 }
 
 fn type_information() -> Check {
     match TypesLack::of_this_kernel() {
         None => Check::new("btf", CheckVerdict::Ok, "kernel type information is available"),
-        Some(lack) => Check::new("btf", CheckVerdict::Fail, lack.why()).fix(lack.cure()),
+        Some(lack) => Check::new("btf", CheckVerdict::Warn, lack.why()).fix(lack.cure()),
     }
 }
 
@@ -237,6 +242,6 @@ mod tests {
             assert_eq!(namespace(kind, NamespacePlace::Unknown).verdict, CheckVerdict::Ok);
         }
         let user = namespace(NamespaceKind::User, NamespacePlace::Other(1));
-        assert!(user.verdict == CheckVerdict::Fail && user.fix.is_some());
+        assert!(user.verdict == CheckVerdict::Warn && user.fix.is_some());
     }
 }

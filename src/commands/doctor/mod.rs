@@ -75,11 +75,7 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
         Ok(session) => session,
         Err(error) => return vec![failed("programs", &error)],
     };
-    let mut checks = vec![Check::new(
-        "programs",
-        CheckVerdict::Ok,
-        format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
-    )];
+    let mut checks = vec![programs(&session)];
     let recorded = session.begin(None).and_then(|()| {
         privilege::keep_watching()?;
         let end = Instant::now() + PATIENCE;
@@ -107,6 +103,16 @@ fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<
         checks.extend(unread_language(pid, &collector.processes.code_files(pid, &collector.files)));
     }
     checks
+}
+
+/// What samples here.
+fn programs(session: &Session<'_>) -> Check {
+    const NAME: &str = "programs";
+    if let Some(note) = &session.substitute {
+        return Check::new(NAME, CheckVerdict::Warn, note);
+    }
+    let load_ms = session.load_time().as_secs_f64() * 1e3;
+    Check::new(NAME, CheckVerdict::Ok, format!("all BPF programs load, in {load_ms:.0} ms"))
 }
 
 /// What is shown of a language that the target runs, but whose functions are not read.
@@ -181,7 +187,8 @@ fn clock(profile: &Profile) -> Check {
 
 fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
     let outcomes = profile.events.iter().flat_map(|event| event.samples().map(|sample| sample.outcome));
-    let outcomes: Vec<Outcome> = outcomes.collect();
+    // Of waits without stacks nothing is known.
+    let outcomes: Vec<Outcome> = outcomes.filter(|outcome| *outcome != Outcome::NotKnown).collect();
     let complete = outcomes.iter().filter(|outcome| outcome.is_complete()).count();
     let detail = format!("{complete}/{} test stacks of {label} reach the thread's start", outcomes.len());
     if outcomes.is_empty()

@@ -4,10 +4,11 @@ use super::bytes::u64_at;
 use super::frames::ChainAddress;
 use super::module_files::MappedFiles;
 use super::processes::{AddressSpace, PerfMapping};
-use super::sample::{AARCH64_PC, UserCopy, X86_64_IP};
+use super::sample::UserCopy;
 use crate::base::units::counted;
 use crate::profile::{self, ModuleKind};
 use crate::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use crate::unwind::arch::perf_registers::{PerfRegister, lacks_unsaved, unsaved};
 use crate::unwind::{
     Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, Limits, MAX_WALKED_FRAMES,
     MappedModule, ModuleCode, ModuleMap, StackCopy, Table, compile_sections, walk,
@@ -19,12 +20,6 @@ use std::cell::{Cell, OnceCell};
 const MAX_CODE_BYTES: u64 = 1 << 30;
 /// Bytes that each file counts at least, so that the number of files is bounded, too.
 const FILE_BYTES: u64 = 256 << 10;
-/// DWARF's numbers of perf's first eight registers of x86-64: ax, bx, cx, dx, si, di, bp, sp.
-const X86_64_LOW: [u8; 8] = [0, 3, 2, 1, 4, 5, 6, 7];
-/// DWARF's numbers of rbx and r12 to r15.
-const UNSAVED_IN_NMI: [usize; 5] = [3, 12, 13, 14, 15];
-/// perf's number of r8; the seven after it follow.
-const X86_64_R8: u32 = 16;
 
 /// Unwind information of a mapped file.
 #[derive(Debug)]
@@ -169,25 +164,14 @@ fn frame_state(copy: UserCopy<'_>, architecture: &str) -> Option<FrameState> {
     let numbers = (0..u64::BITS).filter(|number| copy.register_mask >> number & 1 != 0);
     for (place, number) in numbers.enumerate() {
         let value = u64_at(copy.registers, place * 8)?;
-        let dwarf = match (architecture, number) {
-            (Architecture::X86_64, X86_64_IP) | (Architecture::Aarch64, AARCH64_PC) => {
-                pc = Some(value);
-                continue;
-            }
-            (Architecture::X86_64, 0..8) => usize::from(X86_64_LOW[number as usize]),
-            (Architecture::X86_64, X86_64_R8..24) => (number - X86_64_R8 + 8) as usize,
-            (Architecture::X86_64, _) => continue,
-            (Architecture::Aarch64, _) => number as usize,
-        };
-        if let Some(register) = general.get_mut(dwarf) {
-            *register = Some(value);
+        match PerfRegister::of(architecture, number) {
+            PerfRegister::General(dwarf) => general[usize::from(dwarf)] = Some(value),
+            PerfRegister::ProgramCounter => pc = Some(value),
+            PerfRegister::Other => {}
         }
     }
-    // In an NMI the kernel does not have these registers of user code, and says -1 (perf_get_regs_user).
-    if architecture == Architecture::X86_64
-        && UNSAVED_IN_NMI.iter().all(|&number| general[number] == Some(u64::MAX))
-    {
-        UNSAVED_IN_NMI.iter().for_each(|&number| general[number] = None);
+    if lacks_unsaved(architecture, |number| general[number]) {
+        unsaved().into_iter().for_each(|number| general[number] = None);
     }
     Some(FrameState {
         architecture,

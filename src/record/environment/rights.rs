@@ -26,7 +26,7 @@ pub struct Capability {
     pub without: &'static str,
 }
 
-/// Number of [`CAPABILITIES`] that no recording can do without; they come first.
+/// Number of [`CAPABILITIES`] that no recording by BPF programs can do without; they come first.
 const NEEDED: usize = 2;
 
 /// Capabilities that a recording uses; root has all of them.
@@ -35,13 +35,13 @@ pub const CAPABILITIES: [Capability; 6] = [
         name: "CAP_BPF",
         set: CapabilitySet::BPF,
         buys: "loads the BPF programs",
-        without: "nothing can be recorded",
+        without: "perf events sample instead, and have less: own processes only, and no stacks of waits",
     },
     Capability {
         name: "CAP_PERFMON",
         set: CapabilitySet::PERFMON,
         buys: "samples CPUs and reads stacks, with kernel.perf_event_paranoid at 2 or lower",
-        without: "nothing can be recorded",
+        without: "the same",
     },
     Capability {
         name: "CAP_SYS_PTRACE",
@@ -98,7 +98,7 @@ pub(crate) enum Rights {
     All,
     /// Enough to record; this is lost.
     Some(String),
-    /// Too few to record; these are missing.
+    /// Too few to record by BPF programs; these are missing.
     TooFew(String),
 }
 

@@ -24,12 +24,14 @@ const STARTED_LATE: &str = "a recorded process has begun to run an interpreter, 
 const UNREAD_FUNCTION: &str = "[function not read]";
 
 /// Interpreters of recorded processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Interpreters {
     /// Frames of interpreters are to be recorded.
     pub(crate) is_wanted: bool,
     /// Those that the kernel side reads, since a target has one, or one may come: a bit for each `enum prof_runtime_kind`.
     pub(crate) loaded: u32,
+    /// What is said once a process runs another.
+    pub(crate) why_unread: &'static str,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
     /// Functions of all runtimes, those of managed code too.
     pub(in crate::record) names: FunctionNames,
@@ -38,6 +40,22 @@ pub(crate) struct Interpreters {
     run: Vec<RunFrame<FrameId>>,
     /// Frames of what has started the native stack, which is that of a fiber.
     starters: Vec<FrameId>,
+}
+
+impl Default for Interpreters {
+    fn default() -> Self {
+        Interpreters {
+            is_wanted: false,
+            loaded: 0,
+            why_unread: STARTED_LATE,
+            files: FxHashMap::default(),
+            names: FunctionNames::default(),
+            problems: RuntimeProblems::default(),
+            native: Vec::new(),
+            run: Vec::new(),
+            starters: Vec::new(),
+        }
+    }
 }
 
 impl Interpreters {
@@ -78,7 +96,7 @@ impl Interpreters {
             return false;
         };
         if self.loaded & bit == 0 {
-            self.problems.note(STARTED_LATE);
+            self.problems.note(self.why_unread);
             return false;
         }
         let now_ns = monotonic_ns();

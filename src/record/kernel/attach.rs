@@ -79,6 +79,8 @@ pub(crate) struct KernelSide<'obj> {
     samplers: Vec<Link>,
     /// All other programs.
     pub(crate) links: Vec<Link>,
+    /// The times of the recording, as the programs see them.
+    pub(super) span: Arc<SamplingSpan>,
     /// Ends sampling.
     pub(crate) stopper: Arc<Stopper>,
     /// Time at which all threads were last looked at because one had been missed.
@@ -143,13 +145,14 @@ impl<'obj> KernelSide<'obj> {
         let empty = crate::record::process::mappings::empty_entry();
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
-        let span = SamplingSpan::new(maps.bss.as_fd())?;
+        let span = Arc::new(SamplingSpan::new(maps.bss.as_fd())?);
         Ok(KernelSide {
             skeleton,
             tables,
             samplers: Vec::new(),
             links: Vec::new(),
-            stopper: Arc::new(Stopper::new(span, config.waits.is_some())),
+            stopper: Arc::new(Stopper::new(config.waits.map(|_| Arc::clone(&span)))),
+            span,
             last_look: None,
             has_sampler: config.on_cpu,
             load_time,
@@ -290,6 +293,13 @@ pub(crate) struct CounterValues([u64; COUNTERS]);
 const COUNTERS: usize = size_of::<prof_counters>() / size_of::<u64>();
 
 impl CounterValues {
+    /// The values of some counters; all others are 0.
+    pub(super) fn of(values: impl Iterator<Item = (Counter, u64)>) -> Self {
+        let mut all = CounterValues([0; COUNTERS]);
+        values.for_each(|(counter, value)| all.0[counter as usize] = value);
+        all
+    }
+
     /// The value of one counter.
     pub(crate) fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize]

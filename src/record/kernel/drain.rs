@@ -54,6 +54,8 @@ pub(crate) trait RingSource: Send {
 pub(crate) enum Wakes {
     /// A ring of BPF is filling up: it is always readable while data is in it, and tells of a mark once.
     PastMark,
+    /// A ring of perf events is filling up: it is readable once it is past a mark.
+    Filling,
     /// Something has happened to a process.
     Sideband,
 }
@@ -282,6 +284,7 @@ impl Poll {
         rings.watch(&mut |fd, wakes| match wakes {
             // By the edge: else it would wake the thread as long as there is data in it.
             Wakes::PastMark => add(fd, RING, EventFlags::IN | EventFlags::ET),
+            Wakes::Filling => add(fd, RING, EventFlags::IN),
             Wakes::Sideband => add(fd, SIDEBAND, EventFlags::IN),
         })?;
         Ok(Poll { epoll })

@@ -5,6 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod capacity;
 pub(crate) mod drain;
 pub(crate) mod load_failure;
+pub(crate) mod perf;
 pub(crate) mod perf_event;
 pub(crate) mod rings;
 pub(crate) mod sideband;

@@ -1,25 +1,30 @@
 //! perf_event_open: one sampling event per CPU, and one side-band event per CPU with its ring buffer.
 
+use super::perf::ring::PerfRing;
 use crate::record::counter::PerfCounter;
-use perf_event_open_sys::bindings::{self, perf_event_attr, perf_event_mmap_page};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-fn new_attr() -> perf_event_attr {
+/// Task of an event that is of all that runs on its CPU.
+pub(super) const EVERY_TASK: libc::pid_t = -1;
+
+pub(super) fn new_attr() -> perf_event_attr {
     perf_event_attr { size: size_of::<perf_event_attr>() as u32, ..Default::default() }
 }
 
 fn open(attr: &mut perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
-    let every_process = -1;
+    open_for(attr, EVERY_TASK, cpu)
+}
+
+/// Opens an event of a task on a CPU; task 0 is the calling thread.
+pub(super) fn open_for(attr: &mut perf_event_attr, task: libc::pid_t, cpu: u32) -> io::Result<OwnedFd> {
     let no_group = -1;
     // SAFETY: `attr` is a valid, exclusively borrowed structure whose `size` field is its size.
     let fd = unsafe {
         perf_event_open_sys::perf_event_open(
             attr,
-            every_process,
+            task,
             cpu as libc::c_int,
             no_group,
             bindings::PERF_FLAG_FD_CLOEXEC.into(),
@@ -52,6 +57,13 @@ pub(crate) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<Own
 /// Opens the event of one CPU that samples a counter, not counting yet.
 pub(crate) fn open_counter(cpu: u32, counter: &PerfCounter, hz: u32, user_only: bool) -> io::Result<OwnedFd> {
     let mut attr = new_attr();
+    attr.set_disabled(1);
+    count(&mut attr, counter, hz, user_only);
+    open(&mut attr, cpu)
+}
+
+/// Has an event be that of a counter.
+pub(super) fn count(attr: &mut perf_event_attr, counter: &PerfCounter, hz: u32, user_only: bool) {
     attr.type_ = counter.source;
     attr.config = counter.config;
     match counter.period {
@@ -61,23 +73,42 @@ pub(crate) fn open_counter(cpu: u32, counter: &PerfCounter, hz: u32, user_only: 
             attr.__bindgen_anon_1.sample_freq = hz.into();
         }
     }
-    attr.set_disabled(1);
     attr.set_exclude_user(counter.kernel_only.into());
     attr.set_exclude_kernel((counter.user_only || user_only).into());
     attr.set_exclude_hv((counter.user_only || user_only).into());
     if counter.is_of_processor() {
         attr.set_exclude_guest(1);
     }
-    open(&mut attr, cpu)
 }
 
 /// Has an event take no more samples.
 pub(super) fn disable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor is that of an event, and the call has no argument.
-    match unsafe { perf_event_open_sys::ioctls::DISABLE(event.as_raw_fd(), 0) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { perf_event_open_sys::ioctls::DISABLE(event.as_raw_fd(), 0) })
+}
+
+/// Has an event, and those that tasks have inherited from it, take samples.
+pub(super) fn enable(event: &OwnedFd) -> io::Result<()> {
+    // SAFETY: as above.
+    done(unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) })
+}
+
+/// Has an event, and those that tasks inherit from it, write to the ring of another one of the same CPU.
+pub(super) fn write_to(event: &OwnedFd, ring: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are those of events.
+    done(unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), ring.as_raw_fd()) })
+}
+
+/// The number by which records tell that they are of this event, or of one that was inherited from it.
+pub(super) fn id(event: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0;
+    // SAFETY: the descriptor is that of an event, and the kernel writes eight bytes to a place of that size.
+    done(unsafe { perf_event_open_sys::ioctls::ID(event.as_raw_fd(), &raw mut id) })?;
+    Ok(id)
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The weight of one sample, ns.
@@ -90,14 +121,7 @@ const SIDEBAND_DATA_PAGES: usize = 128;
 
 /// The side-band records of one CPU: mappings, names, forks and exits, of every process.
 #[derive(Debug)]
-pub(crate) struct SidebandRing {
-    event: OwnedFd,
-    base: NonNull<u8>,
-    page_bytes: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
-unsafe impl Send for SidebandRing {}
+pub(crate) struct SidebandRing(PerfRing);
 
 impl SidebandRing {
     /// Opens the ring of one CPU; records come with CLOCK_MONOTONIC times from now on.
@@ -119,74 +143,17 @@ impl SidebandRing {
         attr.__bindgen_anon_2.wakeup_watermark = 1;
         attr.set_exclude_kernel(1);
         let event = open(&mut attr, cpu)?;
-        let page_bytes = rustix::param::page_size();
-        let bytes = page_bytes * (1 + SIDEBAND_DATA_PAGES);
-        // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &event, 0)
-        }?;
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(SidebandRing { event, base, page_bytes })
-    }
-
-    fn data_bytes(&self) -> usize {
-        self.page_bytes * SIDEBAND_DATA_PAGES
+        PerfRing::map(event, SIDEBAND_DATA_PAGES).map(SidebandRing).map_err(|(_, error)| error)
     }
 
     /// Gives every record that is there to `visit`: type, misc bits, and the bytes after the header.
-    pub(crate) fn drain(&mut self, mut visit: impl FnMut(u32, u16, &[u8])) {
-        let page = self.base.as_ptr().cast::<perf_event_mmap_page>();
-        // SAFETY: `base` maps the control page for as long as `self` lives; the kernel writes
-        // data_head and user space data_tail, both 8-byte aligned, so atomics of that size are valid.
-        let (head, tail) = unsafe {
-            (AtomicU64::from_ptr(&raw mut (*page).data_head), AtomicU64::from_ptr(&raw mut (*page).data_tail))
-        };
-        let end = head.load(Ordering::Acquire);
-        let mut position = tail.load(Ordering::Relaxed);
-        let mut record = Vec::new();
-        while end.wrapping_sub(position) >= 8 {
-            let header = self.copy(position, 8, &mut record);
-            let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-            let misc = u16::from_ne_bytes([header[4], header[5]]);
-            let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
-            if size < 8 || size as u64 > end.wrapping_sub(position) {
-                position = end; // the ring is not as the kernel promises: give up this batch
-                break;
-            }
-            visit(kind, misc, &self.copy(position, size, &mut record)[8..]);
-            position = position.wrapping_add(size as u64);
-        }
-        tail.store(position, Ordering::Release);
-    }
-
-    /// Copies `size` bytes of the data area, which is a ring, from `position` into `out`.
-    fn copy<'a>(&self, position: u64, size: usize, out: &'a mut Vec<u8>) -> &'a [u8] {
-        let data_bytes = self.data_bytes();
-        let start = (position % data_bytes as u64) as usize;
-        let first = size.min(data_bytes - start);
-        out.clear();
-        // SAFETY: the data area has `data_bytes` bytes after the control page; start + first and
-        // size - first are within it. The kernel does not write between data_tail and data_head.
-        unsafe {
-            let data = self.base.as_ptr().add(self.page_bytes);
-            out.extend_from_slice(std::slice::from_raw_parts(data.add(start), first));
-            out.extend_from_slice(std::slice::from_raw_parts(data, size - first));
-        }
-        out
+    pub(crate) fn drain(&mut self, visit: impl FnMut(u32, u16, &[u8])) {
+        self.0.drain(visit);
     }
 }
 
 impl AsFd for SidebandRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-}
-
-impl Drop for SidebandRing {
-    fn drop(&mut self) {
-        let bytes = self.page_bytes * (1 + SIDEBAND_DATA_PAGES);
-        // SAFETY: this is the mapping made in `open`, and no reference into it outlives `self`.
-        // A failure could only mean that it is gone already.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
+        self.0.as_fd()
     }
 }

@@ -5,13 +5,13 @@ use super::perf_event;
 use super::span::SamplingSpan;
 use crate::record::environment::namespaces::monotonic_ns;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends sampling, once.
 #[derive(Debug)]
 pub(crate) struct Stopper {
-    span: SamplingSpan,
-    has_waits: bool,
+    /// The times of the recording, where BPF programs have to know its end.
+    span: Option<Arc<SamplingSpan>>,
     state: Mutex<StopperState>,
 }
 
@@ -24,14 +24,9 @@ struct StopperState {
 }
 
 impl Stopper {
-    /// Returns the stopper of a recording that has not begun. With `has_waits` its end has to be known to the BPF programs.
-    pub(crate) fn new(span: SamplingSpan, has_waits: bool) -> Self {
-        Stopper { span, has_waits, state: Mutex::default() }
-    }
-
-    /// The times of the recording, as the BPF programs see them.
-    pub(crate) fn span(&self) -> &SamplingSpan {
-        &self.span
+    /// Returns the stopper of a recording that has not begun. With `span` its end is told to the BPF programs.
+    pub(crate) fn new(span: Option<Arc<SamplingSpan>>) -> Self {
+        Stopper { span, state: Mutex::default() }
     }
 
     /// Adds sampling events that have been started.
@@ -49,7 +44,7 @@ impl Stopper {
             // It can only fail for an event that is gone.
             let _ = perf_event::disable(&sampler);
         }
-        let stopped_ns = if self.has_waits { self.span.stop() } else { monotonic_ns() };
+        let stopped_ns = self.span.as_ref().map_or_else(monotonic_ns, |span| span.stop());
         state.stopped_ns = Some(stopped_ns);
         stopped_ns
     }

@@ -194,8 +194,8 @@ pub(crate) struct KernelTables {
     /// Whether another room could not be made: no further one is tried.
     has_all_rooms: bool,
     budget_bytes: u64,
-    rules: MappedArray<Rule>,
-    images: MappedArray<prof_image>,
+    /// Rules and images; `None` where no kernel walks by them.
+    arrays: Option<(MappedArray<Rule>, MappedArray<prof_image>)>,
     rule_ids: FxHashMap<Rule, u16>,
     placed: FxHashMap<u32, PlacedTable>,
     /// Rows written so far, and how long that took.
@@ -221,14 +221,30 @@ impl KernelTables {
             make_room,
             has_all_rooms: false,
             budget_bytes: maps.budget_bytes,
-            rules: MappedArray::new(maps.rules, MAX_RULES)?,
-            images: MappedArray::new(maps.images, MAX_IMAGES)?,
+            arrays: Some((
+                MappedArray::new(maps.rules, MAX_RULES)?,
+                MappedArray::new(maps.images, MAX_IMAGES)?,
+            )),
             rule_ids: FxHashMap::default(),
             placed: FxHashMap::default(),
             written: (0, Duration::ZERO),
         };
         tables.intern_rule(Rule::USER);
         Ok(tables)
+    }
+
+    /// No place for tables: stacks are walked elsewhere. All that is placed here is left out.
+    pub(crate) fn none() -> KernelTables {
+        KernelTables {
+            rooms: Vec::new(),
+            make_room: Box::new(|_| Err(io::ErrorKind::Unsupported.into())),
+            has_all_rooms: true,
+            budget_bytes: 0,
+            arrays: None,
+            rule_ids: FxHashMap::default(),
+            placed: FxHashMap::default(),
+            written: (0, Duration::ZERO),
+        }
     }
 
     /// Tables that no kernel reads, with room for this many rows and pages, and for as much more as the budget has.
@@ -264,7 +280,9 @@ impl KernelTables {
         if id >= MAX_RULES {
             return 0;
         }
-        self.rules.write(id, rule);
+        if let Some((rules, _)) = &mut self.arrays {
+            rules.write(id, rule);
+        }
         self.rule_ids.insert(rule, id as u16);
         id as u16
     }
@@ -310,6 +328,9 @@ impl KernelTables {
     /// Writes `table` and publishes it as `image`. It takes the place of the one that the image had: the two differ in
     /// their first page alone, so that one store switches, and a walk sees either of them.
     pub(crate) fn place(&mut self, image: u32, table: &Table) -> Result<(), PlaceError> {
+        if self.arrays.is_none() {
+            return Ok(());
+        }
         let now = Instant::now();
         let row_count = table.rows.len() as u32;
         let page_count = table.pages.len() as u32;
@@ -360,10 +381,11 @@ impl KernelTables {
     }
 
     fn publish(&mut self, image: u32, mut entry: prof_image, state: ImageState) {
-        self.images.write(image as usize, entry);
+        let Some((_, images)) = &mut self.arrays else { return };
+        images.write(image as usize, entry);
         fence(Ordering::Release);
         entry.state = state as u32;
-        self.images.write(image as usize, entry);
+        images.write(image as usize, entry);
     }
 
     /// Takes a table out. Its samples are rescued from now on.

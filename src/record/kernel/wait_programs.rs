@@ -32,9 +32,9 @@ impl KernelSide<'_> {
     /// Waits count from now on. The threads that are there are looked at before, so that each of them has an account when
     /// it counts, and once more for what they wait for then. Returns the time, CLOCK_MONOTONIC, ns.
     pub(crate) fn start_waits(&mut self) -> anyhow::Result<u64> {
-        self.stopper.span().open();
+        self.span.open();
         self.look_at_threads()?;
-        let start_ns = self.stopper.span().start();
+        let start_ns = self.span.start();
         self.look_at_threads()?;
         Ok(start_ns)
     }
@@ -51,18 +51,18 @@ impl KernelSide<'_> {
     /// process that was published to the kernel side late. Under the scheduler's locks, where that shows, none can be begun.
     pub(crate) fn look_for_missed(&mut self) -> anyhow::Result<()> {
         let is_too_soon = self.last_look.is_some_and(|last| last.elapsed() < LOOK_INTERVAL);
-        if is_too_soon || !self.stopper.span().has_missed() {
+        if is_too_soon || !self.span.has_missed() {
             return Ok(());
         }
         self.last_look = Some(Instant::now());
-        self.stopper.span().forget_missed();
+        self.span.forget_missed();
         self.look_at_threads()
     }
 
     /// All threads with accounts: their times, and their waits that are not over. The stacks of those that are new are on
     /// their way, as far as there is room for them.
     pub(crate) fn watched_threads(&mut self) -> anyhow::Result<Vec<WatchedThreadEvent>> {
-        self.stopper.span().set_room_for_open_waits(THREADS_PER_TAKE.into());
+        self.span.set_room_for_open_waits(THREADS_PER_TAKE.into());
         let link = self.skeleton.progs.threads_watched.attach()?;
         let mut bytes = Vec::new();
         libbpf_rs::Iter::new(&link)?.read_to_end(&mut bytes)?;

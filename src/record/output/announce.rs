@@ -48,7 +48,7 @@ pub(crate) fn announce(
             "note: `{option}` stands after the command and is passed to it; put options of prof before the command"
         )));
     }
-    if options.verbose {
+    if options.verbose && session.substitute.is_none() {
         console.info(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
     }
 }

@@ -81,6 +81,10 @@ pub(crate) struct Session<'obj> {
     books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
+    /// Programs that run as another user, and were said to be lost.
+    lost_users: FxHashSet<String>,
+    /// What samples instead of BPF programs, why, and what that lacks.
+    pub(crate) substitute: Option<String>,
     /// Decisions made at the start that the user should know.
     pub(crate) notices: Vec<String>,
     is_budget_reached: bool,
@@ -171,6 +175,7 @@ impl<'obj> Session<'obj> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
+        self.kernel.add_launched(pid)?;
         self.publish_roots()
     }
 
@@ -376,6 +381,14 @@ impl<'obj> Session<'obj> {
             }
             Sideband::Named { pid, tid, comm, is_exec } => {
                 if let Some(process) = collector.processes.get_mut(pid) {
+                    if is_exec
+                        && self.kernel.ends_at_change_of_user(pid)
+                        && self.lost_users.insert(comm.clone())
+                    {
+                        self.notices.push(format!(
+                            "`{comm}` runs as another user: the kernel has ended its sampling; run prof as root to have it"
+                        ));
+                    }
                     if pid == tid {
                         process.comm = comm;
                     }

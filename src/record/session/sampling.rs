@@ -4,11 +4,15 @@ use super::state::Refusals;
 use crate::bpf::{WatchedThreadEvent, prof_file, prof_file_key};
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::{CounterValues, KernelSide};
+use crate::record::kernel::perf::side::EventSide;
 use crate::record::kernel::stopper::Stopper;
 use crate::record::kernel::unwind_tables::KernelTables;
 use crate::record::modules::ModuleFiles;
 use crate::record::process::mappings::Process;
+use crate::record::process::proc_fs;
+use anyhow::Context;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +20,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) enum Sampling<'obj> {
     /// BPF programs, which walk stacks where they are.
-    Bpf(BpfSampling<'obj>),
+    Bpf(Box<BpfSampling<'obj>>),
+    /// Perf events of tasks, which copy stacks.
+    Events(Box<EventSide>),
 }
 
 /// BPF programs, and the events that run them.
@@ -29,88 +35,140 @@ pub(super) struct BpfSampling<'obj> {
     pub(super) counters: Vec<Vec<OwnedFd>>,
 }
 
+impl BpfSampling<'_> {
+    /// Attaches the programs to their events.
+    fn start(&mut self) -> anyhow::Result<()> {
+        self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        for (number, events) in (1..).zip(std::mem::take(&mut self.counters)) {
+            self.kernel.attach_counter(number, events)?;
+        }
+        Ok(())
+    }
+}
+
 impl Sampling<'_> {
+    /// A command that is about to call exec is to be sampled from then on.
+    pub(super) fn add_launched(&mut self, pid: u32) -> anyhow::Result<()> {
+        match self {
+            // They know it by its entry.
+            Sampling::Bpf(_) => Ok(()),
+            Sampling::Events(events) => {
+                Ok(events.add_launched(pid).map_err(|refused| refused.failure("the command"))?)
+            }
+        }
+    }
+
     /// The unwind tables that the kernel side walks by.
     pub(super) fn tables(&mut self) -> &mut KernelTables {
-        let Sampling::Bpf(bpf) = self;
-        &mut bpf.kernel.tables
+        match self {
+            Sampling::Bpf(bpf) => &mut bpf.kernel.tables,
+            Sampling::Events(events) => &mut events.tables,
+        }
     }
 
     /// Who ends sampling.
     pub(super) fn stopper(&self) -> &Arc<Stopper> {
-        let Sampling::Bpf(bpf) = self;
-        &bpf.kernel.stopper
+        match self {
+            Sampling::Bpf(bpf) => &bpf.kernel.stopper,
+            Sampling::Events(events) => &events.stopper,
+        }
     }
 
     /// Times count from now on, and waits, if they are recorded. Returns the time, CLOCK_MONOTONIC, ns.
     pub(super) fn start_clock(&mut self, has_waits: bool) -> anyhow::Result<u64> {
-        let Sampling::Bpf(bpf) = self;
-        if has_waits { bpf.kernel.start_waits() } else { Ok(monotonic_ns()) }
+        match self {
+            Sampling::Bpf(bpf) => {
+                if has_waits {
+                    bpf.kernel.start_waits()
+                } else {
+                    Ok(monotonic_ns())
+                }
+            }
+            Sampling::Events(events) => Ok(events.start_clock()),
+        }
     }
 
     /// Begins to take samples.
     pub(super) fn start_samplers(&mut self) -> anyhow::Result<()> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.attach_samplers(std::mem::take(&mut bpf.samplers))?;
-        for (number, events) in (1..).zip(std::mem::take(&mut bpf.counters)) {
-            bpf.kernel.attach_counter(number, events)?;
+        match self {
+            Sampling::Bpf(bpf) => bpf.start(),
+            Sampling::Events(events) => {
+                events.start_samplers().context("cannot start the events of counters")
+            }
         }
-        Ok(())
     }
 
     /// Values of the kernel side's counters so far.
     pub(super) fn counters(&self) -> anyhow::Result<CounterValues> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.counters()
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.counters(),
+            Sampling::Events(events) => Ok(events.counters()),
+        }
     }
 
     /// Looks for threads that have turned up unnoticed.
     pub(super) fn look_for_missed(&mut self) -> anyhow::Result<()> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.look_for_missed()
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.look_for_missed(),
+            Sampling::Events(_) => Ok(()),
+        }
     }
 
     /// All threads that live: their times, and their waits that are not over.
     pub(super) fn watched_threads(&mut self) -> anyhow::Result<Vec<WatchedThreadEvent>> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.watched_threads()
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.watched_threads(),
+            Sampling::Events(events) => Ok(events.watched_threads()),
+        }
     }
 
     /// Closes the waits that were not over when sampling was stopped, and the times of all threads. `take` is to make room for
     /// what is sent of them.
     pub(super) fn close_waits(&mut self, take: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.close_waits(take)
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.close_waits(take),
+            Sampling::Events(events) => events.close_waits(take),
+        }
     }
 
     /// Stops everything. What is in the rings can still be received.
     pub(super) fn stop(&mut self) {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.stop();
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.stop(),
+            Sampling::Events(events) => events.stop(),
+        }
     }
 
     /// Time that loading the programs took, verification included.
     pub(super) fn load_time(&self) -> Duration {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.load_time
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.load_time,
+            Sampling::Events(_) => Duration::ZERO,
+        }
     }
 
     /// Number of exec calls of a process that the kernel side has seen; `None` for a process that it does not know.
     pub(super) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.exec_seq(pid)
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.exec_seq(pid),
+            Sampling::Events(_) => Ok(None),
+        }
     }
 
     /// Tells the kernel side about a file.
     pub(super) fn set_file(&self, key: &prof_file_key, file: &prof_file) -> anyhow::Result<()> {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.set_file(key, file)
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.set_file(key, file),
+            Sampling::Events(_) => Ok(()),
+        }
     }
 
     /// Forgets a file that is about to be closed.
     pub(super) fn forget_file(&self, key: &prof_file_key) {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.forget_file(key);
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.forget_file(key),
+            Sampling::Events(_) => {}
+        }
     }
 
     /// Gives the kernel side the entry of a process.
@@ -122,17 +180,29 @@ impl Sampling<'_> {
         files: &ModuleFiles,
         refusals: &mut Refusals,
     ) -> anyhow::Result<()> {
-        let Sampling::Bpf(bpf) = self;
-        let (entry, cut) = process.kernel_entry(stamp, files);
-        bpf.kernel.set_process(pid, &entry)?;
-        refusals.cut(process, cut as u64);
+        if let Sampling::Bpf(bpf) = self {
+            let (entry, cut) = process.kernel_entry(stamp, files);
+            bpf.kernel.set_process(pid, &entry)?;
+            refusals.cut(process, cut as u64);
+        }
         process.published(monotonic_ns());
         Ok(())
     }
 
+    /// Whether a process that has called exec runs as another user now, and is sampled no more for that.
+    pub(super) fn ends_at_change_of_user(&self, pid: u32) -> bool {
+        let is_own = |owner: u32| owner == rustix::process::geteuid().as_raw();
+        let is_of_other =
+            || std::fs::metadata(proc_fs::path(pid, "")).is_ok_and(|about| !is_own(about.uid()));
+        // Where it is root's, the kernel's check is passed.
+        matches!(self, Sampling::Events(_)) && !is_own(0) && is_of_other()
+    }
+
     /// Forgets a process that has ended.
     pub(super) fn forget_process(&self, pid: u32) {
-        let Sampling::Bpf(bpf) = self;
-        bpf.kernel.forget_process(pid);
+        match self {
+            Sampling::Bpf(bpf) => bpf.kernel.forget_process(pid),
+            Sampling::Events(_) => {}
+        }
     }
 }

@@ -5,4 +5,5 @@ pub(crate) mod aarch64_cfi_rule;
 pub(crate) mod aarch64_patterns;
 pub(crate) mod aarch64_prologue;
 pub(crate) mod architecture;
+pub(crate) mod perf_registers;
 pub(crate) mod register_set;

@@ -7,4 +7,5 @@ mod containers;
 mod descriptors;
 pub(crate) mod refusals;
 mod rights;
+mod unprivileged;
 mod unrecorded;

@@ -24,25 +24,53 @@ use std::os::fd::OwnedFd;
 ///
 /// # Errors
 ///
-/// A [`Failure`] that names the missing right or feature.
+/// A [`Failure`] that names the missing right or feature, and whether another kernel side may do without.
 pub(super) fn attach<'obj>(
     objects: &'obj mut [MaybeUninit<OpenObject>; 2],
     ground: Ground<'_>,
-) -> anyhow::Result<AttachedSide<'obj>> {
+) -> Result<AttachedSide<'obj>, Unattached> {
     let Start { options, found, is_watched, .. } = *ground.start;
-    has_types()?;
-    let events = AttachedEvents::open(options, found, ground.cpus, ground.hz)?;
+    has_types().map_err(Unattached::no_programs)?;
+    let events =
+        AttachedEvents::open(options, found, ground.cpus, ground.hz).map_err(|failure| {
+            match failure.status {
+                status::NOT_PERMITTED => Unattached::no_programs(failure),
+                _ => Unattached::Failed(failure.into()),
+            }
+        })?;
     let mut why_no_waits = None;
     let waits = wait_config(options, found, is_watched, &mut why_no_waits)?;
     let mut collector = ground.read(waits.is_some())?;
     let config = kernel_config(options, waits, &collector, ground.cpus.to_vec(), ground.hz);
-    let (kernel, waits) = load(objects, config, options, found, &mut why_no_waits)?;
+    let loaded = load(objects, config, options, found, &mut why_no_waits);
+    let (kernel, waits) = loaded.map_err(Unattached::NoPrograms)?;
     let notices = Vec::from_iter(why_no_waits.clone());
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
     let rings = Box::new(kernel.rings(events.sidebands)?);
     let (samplers, counters) = (events.samplers, events.counters);
-    let sampling = Sampling::Bpf(BpfSampling { kernel, samplers, counters });
-    Ok(AttachedSide { sampling, rings, collector, waits, notices })
+    let sampling = Sampling::Bpf(Box::new(BpfSampling { kernel, samplers, counters }));
+    Ok(AttachedSide { sampling, rings, collector, waits, notices, substitute: None })
+}
+
+/// Why there is no kernel side of BPF programs.
+#[derive(Debug)]
+pub(super) enum Unattached {
+    /// They may not be loaded, or cannot run here.
+    NoPrograms(anyhow::Error),
+    /// What is wrong is not their fault.
+    Failed(anyhow::Error),
+}
+
+impl Unattached {
+    fn no_programs(failure: Failure) -> Self {
+        Unattached::NoPrograms(failure.into())
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Unattached {
+    fn from(error: E) -> Self {
+        Unattached::Failed(error.into())
+    }
 }
 
 /// Whether the kernel says what its own structures are like.
@@ -169,10 +197,6 @@ fn load<'obj>(
     Ok((kernel, None))
 }
 
-/// Hint for a counter that is not there.
-const EVENTS_OF_ALL: &str =
-    "these software events work everywhere:  -e page-faults, context-switches, cpu-migrations";
-
 /// The events of a counter, one for each CPU.
 fn counter_events(
     counter: &PerfCounter,
@@ -182,23 +206,8 @@ fn counter_events(
     found: &FoundTarget,
 ) -> Result<Vec<OwnedFd>, Failure> {
     let open = |cpu: &u32| {
-        perf_event::open_counter(*cpu, counter, hz, options.user_only).map_err(|error| {
-            match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL)
-                    if counter.is_of_processor() =>
-                {
-                    let what = format!("this machine has no counter for `{}`", counter.kind.name);
-                    Failure::new(status::FAILED, what)
-                        .hint("a virtual machine has processor counters only if its host exposes them")
-                        .hint(EVENTS_OF_ALL)
-                }
-                Some(libc::ENOENT) => {
-                    let what = format!("this kernel has no event `{}`", counter.kind.name);
-                    Failure::new(status::FAILED, what).hint(EVENTS_OF_ALL)
-                }
-                _ => sampler_failure(*cpu, found, &error),
-            }
-        })
+        perf_event::open_counter(*cpu, counter, hz, options.user_only)
+            .map_err(|error| counter.lack(&error).unwrap_or_else(|| sampler_failure(*cpu, found, &error)))
     };
     cpus.iter().map(open).collect()
 }

@@ -27,6 +27,8 @@ pub(super) struct Ground<'a> {
     pub(super) cpus: &'a [u32],
     /// Sampling rate, Hz.
     pub(super) hz: u32,
+    /// Samples in the kernel are left out.
+    pub(super) user_only: bool,
 }
 
 /// A kernel side that is attached to the target, and what is known of that.
@@ -38,6 +40,8 @@ pub(super) struct AttachedSide<'obj> {
     pub(super) waits: Option<WaitConfig>,
     /// Notices for the user.
     pub(super) notices: Vec<String>,
+    /// What samples instead of BPF programs, why, and what that lacks: a notice, too.
+    pub(super) substitute: Option<String>,
 }
 
 impl Ground<'_> {
@@ -49,6 +53,7 @@ impl Ground<'_> {
     pub(super) fn read(&self, has_waits: bool) -> anyhow::Result<Collector> {
         let Start { options, found, preload, command, is_watched } = self.start;
         let meta = meta(options, found, command.clone(), self.cpus.len(), self.hz);
+        let meta = Meta { user_only: self.user_only, ..meta };
         let mut collector = collector(options, meta, has_waits, *is_watched)?;
         read_target(&mut collector, options, found, preload)?;
         look_for_runtimes(&mut collector, options, found)?;
@@ -75,7 +80,6 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
         clock: SAMPLE_CLOCK.to_owned(),
         clock_is_timer: true,
         runtime: options.runtime,
-        user_only: options.user_only,
         pid_namespace: namespaces::pid_namespace(),
         is_command: matches!(options.target, Target::Launch(_)),
         ..system_meta()
@@ -97,7 +101,7 @@ fn collector(
             Err(why) => files.failures.push(format!("unwind tables are not cached: {why}")),
         }
     }
-    let kernel_frames = KernelFrames::new(!options.user_only || has_waits);
+    let kernel_frames = KernelFrames::new(!meta.user_only || has_waits);
     let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
     collector.dumps.is_watched = is_watched;
     collector.interpreters.is_wanted = options.runtime != RuntimeFrames::Off;

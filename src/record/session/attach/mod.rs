@@ -2,8 +2,10 @@
 //! each kind of kernel side.
 
 mod bpf;
+mod events;
 mod ground;
 
+use self::bpf::Unattached;
 use self::ground::{AttachedSide, Ground};
 use super::state::{Books, Refusals};
 use super::{Session, Start, TABLE_PATIENCE};
@@ -18,7 +20,7 @@ use crate::record::process::proc_fs;
 use crate::record::target::search::FoundTarget;
 use anyhow::Context;
 use libbpf_rs::OpenObject;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,9 +47,14 @@ impl<'obj> Session<'obj> {
         let mut notices: Vec<String> = found.notices.iter().cloned().chain(memory_limit::notice()).collect();
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
-        let side = bpf::attach(objects, Ground { start: &start, cpus: &cpus, hz })?;
-        let AttachedSide { sampling: kernel, rings, collector, waits, notices: of_side } = side;
-        notices.extend(of_side);
+        let ground = Ground { start: &start, cpus: &cpus, hz, user_only: options.user_only };
+        let side = match bpf::attach(objects, ground) {
+            Ok(side) => side,
+            Err(Unattached::NoPrograms(refused)) => events::attach(ground, refused)?,
+            Err(Unattached::Failed(error)) => return Err(error),
+        };
+        let AttachedSide { sampling: kernel, rings, collector, waits, notices: of_side, substitute } = side;
+        notices.extend(substitute.iter().cloned().chain(of_side));
         let drain = Drain::start(rings, Arc::clone(kernel.stopper()))
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
@@ -68,6 +75,8 @@ impl<'obj> Session<'obj> {
             exits: Exits::default(),
             books: Books::default(),
             stamps: 0,
+            lost_users: FxHashSet::default(),
+            substitute,
             notices,
             is_budget_reached: false,
             last_closing_ns: 0,

@@ -1,0 +1,264 @@
+//! A kernel side of events of tasks, as a session has it. Dropping it ends sampling.
+
+use super::open::{Begins, EventPlan, RingPlaces, TaskEvents, map_rings};
+use super::record::RecordOf;
+use super::refusal::EventRefusal;
+use super::source::{EventRings, EventState, SharedEventState};
+use super::threads::KnownThreads;
+use crate::bpf::{Counter, WatchedThreadEvent};
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::kernel::attach::CounterValues;
+use crate::record::kernel::drain::RingSource;
+use crate::record::kernel::perf_event;
+use crate::record::kernel::stopper::Stopper;
+use crate::record::kernel::unwind_tables::KernelTables;
+use rustc_hash::FxHashSet;
+use std::io;
+use std::sync::Arc;
+
+/// Threads are looked for so often at the start, at most: some may be born meanwhile.
+const MOST_LOOKS: usize = 8;
+
+/// Number by which a thread opens events of itself.
+const THIS_THREAD: u32 = 0;
+
+/// A thread that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadThere {
+    pub(crate) tgid: u32,
+    pub(crate) tid: u32,
+    pub(crate) comm: String,
+}
+
+/// Whose events are opened.
+pub(crate) enum EventTargets<'a> {
+    /// All tasks of the machine; the threads that are there are for their names.
+    System(Vec<ThreadThere>),
+    /// The threads that this finds.
+    Threads(&'a dyn Fn() -> Vec<ThreadThere>),
+    /// A command that is started later.
+    Later,
+}
+
+/// Parameters besides the plan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EventOptions {
+    /// Waits of this length and more are recorded, ns, if any.
+    pub(crate) min_block_ns: Option<u64>,
+    /// A copy of every stack is wanted.
+    pub(crate) copies_stacks: bool,
+    /// Samples of other processes are left out.
+    pub(crate) only: Option<FxHashSet<u32>>,
+}
+
+/// Events of the tasks of a target, with their rings.
+#[derive(Debug)]
+pub(crate) struct EventSide {
+    plan: EventPlan,
+    has_waits: bool,
+    state: SharedEventState,
+    places: RingPlaces,
+    /// Events with when they begin, until sampling does.
+    events: Vec<(Begins, TaskEvents)>,
+    pub(crate) stopper: Arc<Stopper>,
+    /// None: what walks the stacks has the tables at hand.
+    pub(crate) tables: KernelTables,
+}
+
+impl EventSide {
+    /// Opens the rings, and the events of all tasks that are there: what they map from now on is known.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal.
+    pub(crate) fn open(
+        plan: EventPlan,
+        options: EventOptions,
+        targets: EventTargets<'_>,
+    ) -> Result<(Self, Box<dyn RingSource>), EventRefusal> {
+        let EventOptions { min_block_ns, copies_stacks, only } = options;
+        let (rings, places) = map_rings(&plan.cpus).map_err(EventRefusal::Ring)?;
+        let threads = KnownThreads::new(min_block_ns);
+        let state = SharedEventState::new(EventState::new(
+            threads,
+            plan.inherits,
+            perf_event::period_ns(plan.hz),
+            only,
+        ));
+        let mut rings = EventRings {
+            rings,
+            state: state.clone(),
+            has_chains: plan.with_kernel,
+            copies_stacks,
+            held: Vec::new(),
+        };
+        let mut side = EventSide {
+            plan,
+            has_waits: min_block_ns.is_some(),
+            state,
+            places,
+            events: Vec::new(),
+            stopper: Arc::new(Stopper::new(None)),
+            tables: KernelTables::none(),
+        };
+        match targets {
+            EventTargets::System(threads) => {
+                threads.iter().for_each(|thread| side.know(thread));
+                side.open_task(None, None, Begins::Now)?;
+            }
+            EventTargets::Threads(find) => side.open_threads(&mut rings, find)?,
+            // Whether they are allowed shows with this thread, too.
+            EventTargets::Later => {
+                side.open_task(None, Some(THIS_THREAD), Begins::AtExec)?;
+                side.events.clear();
+            }
+        }
+        Ok((side, Box::new(rings)))
+    }
+
+    /// Whether samples in the kernel are taken, with its frames.
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.plan.with_kernel
+    }
+
+    /// Opens the events of the threads that `find` finds, until it finds no others than those that have some.
+    fn open_threads(
+        &mut self,
+        rings: &mut EventRings,
+        find: &dyn Fn() -> Vec<ThreadThere>,
+    ) -> Result<(), EventRefusal> {
+        let mut known = FxHashSet::default();
+        for _ in 0..MOST_LOOKS {
+            let found: Vec<ThreadThere> =
+                find().into_iter().filter(|thread| known.insert(thread.tid)).collect();
+            if found.is_empty() {
+                break;
+            }
+            let born = born_with_events(rings);
+            for thread in &found {
+                self.know(thread);
+                // Its maker had them already: so has it.
+                if !born.contains(&thread.tid) {
+                    self.open_task(Some(thread.tgid), Some(thread.tid), Begins::Now)?;
+                }
+            }
+        }
+        if self.events.is_empty() { Err(EventRefusal::NoTask) } else { Ok(()) }
+    }
+
+    fn know(&self, thread: &ThreadThere) {
+        let ThreadThere { tgid, tid, comm } = thread;
+        self.state.lock().threads.add(*tgid, *tid, comm.as_bytes(), monotonic_ns());
+    }
+
+    /// Opens the events of one task; one that is gone has none.
+    fn open_task(&mut self, tgid: Option<u32>, tid: Option<u32>, begins: Begins) -> Result<(), EventRefusal> {
+        match self.plan.open(tid, begins, &self.places) {
+            Ok(events) => {
+                for (number, event) in &events.counters {
+                    let id = perf_event::id(event).map_err(|error| EventRefusal::Events { tgid, error })?;
+                    self.state.lock().counters.insert(id, *number);
+                }
+                self.events.push((begins, events));
+                Ok(())
+            }
+            Err((_, error)) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            Err((Some(counter), error)) => Err(EventRefusal::Counter { counter, error }),
+            Err((None, error)) => Err(EventRefusal::Events { tgid, error }),
+        }
+    }
+
+    /// Opens the events of a process that is about to call exec: a launched command.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal.
+    pub(crate) fn add_launched(&mut self, pid: u32) -> Result<(), EventRefusal> {
+        if let Some(only) = &mut self.state.lock().only {
+            only.insert(pid);
+        }
+        self.open_task(Some(pid), Some(pid), Begins::AtExec)
+    }
+
+    /// Times count from now on. Returns the time, CLOCK_MONOTONIC, ns.
+    pub(crate) fn start_clock(&mut self) -> u64 {
+        let start_ns = monotonic_ns();
+        let mut state = self.state.lock();
+        state.threads.start(start_ns);
+        state.start_ns = Some(start_ns);
+        start_ns
+    }
+
+    /// Has the events of counters take samples. Those of the clock do already, and count from [`EventSide::start_clock`] on.
+    ///
+    /// # Errors
+    ///
+    /// When an event refuses.
+    pub(crate) fn start_samplers(&mut self) -> io::Result<()> {
+        for (begins, events) in std::mem::take(&mut self.events) {
+            for (_, counter) in &events.counters {
+                if begins == Begins::Now || self.plan.is_delayed {
+                    perf_event::enable(counter)?;
+                }
+            }
+            self.stopper.add_samplers(events.carriers);
+            self.stopper.add_samplers(events.counters.into_iter().map(|(_, event)| event).collect());
+        }
+        Ok(())
+    }
+
+    /// What was counted, under the names of the BPF programs' counters.
+    pub(crate) fn counters(&self) -> CounterValues {
+        let state = self.state.lock();
+        let (records, threads) = (state.counts, state.threads.counts);
+        let lost = records.lost + records.throttled;
+        let of_records = [
+            (Counter::Hit, records.taken + lost),
+            (Counter::Filtered, records.filtered),
+            (Counter::Sent, records.taken - records.filtered),
+            (Counter::RingFull, lost),
+        ];
+        let of_threads = [
+            (Counter::Account, threads.accounts),
+            (Counter::AccountSent, threads.accounts_sent),
+            (Counter::Switch, threads.switches),
+            (Counter::SwitchMissed, threads.switches_missed),
+            (Counter::WaitSent, threads.waits_sent),
+            (Counter::WaitThinned, threads.waits_thinned),
+        ];
+        let of_threads = of_threads.into_iter().filter(|_| self.has_waits);
+        CounterValues::of(of_records.into_iter().chain(of_threads))
+    }
+
+    /// All threads as they are now.
+    pub(crate) fn watched_threads(&self) -> Vec<WatchedThreadEvent> {
+        self.state.lock().threads.watched(monotonic_ns())
+    }
+
+    /// Has what is known of the threads that are still there told with what `take` takes out of the rings.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub(crate) fn close_waits(&self, take: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let stop_ns = self.stopper.stop();
+        self.state.lock().stop_ns = Some(stop_ns);
+        take()
+    }
+
+    /// Ends sampling. What is in the rings can still be received.
+    pub(crate) fn stop(&mut self) {
+        self.stopper.stop();
+        self.events.clear();
+    }
+}
+
+/// Threads that were born of those that have events, as far as the rings say.
+fn born_with_events(rings: &mut EventRings) -> FxHashSet<u32> {
+    rings.read();
+    let born = rings.held.iter().filter_map(|record| match record.what {
+        RecordOf::Born { child: (_, tid), .. } => Some(tid),
+        _ => None,
+    });
+    born.collect()
+}

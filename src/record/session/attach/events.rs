@@ -1,0 +1,149 @@
+//! A kernel side of perf events of tasks, where there can be no BPF programs: who runs `prof` may not load them, or the kernel
+//! cannot run them.
+
+use super::ground::{AttachedSide, Ground};
+use crate::base::failure::{Failure, status};
+use crate::record::kernel::perf::open::{EventPlan, Inherits};
+use crate::record::kernel::perf::refusal::EventRefusal;
+use crate::record::kernel::perf::side::{EventOptions, EventSide, EventTargets, ThreadThere};
+use crate::record::kernel::wait_config::WaitConfig;
+use crate::record::options::{Children, RecordOptions, Target};
+use crate::record::process::proc_fs;
+use crate::record::session::Start;
+use crate::record::session::sampling::Sampling;
+use crate::record::target::search::FoundTarget;
+
+/// Note on an interpreter that a target runs.
+const UNREAD_INTERPRETER: &str = "a recorded process runs an interpreter, whose functions only BPF programs can read: this recording \
+                                  has the interpreter's own; run prof as root to have them";
+/// Languages whose functions only BPF programs read.
+const LANGUAGES: &str = "functions of Python, Ruby, PHP and Perl";
+
+/// Opens the events and reads the target, in this order. `refused` is why there are no BPF programs.
+///
+/// # Errors
+///
+/// A [`Failure`] that says what is missing.
+pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow::Result<AttachedSide<'obj>> {
+    let Start { options, found, is_watched, .. } = *ground.start;
+    let (side, rings) = match open(ground) {
+        Ok(opened) => opened,
+        // The whole machine, or the same reason again.
+        Err(refusal) if options.target == Target::System && refusal.is_denied() => return Err(refused),
+        Err(refusal) => return Err(refusal.failure(&found.label).into()),
+    };
+    let with_kernel = side.has_kernel();
+    let mut collector = Ground { user_only: !with_kernel, ..ground }.read(false)?;
+    let waits = options.waits().map(|waits| WaitConfig {
+        min_block: waits.min_block,
+        max_overhead_ppm: 0,
+        is_watched,
+        is_early: false,
+    });
+    if let Some(waits) = &waits {
+        collector.add_waits(format!("{}, without stacks", waits.describe()), waits.min_duration_ns());
+    }
+    collector.interpreters.loaded = 0;
+    collector.interpreters.why_unread = UNREAD_INTERPRETER;
+    collector.goroutines.is_wanted &= options.goroutines().is_some();
+    let substitute = Some(note(&refused, found, with_kernel, waits.is_some()));
+    let sampling = Sampling::Events(Box::new(side));
+    Ok(AttachedSide { sampling, rings, collector, waits, notices: Vec::new(), substitute })
+}
+
+/// Opens the events: with the kernel's samples if that is wanted and allowed.
+fn open(ground: Ground<'_>) -> Result<Opened, EventRefusal> {
+    let wants_kernel = !ground.start.options.user_only;
+    match open_with(ground, wants_kernel) {
+        Err(refusal) if wants_kernel && refusal.is_denied() => open_with(ground, false),
+        other => other,
+    }
+}
+
+/// Events, and the rings that they write to.
+type Opened = (EventSide, Box<dyn crate::record::kernel::drain::RingSource>);
+
+fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<Opened, EventRefusal> {
+    let Start { options, found, .. } = *ground.start;
+    let plan = EventPlan {
+        hz: ground.hz,
+        on_cpu: options.on_cpu(),
+        waits: options.waits().is_some(),
+        counters: options.counters().cloned().collect(),
+        with_kernel,
+        inherits: match (&options.target, options.children) {
+            (Target::Tids(_), _) => Inherits::Nothing,
+            (_, Children::None) => Inherits::Threads,
+            (_, Children::New | Children::All) => Inherits::All,
+        },
+        is_delayed: options.delay.is_some(),
+        cpus: ground.cpus.to_vec(),
+    };
+    let has_only_own = options.children == Children::None && options.target != Target::System;
+    let settings = EventOptions {
+        min_block_ns: options
+            .waits()
+            .map(|waits| u64::try_from(waits.min_block.as_nanos()).unwrap_or(u64::MAX)),
+        copies_stacks: copies_stacks(options),
+        only: has_only_own.then(|| found.pids.iter().copied().collect()),
+    };
+    let find = || threads_of(found);
+    let targets = match &options.target {
+        Target::System => EventTargets::System(all_threads()),
+        Target::Launch(_) => EventTargets::Later,
+        Target::Pids(_) | Target::Tids(_) | Target::Name(_) => EventTargets::Threads(&find),
+    };
+    EventSide::open(plan, settings, targets)
+}
+
+#[cfg(feature = "testing")]
+fn copies_stacks(options: &RecordOptions) -> bool {
+    options.stack_copies.is_some()
+}
+
+#[cfg(not(feature = "testing"))]
+fn copies_stacks(_: &RecordOptions) -> bool {
+    false
+}
+
+/// The threads of a target that are there.
+fn threads_of(found: &FoundTarget) -> Vec<ThreadThere> {
+    if found.tids.is_empty() {
+        return found.pids.iter().flat_map(|pid| threads_of_process(*pid)).collect();
+    }
+    let of_tid = |tid: &u32| Some(there(proc_fs::process_of_thread(*tid).ok()??, *tid));
+    found.tids.iter().filter_map(of_tid).collect()
+}
+
+fn threads_of_process(pid: u32) -> Vec<ThreadThere> {
+    proc_fs::threads(pid).unwrap_or_default().into_iter().map(|tid| there(pid, tid)).collect()
+}
+
+fn all_threads() -> Vec<ThreadThere> {
+    proc_fs::processes().unwrap_or_default().into_iter().flat_map(threads_of_process).collect()
+}
+
+fn there(tgid: u32, tid: u32) -> ThreadThere {
+    ThreadThere { tgid, tid, comm: proc_fs::comm(tid).unwrap_or_default() }
+}
+
+/// Says by what is sampled, why, and what that lacks.
+fn note(refused: &anyhow::Error, found: &FoundTarget, with_kernel: bool, has_waits: bool) -> String {
+    let is_permitted =
+        refused.downcast_ref::<Failure>().is_none_or(|failure| failure.status != status::NOT_PERMITTED);
+    let text = format!("{refused:#}");
+    let reason = [format!("cannot sample {}: ", found.label), "cannot load the samplers: ".to_owned()];
+    let reason = reason.iter().find_map(|head| text.strip_prefix(head)).unwrap_or(&text);
+    let (whose, who) = match is_permitted {
+        true => ("", "BPF programs would add"),
+        false => ("own processes ", "root adds"),
+    };
+    let lacks = [
+        (!with_kernel).then_some("what runs in the kernel"),
+        has_waits.then_some("stacks, reasons and wakers of waits"),
+        (!is_permitted).then_some("other users' processes"),
+        Some(LANGUAGES),
+    ];
+    let lacks: Vec<&str> = lacks.into_iter().flatten().collect();
+    format!("{reason}: sampling {whose}by perf events; {who} {}", lacks.join(", "))
+}
