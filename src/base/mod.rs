@@ -1,5 +1,5 @@
 //! What every room uses and no room owns: formatted numbers, failures with hints, safe text, time limits, memory budgets,
-//! whether a file is as it was, files made for the user, privileges of this process. Nothing here knows of a profile or a target.
+//! whether a file is as it was, files made for the user, privileges of this process and how it gives them up. Nothing here knows of a profile or a target.
 
 pub(crate) mod deadline;
 pub(crate) mod failure;
@@ -9,6 +9,7 @@ pub(crate) mod fit;
 pub(crate) mod fnv;
 pub(crate) mod mailbox;
 pub(crate) mod memory_budget;
+pub(crate) mod opener;
 pub(crate) mod own_file;
 pub(crate) mod pace;
 pub(crate) mod privilege;

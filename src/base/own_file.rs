@@ -7,6 +7,23 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The process whose files this process makes, if that is another one. A process makes those of one.
+static MADE_FOR: AtomicU32 = AtomicU32::new(0);
+
+/// This process makes files for the process with that number.
+pub(crate) fn make_for(process: u32) {
+    MADE_FOR.store(process, Ordering::Relaxed);
+}
+
+/// Number of the process whose files this process makes: it is in the names of unfinished files, and of those that are put aside.
+pub(crate) fn recorder_number() -> u32 {
+    match MADE_FOR.load(Ordering::Relaxed) {
+        0 => std::process::id(),
+        process => process,
+    }
+}
 
 /// Creates the file, which must not be there yet; links are not followed.
 ///

@@ -1,6 +1,8 @@
-//! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads.
+//! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads. And how
+//! much a thread matters beside others.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest rest, whatever the work has cost.
@@ -44,6 +46,30 @@ pub(crate) fn thread_cpu_time() -> Duration {
 fn cpu_time(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Nice value of the thread that comes first.
+const FIRST: i32 = -10;
+
+/// Nice value that this process was started with.
+static ORDINARY: AtomicI32 = AtomicI32::new(i32::MAX);
+
+/// Lets this thread run before others: on a crowded machine unwind tables would come late. It works little, and without the
+/// right to do so everything still works.
+pub(crate) fn come_first() {
+    if let Ok(before) = rustix::process::getpriority_process(None) {
+        let _ = ORDINARY.compare_exchange(i32::MAX, before, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = rustix::process::setpriority_process(None, FIRST);
+    }
+}
+
+/// Gives a new thread, which has the priority of the one that started it, that of this process.
+pub(crate) fn be_ordinary() {
+    let ordinary = ORDINARY.load(Ordering::Relaxed);
+    if ordinary != i32::MAX {
+        // Lowering one's own priority is always allowed.
+        let _ = rustix::process::setpriority_process(None, ordinary);
+    }
 }
 
 #[cfg(test)]

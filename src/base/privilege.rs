@@ -38,13 +38,15 @@ const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
 const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
 
 /// Rights that a recording also needs until it is attached: to load programs, to read the kernel's symbols, to run before
-/// others, to raise limits and lock memory; and what replaces CAP_BPF and CAP_PERFMON in older containers, and above
-/// kernel.perf_event_paranoid 2.
+/// others, to raise limits and lock memory, to become a user that owns nothing; and what replaces CAP_BPF and CAP_PERFMON in
+/// older containers, and above kernel.perf_event_paranoid 2.
 const ATTACHING: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYSLOG)
     .union(CapabilitySet::SYS_NICE)
     .union(CapabilitySet::SYS_RESOURCE)
     .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SYS_ADMIN);
 
 /// Capabilities that were in effect when the program was started and are the user's own: none of those that come from the
@@ -153,6 +155,32 @@ pub(crate) fn keep_recording() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Gives up, on this thread, everything but what the opener keeps for a recorder: what a recording needs to its end.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub(crate) fn keep_opening() -> Result<(), Failure> {
+    let kept = watching().union(MAKING_ROOM);
+    reduce_to(kept.union(own_files()))?;
+    put_in_effect(kept);
+    Ok(())
+}
+
+/// Gives up every right of this thread.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub(crate) fn keep_nothing() -> Result<(), Failure> {
+    reduce_to(CapabilitySet::empty())
+}
+
+/// Whether this process has rights that an ordinary user has not: it is root's, or has capabilities.
+pub(crate) fn has_any() -> bool {
+    OF_USER.get().is_some() && (is_root() || capabilities(None).is_ok_and(|sets| !sets.permitted.is_empty()))
+}
+
 /// Does `work`, which makes a BPF map, with the right to do so in effect, if it was kept.
 pub(crate) fn make_room<T>(work: impl FnOnce() -> T) -> T {
     with_in_effect(|before| before.union(MAKING_ROOM), work)
@@ -251,7 +279,8 @@ fn empty_bounding_set() {
     }
 }
 
-/// Reduces the rights of a thread that works on other users' files.
+/// Reduces the rights of a new thread that works on other users' files, and its priority to the ordinary one.
 pub(crate) fn keep_watching_or_end() {
+    super::pace::be_ordinary();
     keep_watching().expect("a thread can give up what its process has given up");
 }

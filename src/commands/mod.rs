@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod doctor;
+mod finisher;
 pub(crate) mod import;
 pub(crate) mod live;
 pub(crate) mod record;

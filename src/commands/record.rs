@@ -1,10 +1,12 @@
 //! `prof record`: the recorder, with debug files from servers afterwards.
 
+use super::finisher::{Finisher, ask_servers};
 use super::symbolize::{self, SymbolizeOptions};
-use crate::base::failure::{self, Failure, status};
-use crate::base::safe_text;
+use crate::base::failure::{Failure, status};
+use crate::base::{privilege, safe_text};
 use crate::debuginfod::settings::Settings;
 use crate::record::{self, RecordOptions, Target};
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -22,23 +24,24 @@ pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow:
         let status = if launches { status::NOT_STARTED } else { failure.status };
         Failure { status, ..failure }
     })?;
-    record::run(options, command_line, &|path| add_from_servers(options, path))
+    let finisher =
+        (options.debuginfod && privilege::has_any()).then(|| Finisher::start(&options.debug_folders));
+    let finisher = Cell::new(finisher.transpose()?);
+    record::run(options, command_line, &|path| add_from_servers(options, path, finisher.take()))
 }
 
 /// Adds what debuginfod servers have to a complete recording, and prints the result.
-fn add_from_servers(options: &RecordOptions, path: &Path) {
+fn add_from_servers(options: &RecordOptions, path: &Path, finisher: Option<Finisher>) {
     if !options.debuginfod {
         return;
     }
-    let asked =
-        SymbolizeOptions { file: path.to_owned(), folders: options.debug_folders.clone(), debuginfod: true };
-    let (is_error, lines) = match symbolize::run(&asked) {
-        Ok(text) => (false, text.lines().map(str::to_owned).collect()),
-        // The recording exists, so it is no failure that it could be better.
-        Err(error) => (true, failure::explain(&error).1),
+    let (file, folders) = (path.to_owned(), options.debug_folders.clone());
+    let outcome = match finisher {
+        Some(finisher) => finisher.finish(path),
+        None => ask_servers(&SymbolizeOptions { file, folders, debuginfod: true }),
     };
     let mut stderr = io::stderr().lock();
-    for line in lines.iter().filter(|_| is_error || !options.quiet) {
+    for line in outcome.lines.iter().filter(|_| outcome.is_failure || !options.quiet) {
         // If standard error is closed, the line is lost.
         let _ = writeln!(stderr, "{}", safe_text::for_locale(line, true));
     }

@@ -10,15 +10,17 @@ use super::output::announce::announce;
 use super::output::console::Console;
 use super::output::end_block::{self, Summary};
 use super::output::{Destination, Placed, ProfileFile};
+use super::services;
 use super::session::signal_relay::SignalRelay;
 use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
 use super::session::{Session, Start, cost, cpu_use};
 use super::target::launch::Child;
 use super::target::run_as::RunAs;
-use super::target::{launch, search};
+use super::target::search;
 use crate::base::failure::{Failure, status as exit};
-use crate::base::{privilege, units};
+use crate::base::opener::sandbox;
+use crate::base::{opener, privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
@@ -55,17 +57,16 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
         libbpf_rs::set_print(None);
     }
 
+    let cache = services::start_opener(&options.output, options.call_graph)?;
     let mut child = spawn(options)?;
+    opener::name_command(child.as_ref().map(|child| child.pid))?;
     privilege::keep_attaching()?;
-    start_pool();
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
-    let preload = launched.map(|child| launch::files_to_preload(&child.program)).unwrap_or_default();
     let launched_pid = launched.map(|child| child.pid);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
-    let mut session = Session::attach(
-        &mut objects,
-        Start { options, found: &found, preload, command: command_line, is_watched: false },
-    )?;
+    let start_of_session =
+        Start { options, found: &found, launched, cache, command: command_line, is_watched: false };
+    let mut session = Session::attach(&mut objects, start_of_session)?;
     if let Some(pid) = launched_pid {
         session.add_launched(pid)?;
     }
@@ -166,16 +167,8 @@ fn start(
         is_delay_over = watch.pass(delay, |launched| signals.is_asked_to_end(launched))?;
     }
     session.begin(options.duration)?;
-    session.prefer_reader();
     privilege::keep_recording()?;
     Ok(is_delay_over)
-}
-
-/// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
-pub(super) fn start_pool() {
-    let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| privilege::keep_watching_or_end());
-    // In tests there may be one already.
-    let _ = pool.build_global();
 }
 
 /// The date and time where the user is: `20261121-133700`.
@@ -391,6 +384,9 @@ impl FileRecording<'_, '_> {
             units::count(code.iter().map(|code| code.bytes.len() as u64).sum()),
             self.naming.code_took().as_secs_f64() * 1e3
         ));
+        if let Some(confinement) = sandbox::confinement() {
+            self.console.info(&format!("  {}", confinement.describe()));
+        }
         if let Some(line) = self.session.collector.files.describe_cache() {
             self.console.info(&format!("  {line}"));
         }

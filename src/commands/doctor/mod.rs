@@ -9,8 +9,8 @@ use crate::base::{privilege, safe_text, units};
 use crate::commands::doctor::check::{Check, CheckVerdict};
 use crate::profile::{EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::{
-    FoundTarget, MAX_CPU_CLOCK_HZ, RecordOptions, Sampler, Session, Start, Target, WaitOptions, find,
-    sysctl_advice,
+    FoundTarget, MAX_CPU_CLOCK_HZ, Output, RecordOptions, Sampler, Session, Start, TableCacheOrNot, Target,
+    WaitOptions, find, start_opener, sysctl_advice,
 };
 use crate::report::{Runtime, module_file};
 use crate::symbols::PerfMapSource;
@@ -54,10 +54,11 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let record = RecordOptions { target, events, ..RecordOptions::default() };
     let found = find(&record)?;
     checks.extend(options.pid.and_then(container::target));
+    let cache = start_opener(&Output::Stdout, record.call_graph)?;
     privilege::keep_attaching()?;
     // Read the names before the right to see them is given up.
     let kernel_names = container::kernel_names();
-    checks.extend(recording(&record, &found, options.pid.is_none()));
+    checks.extend(recording(&record, &found, cache, options.pid.is_none()));
     if !has_failed(&checks) {
         checks.push(kernel_names);
         checks.push(sample_rate());
@@ -66,11 +67,16 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
 }
 
 /// Loads and attaches everything, and records some stacks.
-fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<Check> {
+fn recording(
+    options: &RecordOptions,
+    found: &FoundTarget,
+    cache: TableCacheOrNot,
+    is_own: bool,
+) -> Vec<Check> {
     libbpf_rs::set_print(None);
     let own_thread = is_own.then(TestThread::start);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
-    let start = Start { options, found, preload: Vec::new(), command: Vec::new(), is_watched: false };
+    let start = Start { options, found, launched: None, cache, command: Vec::new(), is_watched: false };
     let mut session = match Session::attach(&mut objects, start) {
         Ok(session) => session,
         Err(error) => return vec![failed("programs", &error)],

@@ -9,6 +9,7 @@
 //! | `x.PID.old` | the previous `x`, until the new one holds samples |
 
 use super::glance::{Glance, recorder_words};
+use crate::base::own_file;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -110,7 +111,7 @@ pub(crate) fn another_name(path: &Path, attempt: u32) -> PathBuf {
 
 /// Mark of this process, as a part of file names.
 fn own_mark(attempt: u32) -> String {
-    let pid = std::process::id();
+    let pid = own_file::recorder_number();
     if attempt == 0 { pid.to_string() } else { format!("{pid}-{attempt}") }
 }
 

@@ -1,9 +1,10 @@
 //! Kernel addresses as frames that do not tell where the kernel was loaded.
 
-use crate::base::privilege;
+use crate::base::{pace, privilege};
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Tables};
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ const LOAD_ALIGNMENT: u64 = 2 << 20;
 /// Names of the kernel's addresses.
 #[derive(Debug)]
 enum KernelNameCache {
-    Wanted,
+    Wanted(File),
     Loading(JoinHandle<Option<KernelSymbols>>),
     Loaded(Option<KernelSymbols>),
 }
@@ -66,7 +67,9 @@ pub(crate) struct KernelFrames {
 impl KernelFrames {
     /// Returns the frames of a recording with kernel frames, or without any.
     pub(crate) fn new(are_recorded: bool) -> Self {
-        let names = if are_recorded { KernelNameCache::Wanted } else { KernelNameCache::Loaded(None) };
+        // Opened now: later this process may not have the right to see addresses.
+        let list = if are_recorded { KernelSymbols::open().ok() } else { None };
+        let names = list.map_or(KernelNameCache::Loaded(None), KernelNameCache::Wanted);
         KernelFrames {
             names,
             cost: Arc::default(),
@@ -78,10 +81,13 @@ impl KernelFrames {
     /// Starts to read the kernel's symbols on another thread, if they will be needed. It takes a CPU for some time: not
     /// before the first samples are taken.
     pub(crate) fn start_loading(&mut self) {
-        if let KernelNameCache::Wanted = self.names {
+        if let KernelNameCache::Wanted(_) = self.names
+            && let KernelNameCache::Wanted(list) =
+                std::mem::replace(&mut self.names, KernelNameCache::Loaded(None))
+        {
             let cost = Arc::clone(&self.cost);
             let load = || {
-                let list = KernelSymbols::open().ok()?;
+                pace::be_ordinary();
                 privilege::keep_watching().ok()?;
                 KernelSymbols::load_from(list).ok()
             };
@@ -105,7 +111,7 @@ impl KernelFrames {
         }
         match &self.names {
             KernelNameCache::Loaded(symbols) => symbols.as_ref(),
-            KernelNameCache::Wanted | KernelNameCache::Loading(_) => None,
+            KernelNameCache::Wanted(_) | KernelNameCache::Loading(_) => None,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::profile::Outcome;
 use crate::record::process::proc_fs;
 use anyhow::Context;
 use rustc_hash::FxHashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 /// The text of a process's mappings is read again after this long, ns.
@@ -82,7 +82,7 @@ impl StackCopies {
     #[cfg(feature = "testing")]
     pub(crate) fn create(path: &std::path::Path) -> anyhow::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
-        let file = fs::OpenOptions::new()
+        let file = File::options()
             .write(true)
             .create_new(true)
             .mode(0o600)
@@ -169,7 +169,7 @@ impl StackCopies {
         }
         maps.read_ns = sample.time_ns;
         let pid = proc_fs::live_thread(sample.tgid).unwrap_or(sample.tgid);
-        let text = fs::read(proc_fs::path(pid, "maps")).unwrap_or_default();
+        let text = proc_fs::mappings_text(pid).unwrap_or_default();
         // Empty: it has ended, and what was known holds for its last samples.
         if text.is_empty() || text.len() > MAX_MAPS_BYTES || text == maps.text {
             return Ok(maps.number);
@@ -198,6 +198,7 @@ impl StackCopies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     #[test]

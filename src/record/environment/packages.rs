@@ -1,13 +1,13 @@
 //! The package of the distribution that a file is from, by dpkg's lists of files: read, not asked for, since dpkg may be busy,
 //! and the program that lists a package's files is another one than the recorder.
 
+use crate::base::opener;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -117,7 +117,10 @@ fn distribution_in(os_release: &str) -> String {
 
 /// Whether a process that sees `root` as `/` has the files of this machine.
 pub(crate) fn is_own_root(root: &Path) -> bool {
-    let place = |path: &Path| std::fs::metadata(path).map(|facts| (facts.dev(), facts.ino())).ok();
+    let place = |path: &Path| {
+        let facts = rustix::fs::fstat(opener::folder(path).ok()?).ok()?;
+        Some((facts.st_dev, facts.st_ino))
+    };
     place(root).is_some_and(|there| place(Path::new("/")) == Some(there))
 }
 

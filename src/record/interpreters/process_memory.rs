@@ -1,5 +1,6 @@
 //! The memory of a process, through /proc/PID/mem, and what of it an interrupt can read.
 
+use crate::record::process::proc_fs;
 use crate::runtimes::TargetMemory;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -17,7 +18,7 @@ impl ProcessMemory {
     ///
     /// When the process is gone, or this process may not read it.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
-        File::open(format!("/proc/{pid}/mem")).map(ProcessMemory)
+        proc_fs::open(pid, "mem").map(ProcessMemory)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
 use super::capacity::max_walked_frames;
-use super::perf_event::SidebandRing;
+use super::perf_event::{self, SidebandRing};
 use super::rings::Rings;
 use super::span::SamplingSpan;
 use super::stopper::Stopper;
 use super::unwind_tables::{KernelTables, TableMaps};
 use super::wait_config::WaitConfig;
+use crate::base::opener::{self, Service};
 use crate::base::privilege;
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
@@ -114,6 +115,9 @@ impl<'obj> KernelSide<'obj> {
         if let Some(waits) = &config.waits {
             kernel.attach_waits(waits)?;
         }
+        if opener::is_running() {
+            kernel.try_attaching();
+        }
         Ok(kernel)
     }
 
@@ -164,6 +168,20 @@ impl<'obj> KernelSide<'obj> {
         self.links.push(self.skeleton.progs.on_fork.attach_trace().map_err(|e| load_failure(&e))?);
         self.links.push(self.skeleton.progs.on_exec.attach_trace().map_err(|e| load_failure(&e))?);
         Ok(())
+    }
+
+    /// Attaches a sampler to an event that never comes, and detaches it: libbpf finds out how this kernel attaches programs to
+    /// events by loading one, while this process still may.
+    fn try_attaching(&self) {
+        let progs = &self.skeleton.progs;
+        let sampler = if self.has_sampler { &progs.on_cpu } else { &progs.on_count };
+        let Ok(event) = perf_event::open_dummy() else { return };
+        // Without that knowledge libbpf takes the older way.
+        if let Ok(link) = sampler.attach_perf_event(event.as_raw_fd()) {
+            // The link owns the descriptor.
+            let _ = event.into_raw_fd();
+            drop(link);
+        }
     }
 
     /// Attaches the sampler to one event per CPU; sampling starts with that.
@@ -401,6 +419,20 @@ fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, small
 
 /// Makes a room for more unwind tables and tells the walker of it.
 fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
+    let room = match opener::is_running() {
+        true => {
+            let (_, room) = opener::ask_service(Service::TableSpace, Vec::new(), None)?;
+            room.ok_or(io::ErrorKind::Other)?
+        }
+        false => create_table_space()?,
+    };
+    let descriptor = room.as_raw_fd().to_ne_bytes();
+    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
+    Ok(room)
+}
+
+/// Makes a map for unwind tables.
+pub(in crate::record) fn create_table_space() -> io::Result<OwnedFd> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
         map_flags: libbpf_sys::BPF_F_MMAPABLE,
@@ -409,8 +441,6 @@ fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
     let bytes = size_of::<prof_more_tables>() as u32;
     let create = || MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
     let room = privilege::make_room(create).map_err(io::Error::other)?;
-    let descriptor = room.as_fd().as_raw_fd().to_ne_bytes();
-    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
     room.as_fd().try_clone_to_owned()
 }
 

@@ -81,6 +81,15 @@ pub(super) fn count(attr: &mut perf_event_attr, counter: &PerfCounter, hz: u32, 
     }
 }
 
+/// Opens an event that never comes.
+pub(super) fn open_dummy() -> io::Result<OwnedFd> {
+    let mut attr = new_attr();
+    attr.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attr.config = bindings::PERF_COUNT_SW_DUMMY.into();
+    attr.set_exclude_kernel(1);
+    open(&mut attr, 0)
+}
+
 /// Has an event take no more samples.
 pub(super) fn disable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor is that of an event, and the call has no argument.

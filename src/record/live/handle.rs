@@ -10,6 +10,7 @@ use crate::record::live::keeper::Keeper;
 use crate::record::live::message::{LiveRequest, Message};
 use crate::record::live::names_for::names_for;
 use crate::record::options::{RecordOptions, Target};
+use crate::record::services;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -38,12 +39,12 @@ impl Live {
         let control = Arc::new(Control::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
-        crate::record::recorder::start_pool();
+        let cache = services::start_opener(&options.output, options.call_graph)?;
         let recorder = {
             let (control, sender) = (Arc::clone(&control), sender.clone());
-            std::thread::Builder::new()
-                .name("prof-recorder".to_owned())
-                .spawn(move || recorder::run(&options, command_line, &control, &attached_sender, &sender))?
+            std::thread::Builder::new().name("prof-recorder".to_owned()).spawn(move || {
+                recorder::run(&options, cache, command_line, &control, &attached_sender, &sender)
+            })?
         };
         let attached = match attached_receiver.recv() {
             Ok(attached) => attached,

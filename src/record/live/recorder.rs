@@ -3,15 +3,16 @@
 use super::delta::{Cursor, Delta};
 use super::message::{Message, RecorderEnd};
 use crate::base::pace::{Pace, thread_cpu_time};
-use crate::base::privilege;
+use crate::base::{opener, privilege};
 use crate::profile::{EventInfo, Meta};
 use crate::record::environment::descriptors;
 use crate::record::live::control::Control;
 use crate::record::options::{RecordOptions, Target};
+use crate::record::services::TableCacheOrNot;
 use crate::record::session::stop_reason::StopReason;
 use crate::record::session::until_end::{GoesOn, RecordingLoop, Sink};
 use crate::record::session::{Session, Start};
-use crate::record::target::launch::{Child, files_to_preload};
+use crate::record::target::launch::Child;
 use crate::record::target::run_as::RunAs;
 use crate::record::target::search;
 use std::mem::MaybeUninit;
@@ -63,6 +64,7 @@ impl Drop for PanicNote<'_> {
 /// Attaches, sends the result to `attached`, and records until there is a reason to end. Updates go to `sender`.
 pub(super) fn run(
     options: &RecordOptions,
+    cache: TableCacheOrNot,
     command_line: Vec<String>,
     control: &Control,
     attached: &Sender<anyhow::Result<Attached>>,
@@ -72,7 +74,7 @@ pub(super) fn run(
     descriptors::raise_limit();
     let mut objects = [const { MaybeUninit::uninit() }; 2];
     let has_launched = matches!(options.target, Target::Launch(_));
-    let begun = begin(options, command_line, control, &mut objects);
+    let begun = begin(options, cache, command_line, control, &mut objects);
     let (mut session, mut child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -116,6 +118,7 @@ pub(super) fn run(
 /// Begins to record; returns the recording, and the command that is recorded or used as its timer.
 fn begin<'obj>(
     options: &RecordOptions,
+    cache: TableCacheOrNot,
     command_line: Vec<String>,
     control: &Control,
     objects: &'obj mut [MaybeUninit<libbpf_rs::OpenObject>; 2],
@@ -125,10 +128,10 @@ fn begin<'obj>(
     let user = RunAs::find(options.run_as.as_deref())?;
     let mut child =
         options.command().map(|command| Child::spawn_stopped_in_silence(command, user)).transpose()?;
+    opener::name_command(child.as_ref().map(|child| child.pid))?;
     privilege::keep_attaching()?;
     let launched = child.as_ref().filter(|_| has_launched);
-    let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();
-    let start = Start { options, found: &found, preload, command: command_line, is_watched: true };
+    let start = Start { options, found: &found, launched, cache, command: command_line, is_watched: true };
     let mut session = Session::attach(objects, start)?;
     if let Some(child) = launched {
         session.add_launched(child.pid)?;
@@ -142,7 +145,6 @@ fn begin<'obj>(
     if let Some(child) = &mut child {
         child.release()?;
     }
-    session.prefer_reader();
     privilege::keep_recording()?;
     Ok((session, child))
 }

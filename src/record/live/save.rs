@@ -53,6 +53,7 @@ pub(super) fn save(mut profile: Profile, output: &Output) -> anyhow::Result<Save
     let bytes = written.map_err(|error| write_error(destination.path(), error))?;
     let mut placed = unplaced.place()?;
     placed.settle();
+    placed.close();
     Ok(Saved {
         path: placed.path.unwrap_or_default(),
         misplaced: placed.misplaced,

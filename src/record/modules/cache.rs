@@ -6,13 +6,14 @@
 //! no process can give its own table to another program by claiming that one's build ID. Whatever goes wrong here costs
 //! time, never a recording.
 
+use crate::base::opener::{self, Service};
 use crate::unwind::table::bytes;
 use crate::unwind::{CfiSections, ElfImage, Limits, Table};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -124,6 +125,12 @@ pub(crate) struct TableCache {
     problem: Mutex<Option<io::Error>>,
 }
 
+impl AsFd for TableCache {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
 impl TableCache {
     /// The cache of the user as whom this program runs.
     ///
@@ -177,19 +184,33 @@ impl TableCache {
 
     /// The table of a key, if it is there and whole.
     pub(super) fn load(&self, key: &CacheKey, limits: &Limits) -> Option<Table> {
+        let mut file = match opener::is_running() {
+            true => {
+                let (_, file) =
+                    opener::ask_service(Service::TableCache, key.file_name().into_bytes(), None).ok()?;
+                File::from(file?)
+            }
+            false => self.open_table(&key.file_name())?,
+        };
+        let mut bytes = Vec::with_capacity(file.metadata().ok()?.len().min(MAX_FILE_BYTES) as usize);
+        (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+        let table = bytes::from_bytes(unpacked(&bytes, key)?, limits)?;
+        self.found.fetch_add(1, Ordering::Relaxed);
+        Some(table)
+    }
+
+    /// Opens the file of a table, and notes that it was used.
+    fn open_table(&self, name: &str) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = rustix::fs::openat(&self.folder, key.file_name(), flags, Mode::empty()).ok()?;
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty()).ok()?;
         if !is_ours(&file) {
             return None;
         }
-        let mut file = File::from(file);
+        let file = File::from(file);
         let facts = file.metadata().ok()?;
         if !facts.is_file() || facts.len() > MAX_FILE_BYTES {
             return None;
         }
-        let mut bytes = Vec::with_capacity(facts.len() as usize);
-        (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
-        let table = bytes::from_bytes(unpacked(&bytes, key)?, limits)?;
         let used = facts.modified().ok()?;
         if SystemTime::now().duration_since(used).is_ok_and(|age| age > USE_RESOLUTION) {
             let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -198,8 +219,40 @@ impl TableCache {
             let _ =
                 rustix::fs::futimens(&file, &Timestamps { last_access: unchanged, last_modification: now });
         }
-        self.found.fetch_add(1, Ordering::Relaxed);
-        Some(table)
+        Some(file)
+    }
+
+    /// Does in the opener what the recorder asks for: opens a table by its name, or keeps the bytes of a file as the table of
+    /// that name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or it cannot be kept.
+    pub(in crate::record) fn serve(
+        &self,
+        name: &[u8],
+        bytes: Option<OwnedFd>,
+    ) -> io::Result<Option<OwnedFd>> {
+        let name = str::from_utf8(name).ok().filter(|name| is_table_name(name));
+        let name = name.ok_or(ErrorKind::InvalidInput)?;
+        let Some(file) = bytes else {
+            return self.open_table(name).map(|file| Some(file.into())).ok_or(ErrorKind::NotFound.into());
+        };
+        let mut bytes = Vec::new();
+        let mut file = File::from(file);
+        file.seek(SeekFrom::Start(0))?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+        self.keep(name, &bytes)?;
+        Ok(None)
+    }
+
+    /// Has the opener keep a table.
+    fn hand_over(key: &CacheKey, packed: &[u8]) -> io::Result<()> {
+        let file = rustix::fs::memfd_create("table", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(file);
+        file.write_all(packed)?;
+        let name = key.file_name().into_bytes();
+        opener::ask_service(Service::TableCache, name, Some(file.as_fd())).map(|_| ())
     }
 
     /// Bytes that keep a table, for [`TableCache::add`]; `None` for a table that is not worth it.
@@ -210,31 +263,41 @@ impl TableCache {
 
     /// Keeps a table.
     pub(super) fn add(&self, key: &CacheKey, packed: &[u8]) {
-        if let Err(error) = self.write(key, packed) {
+        let kept = match opener::is_running() {
+            true => TableCache::hand_over(key, packed),
+            false => self.keep(&key.file_name(), packed),
+        };
+        if let Err(error) = kept {
             self.is_full.store(true, Ordering::Relaxed);
             let mut problem = self.problem.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             problem.get_or_insert(error);
             return;
         }
         self.added.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes a table, and makes room where there are too many.
+    fn keep(&self, name: &str, packed: &[u8]) -> io::Result<()> {
+        self.write(name, packed)?;
         let size = packed.len() as u64;
         let spend = |left: u64| left.checked_sub(size);
         if self.until_trim.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             // What is in the way of that is in the way of the next recording, too, which tries again.
             let _ = self.trim(SystemTime::now());
         }
+        Ok(())
     }
 
     /// Under a name of its own first, so that no one ever sees a part of it.
-    fn write(&self, key: &CacheKey, packed: &[u8]) -> io::Result<()> {
+    fn write(&self, name: &str, packed: &[u8]) -> io::Result<()> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{}.{number}{UNFINISHED_SUFFIX}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.folder, &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
-        let written = File::from(file).write_all(packed).and_then(|()| {
-            Ok(rustix::fs::renameat(&self.folder, &unfinished, &self.folder, key.file_name())?)
-        });
+        let written = File::from(file)
+            .write_all(packed)
+            .and_then(|()| Ok(rustix::fs::renameat(&self.folder, &unfinished, &self.folder, name)?));
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.folder, &unfinished, AtFlags::empty());
         }
@@ -286,6 +349,12 @@ impl TableCache {
         let problem = problem.as_ref().map(|error| format!("; adding failed: {error}")).unwrap_or_default();
         format!("unwind tables: {found} from the cache, {added} added to it{problem}")
     }
+}
+
+/// Whether it is the name of a table, and of nothing else.
+fn is_table_name(name: &str) -> bool {
+    name.strip_suffix(SUFFIX)
+        .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Whether this program was given rights that who started it does not have.

@@ -1,14 +1,15 @@
 //! One file that code runs from: its headers, how far its table is, and how it is opened.
 
 use crate::base::file_state::FileState;
+use crate::base::opener::{self, Links};
 use crate::profile::ModuleKind;
+use crate::record::environment::descriptors;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;
 use crate::unwind::{Architecture, ElfImage, Limits, Table};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
-use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -197,30 +198,27 @@ pub(super) enum Unopened {
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
 pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Result<File, Unopened> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let pid = proc_fs::live_thread(pid).unwrap_or(pid);
-    let the_mapped_one = |fd: OwnedFd| {
-        let file = File::from(fd);
+    let the_mapped_one = |file: File| {
         let metadata = file.metadata().ok()?;
         (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
     };
-    let opened = |fd: rustix::io::Result<OwnedFd>| match fd {
-        Ok(fd) => Ok(the_mapped_one(fd)),
-        Err(Errno::MFILE | Errno::NFILE) => Err(Unopened::NoDescriptor),
+    let opened = |file: io::Result<File>| match file {
+        Ok(file) => Ok(the_mapped_one(file)),
+        Err(error) if descriptors::is_lack(&error) => Err(Unopened::NoDescriptor),
         Err(_) => Ok(None),
     };
-    let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Some(file) = opened(openat(CWD, &link, flags, Mode::empty()))? {
+    let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
+    if let Some(file) = opened(proc_fs::open(pid, &link))? {
         return Ok(file);
     }
     // A link of a target's own making must not lead out of its root.
     let open_below = |root: &Path| {
-        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve)
+        let path = Path::new(path.trim_start_matches('/'));
+        opener::inside(opener::folder(root)?.as_fd(), path, Links::Followed, opener::FileContent::Elf)
     };
     // The process may be gone, or its root closed to us: perhaps its root is ours.
-    for root in [proc_fs::path(pid, "root"), PathBuf::from("/")] {
+    for root in [proc_fs::root_of(pid), PathBuf::from("/")] {
         if let Some(file) = opened(open_below(&root))? {
             return Ok(file);
         }
@@ -234,6 +232,6 @@ pub(crate) fn read_own_vdso() -> Option<Vec<u8>> {
     let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end - vdso.start).ok().filter(|&len| len <= 1 << 20)?;
     let mut bytes = vec![0; len];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
+    proc_fs::open(std::process::id(), "mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
     Some(bytes)
 }

@@ -81,7 +81,7 @@ impl ModuleFiles {
 /// CPython's trampolines.
 fn trampoline_table(pid: u32, mapping: &CodeMapping) -> Option<Table> {
     let size = mapping.end.checked_sub(mapping.start).filter(|&size| size <= MAX_BYTES)?;
-    let memory = File::open(proc_fs::path(pid, "mem")).ok()?;
+    let memory = proc_fs::open(pid, "mem").ok()?;
     let mut head = [0; trampolines::HEAD_BYTES];
     memory.read_exact_at(&mut head, mapping.start).ok()?;
     if !trampolines::is_trampoline(&head) {
@@ -96,7 +96,7 @@ fn trampoline_table(pid: u32, mapping: &CodeMapping) -> Option<Table> {
 fn php_table(pid: u32, mapping: &CodeMapping, limits: &Limits) -> Option<Table> {
     let size = mapping.end.checked_sub(mapping.start)?;
     let body_of = |file: File| php::body_rule(&ElfImage::open(&file, &limits.elf).ok()?, limits);
-    let own = || body_of(File::open(proc_fs::path(pid, "exe")).ok()?);
+    let own = || body_of(proc_fs::open(pid, "exe").ok()?);
     // A web server has it as a library.
     let of_library = || {
         let mappings = proc_fs::code_mappings(pid).ok()?;
@@ -113,14 +113,14 @@ fn beam_table(pid: u32, mapping: &CodeMapping, limits: &Limits) -> Option<Table>
     if !beam::is_runtime(&proc_fs::executable_name(pid)?) {
         return None;
     }
-    let program = File::open(proc_fs::path(pid, "exe")).ok()?;
+    let program = proc_fs::open(pid, "exe").ok()?;
     let facts = program.metadata().ok()?;
     let elf = ElfImage::open(&program, &limits.elf).ok()?;
     let layout = beam::frame_layout(&elf)?;
     let mappings = proc_fs::code_mappings(pid).ok()?;
     let own = mappings.iter().find(|mapping| mapping.inode == facts.ino())?;
     let bias = elf.bias_of_mapping(own.start, own.end, own.file_offset)?;
-    let memory = File::open(proc_fs::path(pid, "mem")).ok()?;
+    let memory = proc_fs::open(pid, "mem").ok()?;
     let mut word = [0; 4];
     memory.read_exact_at(&mut word, layout.wrapping_add(bias)).ok()?;
     let keeps_them = u32::from_le_bytes(word) == beam::LAYOUT_WITH_FRAME_POINTERS;

@@ -172,9 +172,14 @@ impl ModuleFiles {
         }
     }
 
+    /// No files, and none that is read beyond its headers.
+    pub(crate) fn unread() -> Self {
+        ModuleFiles::new(false)
+    }
+
     /// Takes tables from a cache, and keeps them there.
-    pub(super) fn use_cache(&mut self, cache: TableCache) {
-        self.cache = Some(Arc::new(cache));
+    pub(super) fn use_cache(&mut self, cache: Arc<TableCache>) {
+        self.cache = Some(cache);
     }
 
     /// Summary of the cache's use, for `-v`.

@@ -9,12 +9,13 @@ use crate::bpf::ImageState;
 use crate::record::kernel::table_space::GRACE;
 use crate::record::kernel::unwind_tables::{KernelTables, PlaceError};
 use crate::record::modules::compiled::{Compiled, Lane, Wanted};
+use crate::record::process::proc_fs;
 use crate::symbols::find_debug_file;
 use crate::unwind::{
     CfiSections, ElfImage, FirstTable, Limits, Table, TableError, compile_first, compile_sections,
 };
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,12 +23,6 @@ use std::time::{Duration, Instant};
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
 /// Time to wait for memory that other work holds.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// The root folder of a process, or this one's where the process is gone.
-fn root_of(pid: u32) -> PathBuf {
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    if root.exists() { root } else { PathBuf::from("/") }
-}
 
 /// A table to be compiled.
 struct TableJob {
@@ -101,8 +96,14 @@ impl TableJob {
             return Ok(None);
         }
         let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
-        let debug_file =
-            || find_debug_file(&root_of(self.seen_in), Path::new(&self.path), self.file.as_ref()?, &search);
+        let debug_file = || {
+            find_debug_file(
+                &proc_fs::root_of(self.seen_in),
+                Path::new(&self.path),
+                self.file.as_ref()?,
+                &search,
+            )
+        };
         if let Some(file) = debug_file()
             && let Ok(debug_image) = ElfImage::open(&file, &limits.elf)
             && room.grow(CfiSections::memory_bytes(&debug_image)).is_ok()

@@ -7,6 +7,7 @@ use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::profile::{ModuleNotes, SymbolsFrom};
 use crate::record::environment::packages;
 use crate::record::modules::ModuleFile;
+use crate::record::process::proc_fs;
 use crate::symbols::{
     Bases, DebugFiles, FoundFile, ModuleNames, NameSource, NamingLimits, ResolvedLocation, Searched,
 };
@@ -295,8 +296,7 @@ fn go_locations(frames: &[GoFrame]) -> Vec<ResolvedLocation> {
 
 /// Root directory of the process that `file` was seen in, while it lives; else our own.
 pub(super) fn root_of(file: &ModuleFile) -> PathBuf {
-    let root = PathBuf::from(format!("/proc/{}/root", file.seen_in));
-    if root.exists() { root } else { PathBuf::from("/") }
+    proc_fs::root_of(file.seen_in)
 }
 
 fn load_go(elf: &ElfImage) -> Option<(GoTable, Reservation)> {

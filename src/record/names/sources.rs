@@ -4,14 +4,12 @@
 //! A file is only read with the user's rights, and only if it has the name of a source file and the reader of the
 //! recording could read it as well: debug information is untrusted and can name any file.
 
-use crate::base::own_file::invoking_user;
-use crate::base::privilege;
+use crate::base::opener;
 use crate::profile::code::source_text::SourceText;
 use crate::profile::{Profile, StringId, counter};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 /// Lines kept before and after those of code.
 const AROUND: u32 = 10;
@@ -19,24 +17,17 @@ const AROUND: u32 = 10;
 const GAP: u32 = 20;
 /// Most files kept.
 const MOST_FILES: usize = 200;
-/// Size in bytes of the largest file that is read.
+/// Most bytes that are read of a file.
 const MOST_FILE_BYTES: u64 = 16 << 20;
 /// Most text kept of all files, bytes.
 const MOST_TEXT_BYTES: usize = 2 << 20;
-/// File name endings of source files.
-const ENDINGS: [&str; 46] = [
-    "c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "inc", "inl", "ipp", "tcc", "tpp", "rs", "go",
-    "s", "asm", "f", "for", "f90", "f95", "f03", "zig", "d", "swift", "m", "mm", "nim", "pas", "pp", "adb",
-    "ads", "cu", "cuh", "y", "l", "rl", "js", "mjs", "ts", "java", "kt", "py", "rb", "hs",
-];
-
 /// Adds the source lines of the code that is kept to the profile.
 pub(super) fn keep(profile: &mut Profile) {
     let mut left_out = 0;
     let mut text_bytes = 0;
     for (file, lines) in wanted(profile).into_iter().take(MOST_FILES) {
         let path = profile.tables.string(file);
-        let Some(text) = privilege::as_user(|| read(path)) else {
+        let Some(text) = read(path) else {
             left_out += 1;
             continue;
         };
@@ -82,13 +73,7 @@ fn parts(lines: &BTreeSet<u32>, all: u32) -> Vec<(u32, u32)> {
 
 /// The text of a source file.
 fn read(path: &str) -> Option<String> {
-    let ending = path.rsplit_once('.')?.1.to_ascii_lowercase();
-    (path.starts_with('/') && ENDINGS.contains(&&*ending)).then_some(())?;
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let facts = file.metadata().ok()?;
-    let is_theirs = invoking_user().is_none_or(|(uid, _)| facts.uid() == uid || facts.mode() & 0o004 != 0);
-    (facts.is_file() && facts.len() <= MOST_FILE_BYTES && is_theirs).then_some(())?;
+    let file = opener::source(Path::new(path)).ok()?;
     let mut bytes = Vec::new();
     file.take(MOST_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -25,6 +25,11 @@ impl GrowingFile {
         GrowingFile { file, length: 0, can_reserve: true }
     }
 
+    /// Another descriptor of the file.
+    pub(super) fn share(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Cuts it to its first `bytes` bytes, and appends `end` if there is room.
     pub(super) fn end_at(&mut self, bytes: u64, end: &[u8]) {
         // What is written first takes the room that was kept free, which cutting would give away.

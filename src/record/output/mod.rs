@@ -10,12 +10,14 @@ pub(crate) mod failure;
 mod growing_file;
 mod leftovers;
 mod placed;
+pub(super) mod service;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use super::options::Output;
 use crate::base::failure::{Failure, status};
-use crate::base::{own_file, privilege};
+use crate::base::{opener, own_file, privilege};
 use crate::profile::lock::{self, Sibling};
 use crate::record::output::failure::write_failure;
 use growing_file::GrowingFile;
@@ -24,6 +26,7 @@ pub(super) use placed::{Placed, Unplaced};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use steps::OutputStep;
 
 const DEFAULT_NAME: &str = "prof.data";
 
@@ -50,7 +53,10 @@ impl Destination {
             Output::Default => Destination::new(PathBuf::from(DEFAULT_NAME), true, true),
             Output::File { path, force } => Destination::new(expand(path), *force, false),
         };
-        if let Some(path) = &destination.path {
+        if let Some(path) = destination.path.as_ref().filter(|_| opener::makes_files()) {
+            let (place, _) = steps::take(&OutputStep::Check(steps::bytes(path)))?;
+            destination.notices = place.notices;
+        } else if let Some(path) = &destination.path {
             destination.notices = privilege::as_user(|| {
                 let notices = leftovers::clean_up(path, destination.keeps_old);
                 destination.check_path(path).map(|()| notices)
@@ -109,8 +115,14 @@ impl Destination {
     /// Creates the file, under a temporary name next to its own until [`Unplaced::place`].
     pub(super) fn create(&self) -> Result<(ProfileFile, Unplaced), Failure> {
         let Some(path) = &self.path else {
-            return Ok((ProfileFile::Stdout(io::stdout()), Unplaced { new: None }));
+            return Ok((ProfileFile::Stdout(io::stdout()), Unplaced::default()));
         };
+        if opener::makes_files() {
+            let (_, file) = steps::take(&OutputStep::Create(steps::bytes(path)))?;
+            let file = file.ok_or_else(|| write_failure(path, &ErrorKind::Other.into()))?;
+            let file = GrowingFile::new(File::from(file));
+            return Ok((ProfileFile::File(file), Unplaced { new: None, is_remote: true }));
+        }
         let (temporary, file) =
             privilege::as_user(|| create_unfinished(path)).map_err(|error| write_failure(path, &error))?;
         let new = file.try_clone().map(|file| New {
@@ -121,7 +133,7 @@ impl Destination {
             keeps_old: self.keeps_old,
         });
         let new = new.map_err(|error| write_failure(path, &error))?;
-        Ok((ProfileFile::File(GrowingFile::new(file)), Unplaced { new: Some(new) }))
+        Ok((ProfileFile::File(GrowingFile::new(file)), Unplaced { new: Some(new), is_remote: false }))
     }
 
     /// The path of the file; `None` for standard output.

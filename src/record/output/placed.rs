@@ -5,6 +5,7 @@
 //! file is checked: if it was removed while it was recorded, it is saved again.
 
 use super::failure::write_failure;
+use super::steps::{self, FilePlace, OutputStep};
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
 use crate::profile::begins_as_profile;
@@ -23,10 +24,12 @@ const MOST_NAMES: u32 = 100;
 const TURN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A created file that does not have its name yet. Dropping it removes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::record) struct Unplaced {
     /// `None` for standard output, and once the file has its name.
     pub(super) new: Option<New>,
+    /// The opener has it.
+    pub(super) is_remote: bool,
 }
 
 /// The file and the name it is meant to have.
@@ -49,6 +52,8 @@ pub(in crate::record) struct Placed {
     /// The name under which the file before it was kept.
     pub(in crate::record) kept_old: Option<PathBuf>,
     file: Option<File>,
+    /// The opener has it: what is to be done is done there.
+    pub(super) is_remote: bool,
     /// The file that had this name, until it is known what becomes of it.
     before: Option<Before>,
 }
@@ -89,6 +94,12 @@ impl Unplaced {
     /// Gives the file its name, now that the recording has begun. A file that has this name already is put aside
     /// until [`Placed::settle`] or [`Placed::undo`].
     pub(in crate::record) fn place(mut self) -> Result<Placed, Failure> {
+        if self.is_remote {
+            let (place, _) = steps::take(&OutputStep::Place)?;
+            let mut placed = Placed { is_remote: true, ..Placed::default() };
+            placed.set(place);
+            return Ok(placed);
+        }
         let Some(new) = &self.new else { return Ok(Placed::default()) };
         let placed = privilege::as_user(|| {
             let _turn = take_turn(&new.path);
@@ -182,8 +193,34 @@ impl Before {
 }
 
 impl Placed {
+    fn set(&mut self, place: FilePlace) {
+        self.path = place.path.map(steps::path);
+        self.misplaced = place.misplaced;
+        self.kept_old = place.kept_old.map(steps::path);
+    }
+
+    /// Where the file is, for the recorder that has it by the opener.
+    pub(super) fn place(&self) -> FilePlace {
+        FilePlace {
+            path: self.path.as_deref().map(steps::bytes),
+            misplaced: self.misplaced.clone(),
+            kept_old: self.kept_old.as_deref().map(steps::bytes),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Has the opener take a step that cannot fail, or whose failure changes nothing.
+    fn take_remotely(&mut self, step: &OutputStep) {
+        if let Ok((place, _)) = steps::take(step) {
+            self.set(place);
+        }
+    }
+
     /// The new file holds samples: the previous one is removed, or kept under its other name. Later calls do nothing.
     pub(in crate::record) fn settle(&mut self) {
+        if self.is_remote {
+            return self.take_remotely(&OutputStep::Settle);
+        }
         let Some(Before { aside, kept_as, .. }) = self.before.take() else { return };
         privilege::as_user(|| match kept_as {
             // If it cannot be removed, nothing is lost.
@@ -195,13 +232,25 @@ impl Placed {
         });
     }
 
+    /// Whether the file that had the name before is still set aside: the new one has no samples so far.
+    pub(super) fn has_before(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Closes the file, which is complete and in its place: from here on others may change it.
     pub(in crate::record) fn close(&mut self) {
         self.file = None;
+        if self.is_remote {
+            self.take_remotely(&OutputStep::Close);
+        }
     }
 
     /// Removes the file and puts the previous one back.
     pub(in crate::record) fn undo(&self) {
+        if self.is_remote {
+            let _ = steps::take(&OutputStep::Undo);
+            return;
+        }
         privilege::as_user(|| {
             if let (Some(path), false) = (&self.path, self.put_back())
                 && self.is_ours(path)
@@ -237,6 +286,11 @@ impl Placed {
     ///
     /// When it was removed and cannot be saved again, or overwritten: it is lost.
     pub(in crate::record) fn confirm(&mut self) -> Result<(), Failure> {
+        if self.is_remote {
+            let (place, _) = steps::take(&OutputStep::Confirm)?;
+            self.set(place);
+            return Ok(());
+        }
         let (Some(path), Some(file)) = (&self.path, &self.file) else { return Ok(()) };
         if !begins_as_profile(file) {
             let message = format!(

@@ -1,9 +1,11 @@
 //! What /proc tells about processes. Processes vanish at any time: a missing file is an answer.
 
+use crate::base::opener;
 use crate::record::kernel::sideband::CodeMapping;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 /// Most bytes read of one file of /proc: a process with 65,530 mappings (the kernel's limit) of long
@@ -12,13 +14,23 @@ const MAX_BYTES: u64 = 64 << 20;
 
 fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path(pid, name))?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    open(pid, name)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Path of a file of a process.
-pub(crate) fn path(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/{name}"))
+/// Opens a file of a process for reading.
+///
+/// # Errors
+///
+/// When it is not there, or may not be read.
+pub(crate) fn open(pid: u32, name: &str) -> io::Result<File> {
+    opener::process_file(pid, name)
+}
+
+/// The root folder of a process, or this one's where the process is gone.
+pub(crate) fn root_of(pid: u32) -> PathBuf {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    if opener::folder(&root).is_ok() { root } else { PathBuf::from("/") }
 }
 
 /// A thread of the process that has not ended: the process itself, unless its first thread has ended before
@@ -101,29 +113,25 @@ pub(crate) fn innermost_number(pid: u32) -> Option<u32> {
 pub(crate) fn command_line(pid: u32) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // What a title needs; some command lines are megabytes.
-    fs::File::open(path(pid, "cmdline"))?.take(4096).read_to_end(&mut bytes)?;
+    open(pid, "cmdline")?.take(4096).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// File name of the executable.
 pub(crate) fn executable_name(pid: u32) -> Option<String> {
-    let target = fs::read_link(path(pid, "exe")).ok()?;
+    let place = opener::process_place(pid, "exe").ok()?;
+    let target = fs::read_link(format!("/proc/self/fd/{}", place.as_raw_fd())).ok()?;
     Some(target.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
 }
 
 /// All process ids, in ascending order.
 pub(crate) fn processes() -> io::Result<Vec<u32>> {
-    let mut pids: Vec<u32> =
-        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    pids.sort_unstable();
-    Ok(pids)
+    opener::list_processes()
 }
 
 /// All thread ids of a process.
 pub(crate) fn threads(pid: u32) -> io::Result<Vec<u32>> {
-    Ok(fs::read_dir(path(pid, "task"))?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect())
+    opener::list_threads(pid)
 }
 
 /// The parent of a process.
@@ -249,6 +257,11 @@ fn stat_text(text: &[u8], number: usize) -> Option<&str> {
 /// The same of a field that is a number.
 fn stat_field(text: &[u8], number: usize) -> Option<u64> {
     stat_text(text, number)?.parse().ok()
+}
+
+/// The text of /proc/PID/maps.
+pub(crate) fn mappings_text(pid: u32) -> io::Result<Vec<u8>> {
+    read(pid, "maps")
 }
 
 /// The executable mappings of a process, in ascending order.

@@ -9,11 +9,13 @@ mod books;
 pub(crate) mod cost;
 pub(crate) mod cpu_use;
 mod publish;
+mod read_target;
 mod sampling;
 pub(super) mod signal_relay;
 pub(crate) mod state;
 mod stop;
 pub(crate) mod stop_reason;
+mod survey;
 pub(super) mod until_end;
 
 use self::state::Refusals;
@@ -28,8 +30,10 @@ use super::options::RecordOptions;
 use super::process::exits::Exits;
 use super::process::table::Processes;
 use super::process::{mappings, proc_fs};
+use super::services::TableCacheOrNot;
 use super::target::children;
 use super::target::children::Family;
+use super::target::launch::Child;
 use super::target::search::FoundTarget;
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::profile::counter;
@@ -39,11 +43,8 @@ use rustix::event::{PollFd, PollFlags};
 use sampling::Sampling;
 use state::Books;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Nice value of the thread that records.
-const READER_PRIORITY: i32 = -10;
 /// Time that processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
@@ -108,8 +109,10 @@ pub(crate) struct Start<'a> {
     pub(crate) options: &'a RecordOptions,
     /// The target, found.
     pub(crate) found: &'a FoundTarget,
-    /// Files whose tables are wanted before any process maps them.
-    pub(crate) preload: Vec<PathBuf>,
+    /// The command that is recorded, which waits to be released: tables of its files are wanted before any process maps them.
+    pub(crate) launched: Option<&'a Child>,
+    /// The cache of unwind tables, or why there is none.
+    pub(crate) cache: TableCacheOrNot,
     /// The recorder's own command line.
     pub(crate) command: Vec<String>,
     /// Somebody looks at it while it goes on.
@@ -175,7 +178,6 @@ impl<'obj> Session<'obj> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
-        self.kernel.add_launched(pid)?;
         self.publish_roots()
     }
 
@@ -349,12 +351,6 @@ impl<'obj> Session<'obj> {
     /// Waits lost so far.
     pub(super) fn lost_waits(&self) -> u64 {
         self.kernel.counters().map_or(0, |counters| counters.get(Counter::WaitFull))
-    }
-
-    /// Lets this thread run before others: on a crowded machine tables would come late. It works little, and
-    /// without the right to do so everything still works.
-    pub(super) fn prefer_reader(&self) {
-        let _ = rustix::process::setpriority_process(None, READER_PRIORITY);
     }
 
     /// Returns the time that the BPF programs took to load, verification included.

@@ -1,6 +1,7 @@
 //! The kernel side of a session, whatever does its work: what the session asks of it, and nothing of how that is done.
 
 use super::state::Refusals;
+use crate::base::opener;
 use crate::bpf::{WatchedThreadEvent, prof_file, prof_file_key};
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::{CounterValues, KernelSide};
@@ -9,7 +10,6 @@ use crate::record::kernel::stopper::Stopper;
 use crate::record::kernel::unwind_tables::KernelTables;
 use crate::record::modules::ModuleFiles;
 use crate::record::process::mappings::Process;
-use crate::record::process::proc_fs;
 use anyhow::Context;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -47,17 +47,6 @@ impl BpfSampling<'_> {
 }
 
 impl Sampling<'_> {
-    /// A command that is about to call exec is to be sampled from then on.
-    pub(super) fn add_launched(&mut self, pid: u32) -> anyhow::Result<()> {
-        match self {
-            // They know it by its entry.
-            Sampling::Bpf(_) => Ok(()),
-            Sampling::Events(events) => {
-                Ok(events.add_launched(pid).map_err(|refused| refused.failure("the command"))?)
-            }
-        }
-    }
-
     /// The unwind tables that the kernel side walks by.
     pub(super) fn tables(&mut self) -> &mut KernelTables {
         match self {
@@ -193,9 +182,9 @@ impl Sampling<'_> {
     pub(super) fn ends_at_change_of_user(&self, pid: u32) -> bool {
         let is_own = |owner: u32| owner == rustix::process::geteuid().as_raw();
         let is_of_other =
-            || std::fs::metadata(proc_fs::path(pid, "")).is_ok_and(|about| !is_own(about.uid()));
-        // Where it is root's, the kernel's check is passed.
-        matches!(self, Sampling::Events(_)) && !is_own(0) && is_of_other()
+            || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|about| !is_own(about.uid()));
+        // Where they are root's, or were, the kernel's check is passed.
+        matches!(self, Sampling::Events(_)) && !is_own(0) && !opener::makes_files() && is_of_other()
     }
 
     /// Forgets a process that has ended.

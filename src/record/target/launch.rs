@@ -2,7 +2,7 @@
 
 use super::run_as::{self, RunAs};
 use crate::base::failure::{Failure, status};
-use crate::base::privilege;
+use crate::base::{opener, privilege};
 use crate::record::process::proc_fs;
 use crate::record::process::proc_fs::CpuTime;
 use rustix::io::Errno;
@@ -247,7 +247,11 @@ impl Child {
     pub(crate) fn signal(&self, signal: i32) {
         if self.status.is_none() {
             // SAFETY: kill takes no pointer; the pid is our own unreaped child, so it is not reused.
-            unsafe { libc::kill(self.pid as libc::pid_t, signal) };
+            let sent = unsafe { libc::kill(self.pid as libc::pid_t, signal) } == 0;
+            if !sent && opener::is_running() {
+                // If it fails, too, the command has ended.
+                let _ = opener::signal_command(signal);
+            }
         }
     }
 }
@@ -330,10 +334,6 @@ fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
 /// these need, as far as the dynamic linker's usual places have them. Only a head start: what is
 /// missed is found when it is mapped.
 pub(crate) fn files_to_preload(program: &Path) -> Vec<PathBuf> {
-    privilege::as_user(|| files_of_start(program))
-}
-
-fn files_of_start(program: &Path) -> Vec<PathBuf> {
     use crate::elf::{ElfImage, ElfLimits};
     const PLACES: [&str; 8] = [
         if cfg!(target_arch = "aarch64") { "/lib/aarch64-linux-gnu" } else { "/lib/x86_64-linux-gnu" },
@@ -356,7 +356,7 @@ fn files_of_start(program: &Path) -> Vec<PathBuf> {
         if found.contains(&path) || found.len() >= 512 {
             continue;
         }
-        let Ok(file) = File::open(&path) else { continue };
+        let Ok(file) = opener::named(&path, opener::FileContent::Elf) else { continue };
         let Ok(elf) = ElfImage::open(&file, &ElfLimits::default()) else { continue };
         let origin = path.parent().map(Path::to_path_buf).unwrap_or_default();
         let run_path =

@@ -6,7 +6,7 @@
 
 use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
-use crate::base::{own_file, privilege, safe_text};
+use crate::base::{opener, own_file, privilege, safe_text};
 use crate::profile::lock;
 use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
@@ -156,7 +156,7 @@ fn create_next_to(path: &Path) -> io::Result<(PathBuf, File)> {
         temporary_name.push(name);
         temporary_name.push(format!(".{process}-{attempt}.tmp"));
         let temporary = path.with_file_name(temporary_name);
-        match own_file::create(&temporary) {
+        match opener::new_file(&temporary) {
             Ok(file) => return Ok((temporary, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -167,7 +167,7 @@ fn create_next_to(path: &Path) -> io::Result<(PathBuf, File)> {
 
 /// Gives the finished file its name. Without `force` a file that came to be in the meantime stays.
 fn take_name(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
-    if force { std::fs::rename(temporary, path) } else { own_file::rename_new(temporary, path) }
+    if force { std::fs::rename(temporary, path) } else { opener::name_new_file(temporary, path) }
 }
 
 #[cfg(test)]

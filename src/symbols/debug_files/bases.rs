@@ -1,11 +1,11 @@
 //! The folders where debug files are looked for, and opening a file in them: never outside the root of a process, and
 //! never anything but a regular file.
 
-use crate::base::{failure, privilege};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::Errno;
+use crate::base::failure;
+use crate::base::opener::{self, FileContent, Links};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,38 +42,28 @@ impl Bases {
 
 /// Opens `path` below `root`; links are followed, but never out of `root`.
 pub(super) fn open_inside(root: &Path, path: &Path) -> OpenedPath {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(root) = rustix::fs::open(root, flags, Mode::empty()) else { return OpenedPath::Nothing };
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    regular(openat2(root, path, PLACE, Mode::empty(), resolve))
+    let Ok(root) = opener::folder(root) else { return OpenedPath::Nothing };
+    opened(opener::inside(root.as_fd(), path, Links::Followed, FileContent::Elf))
 }
 
 /// Opens a file in a folder named by the user, with the user's own rights. Links may lead anywhere: their target is
 /// used only if it is the debug file looked for.
 pub(super) fn open_named(path: &Path) -> OpenedPath {
-    privilege::as_user(|| regular(openat2(CWD, path, PLACE, Mode::empty(), ResolveFlags::NO_MAGICLINKS)))
+    opened(opener::named(path, FileContent::Elf))
 }
 
-/// Finds a file without opening it: opening a device may have side effects, and the path comes from an untrusted file.
-const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-
-/// Opens what was found if it is a regular file.
-fn regular(found: Result<OwnedFd, Errno>) -> OpenedPath {
-    let opened = found.and_then(|place| {
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
-        if kind != FileType::RegularFile {
-            return Ok(Err(kind));
-        }
-        let path = format!("/proc/self/fd/{}", place.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        rustix::fs::open(path, flags, Mode::empty()).map(Ok)
-    });
-    match opened {
-        Ok(Ok(fd)) => OpenedPath::File(Arc::new(File::from(fd))),
-        Ok(Err(FileType::Directory)) => OpenedPath::Nothing,
-        Ok(Err(_)) => OpenedPath::Unusable("it is no regular file".to_owned()),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL) => OpenedPath::Nothing,
-        Err(Errno::LOOP) => OpenedPath::Unusable("its links lead in a circle".to_owned()),
-        Err(error) => OpenedPath::Unusable(failure::io_words(&std::io::Error::from(error))),
+fn opened(file: io::Result<File>) -> OpenedPath {
+    let error = match file {
+        Ok(file) => return OpenedPath::File(Arc::new(file)),
+        Err(error) => error,
+    };
+    match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::IsADirectory, _) => OpenedPath::Nothing,
+        (ErrorKind::InvalidInput, None) => OpenedPath::Unusable("it is no regular file".to_owned()),
+        (_, Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::EINVAL)) => OpenedPath::Nothing,
+        (_, Some(libc::ELOOP)) => OpenedPath::Unusable("its links lead in a circle".to_owned()),
+        (_, Some(_)) => OpenedPath::Unusable(failure::io_words(&error)),
+        // Words of the opener, which knows why.
+        (_, None) => OpenedPath::Unusable(error.to_string()),
     }
 }

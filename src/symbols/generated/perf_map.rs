@@ -8,14 +8,14 @@
 //! own file system, and a malformed line is never shown.
 
 use crate::base::deadline::Deadline;
+use crate::base::opener::{self, FileContent, Links};
 use crate::symbols::limits::NamingLimits;
 use crate::symbols::limits::cut_text;
 use crate::symbols::lines::read_line;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
@@ -212,11 +212,7 @@ impl PerfMapSource {
         let owner = Owner::parse(&status).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/status")
         })?;
-        let root = rustix::fs::open(
-            format!("/proc/{pid}/root"),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let root = opener::folder(Path::new(&format!("/proc/{pid}/root")))?;
         Ok(PerfMapSource { root, owner, begun_by: None })
     }
 
@@ -226,8 +222,7 @@ impl PerfMapSource {
     /// # Errors
     /// Fails when `root` cannot be opened.
     pub(crate) fn left_behind(root: &Path, pid: u32, begun_by: SystemTime) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(root, flags, Mode::empty())?;
+        let root = opener::folder(root)?;
         let owner = Owner { uid: rustix::process::geteuid().as_raw(), pid };
         Ok(PerfMapSource { root, owner, begun_by: Some(begun_by) })
     }
@@ -265,26 +260,19 @@ fn map_path(owner: Owner) -> String {
 }
 
 /// Opens the map of `owner` under the directory `root`, if there is one.
-fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &NamingLimits) -> io::Result<Option<File>> {
-    let opened = rustix::fs::openat2(
-        root,
-        map_path(owner),
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    );
-    let file = match opened {
-        Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
-        }
-        Err(error) => return Err(error.into()),
+fn open_map(root: impl AsFd, owner: Owner, limits: &NamingLimits) -> io::Result<Option<File>> {
+    let path = map_path(owner);
+    let file = match opener::inside(root.as_fd(), Path::new(&path), Links::Refused, FileContent::PerfMap) {
+        Ok(file) => file,
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT) => return Ok(None),
+            Some(libc::ELOOP) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
+            }
+            _ => return Err(error),
+        },
     };
     let facts = file.metadata()?;
-    if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
     if facts.uid() != owner.uid && facts.uid() != 0 {
         let whose = format!("it belongs to user {}, the process to user {}", facts.uid(), owner.uid);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, whose));
@@ -300,6 +288,7 @@ fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &NamingLimits) ->
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rustix::fs::Mode;
     use std::os::unix::fs::symlink;
 
     fn parse(text: &str) -> PerfMap {

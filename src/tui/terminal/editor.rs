@@ -1,5 +1,6 @@
 //! The user's editor, which has the terminal until it ends.
 
+use crate::base::opener::sandbox;
 use crate::base::safe_text;
 use std::env;
 use std::path::Path;
@@ -21,6 +22,12 @@ pub(super) fn is_open() -> bool {
 /// In words for the screen: the file is not here, or the editor cannot be started or fails.
 pub(crate) fn edit(path: &Path, line: u32) -> Result<(), String> {
     let shown = safe_text::terminal(&path.display().to_string()).into_owned();
+    if sandbox::confinement().is_some() {
+        // It would have neither the user's files nor the network.
+        return Err(format!(
+            "prof gave up its rights when it began to record: open {shown}:{line} in another terminal"
+        ));
+    }
     // A relative path is of the folder in which the compiler ran.
     if !path.is_absolute() || !path.is_file() {
         return Err(format!("no such file here: {shown}"));

@@ -2,8 +2,9 @@
 
 use crate::harness::machine::turn;
 use crate::harness::profiler::{binary, messages, prof, text};
-use crate::harness::running::{Running, UNTIL_ENDED, wait_for};
+use crate::harness::running::{Running, UNTIL_ENDED, children, wait_for};
 use crate::targets::refusals::assert_refused;
+use rustix::process::{Pid, Signal};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -149,15 +150,39 @@ fn a_file_that_is_removed_while_it_is_recorded_is_saved_again_under_a_name_that_
 }
 
 /// Kills a recorder after it has put the file before it aside and before that goes its way; `None` where it was quicker.
-fn kill_at_the_start(folder: &Path, pid: u32) -> Option<PathBuf> {
+fn kill_at_the_start(folder: &Path, pid: u32, puts_back: bool) -> Option<PathBuf> {
     let mut recorder = recorder(folder, pid, &[]);
     let aside = folder.join(format!("prof.data.{}.old", recorder.id()));
     let is_aside = wait_for("its start", || {
         if aside.exists() { Some(true) } else { folder.join("prof.data.old").exists().then_some(false) }
     });
+    // The process that opens its files would put the file back.
+    for opener in children(recorder.id()).into_iter().filter(|_| !puts_back) {
+        let _ = rustix::process::kill_process(Pid::from_raw(opener as i32).expect("a process"), Signal::KILL);
+    }
     recorder.kill().expect("own child");
     recorder.wait().expect("own child");
-    (is_aside && aside.exists()).then_some(aside)
+    (is_aside && (puts_back || aside.exists())).then_some(aside)
+}
+
+#[test]
+fn what_was_there_is_put_back_when_a_recorder_is_killed_at_its_start() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("prof.data");
+    fs::write(&file, "of before").expect("own folder");
+    // On a crowded machine this test may come too late for the second between the two.
+    let killed = (0..10).find_map(|_| {
+        fs::write(&file, "of before").expect("own folder");
+        let _ = fs::remove_file(folder.path().join("prof.data.old"));
+        kill_at_the_start(folder.path(), shares.pid(), true)
+    });
+    let aside = killed.expect("a recorder is killed in time once in ten times");
+    wait_for("the file of before", || {
+        (fs::read(&file).ok()? == b"of before" && !aside.exists()).then_some(())
+    });
+    assert_eq!(files(folder.path()), ["prof.data"]);
 }
 
 #[test]
@@ -177,7 +202,7 @@ fn what_a_killed_start_leaves_is_named_and_restored() {
         let _ = fs::remove_file(folder.path().join("prof.data.old"));
         record();
         let _ = fs::remove_file(folder.path().join("prof.data.old"));
-        kill_at_the_start(folder.path(), shares.pid())
+        kill_at_the_start(folder.path(), shares.pid(), false)
     });
     let aside = killed.expect("a recorder is killed in time once in ten times");
     let name = aside.file_name().expect("it has one").to_string_lossy().into_owned();

@@ -2,25 +2,24 @@
 
 use super::ground::{AttachedSide, Ground, add_waits};
 use crate::base::failure::{Failure, status};
-use crate::record::collect::collector::Collector;
 use crate::record::counter::PerfCounter;
 use crate::record::environment::kernel_types::TypesLack;
 use crate::record::environment::namespaces::Translation;
 use crate::record::environment::{descriptors, rights, seccomp};
 use crate::record::kernel::attach::{KernelConfig, KernelSide};
-use crate::record::kernel::capacity::{page_capacity, row_capacity};
 use crate::record::kernel::perf_event::{self, SidebandRing};
 use crate::record::kernel::wait_config::WaitConfig;
 use crate::record::options::{CallGraph, Children, RecordOptions};
 use crate::record::process::proc_fs;
 use crate::record::session::Start;
 use crate::record::session::sampling::{BpfSampling, Sampling};
+use crate::record::session::survey::TargetSurvey;
 use crate::record::target::search::FoundTarget;
 use libbpf_rs::OpenObject;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-/// Opens the events, reads the target and loads the programs, in this order.
+/// Opens the events, loads the programs, gives up the rights that this took, and reads the target, in this order.
 ///
 /// # Errors
 ///
@@ -40,10 +39,12 @@ pub(super) fn attach<'obj>(
         })?;
     let mut why_no_waits = None;
     let waits = wait_config(options, found, is_watched, &mut why_no_waits)?;
-    let mut collector = ground.read(waits.is_some())?;
-    let config = kernel_config(options, waits, &collector, ground.cpus.to_vec(), ground.hz);
+    let opened = ground.open(waits.is_some())?;
+    let survey = ground.survey()?;
+    let config = kernel_config(options, waits, &survey, ground.cpus.to_vec(), ground.hz);
     let loaded = load(objects, config, options, found, &mut why_no_waits);
     let (kernel, waits) = loaded.map_err(Unattached::NoPrograms)?;
+    let mut collector = ground.read(opened, &survey)?;
     let notices = Vec::from_iter(why_no_waits.clone());
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
     let rings = Box::new(kernel.rings(events.sidebands)?);
@@ -83,11 +84,10 @@ fn has_types() -> Result<(), Failure> {
 fn kernel_config(
     options: &RecordOptions,
     waits: Option<WaitConfig>,
-    collector: &Collector,
+    survey: &TargetSurvey,
     cpus: Vec<u32>,
     hz: u32,
 ) -> KernelConfig {
-    let is_system_wide = collector.processes.is_system_wide;
     KernelConfig {
         filter: options.target.filter(),
         follow_children: options.children != Children::None,
@@ -96,15 +96,26 @@ fn kernel_config(
         counters: options.counters().count(),
         translation: Translation::of_self(),
         waits,
-        row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
-        page_capacity: page_capacity(&collector.files),
+        row_capacity: survey.rows,
+        page_capacity: survey.pages,
         table_budget_bytes: options.table_budget_bytes,
         hz,
-        reads_managed: collector.managed.is_loaded,
-        interpreters: collector.interpreters.loaded,
-        reads_goroutines: collector.goroutines.is_loaded,
-        copy_every_stack: collector.copies.is_some(),
+        reads_managed: survey.has_managed,
+        interpreters: survey.interpreters,
+        reads_goroutines: survey.has_goroutines,
+        copy_every_stack: copies_stacks(options),
         cpus,
+    }
+}
+
+/// Whether a copy of every stack is wanted: of tests alone.
+fn copies_stacks(options: &RecordOptions) -> bool {
+    #[cfg(feature = "testing")]
+    return options.stack_copies.is_some();
+    #[cfg(not(feature = "testing"))]
+    {
+        let _ = options;
+        false
     }
 }
 

@@ -25,15 +25,20 @@ const LANGUAGES: &str = "functions of Python, Ruby, PHP and Perl";
 ///
 /// A [`Failure`] that says what is missing.
 pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow::Result<AttachedSide<'obj>> {
-    let Start { options, found, is_watched, .. } = *ground.start;
-    let (side, rings) = match open(ground) {
+    let Start { options, found, launched, is_watched, .. } = *ground.start;
+    let (mut side, rings) = match open(ground) {
         Ok(opened) => opened,
         // The whole machine, or the same reason again.
         Err(refusal) if options.target == Target::System && refusal.is_denied() => return Err(refused),
         Err(refusal) => return Err(refusal.failure(&found.label).into()),
     };
+    if let Some(child) = launched {
+        // While this process may open events of others.
+        side.add_launched(child.pid).map_err(|refusal| refusal.failure("the command"))?;
+    }
     let with_kernel = side.has_kernel();
-    let mut collector = Ground { user_only: !with_kernel, ..ground }.read(false)?;
+    let ground = Ground { user_only: !with_kernel, ..ground };
+    let mut collector = ground.read(ground.open(false)?, &ground.survey()?)?;
     let waits = options.waits().map(|waits| WaitConfig {
         min_block: waits.min_block,
         max_overhead_ppm: 0,

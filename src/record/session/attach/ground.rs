@@ -1,23 +1,26 @@
 //! What is known, read and asked for before the kernel side is there, whatever that will be.
 
-use crate::base::failure::{Failure, status};
-use crate::base::{privilege, units};
+use crate::base::failure::Failure;
+use crate::base::opener::sandbox;
+use crate::base::{pace, privilege, units};
 use crate::profile::{Meta, Profile, RuntimeFrames};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::kernel_frames::KernelFrames;
+#[cfg(feature = "testing")]
+use crate::record::collect::stack_copies::StackCopies;
 use crate::record::environment::machine::{SAMPLE_CLOCK, system_meta};
 use crate::record::environment::namespaces;
-use crate::record::interpreters::ALL_LANGUAGES;
 use crate::record::kernel::drain::RingSource;
 use crate::record::kernel::perf_event;
 use crate::record::kernel::wait_config::WaitConfig;
-use crate::record::modules::{ModuleFiles, TableCache};
+use crate::record::modules::ModuleFiles;
 use crate::record::options::{CallGraph, Rate, RecordOptions, Target};
-use crate::record::process::proc_fs;
+use crate::record::services::TableCacheOrNot;
 use crate::record::session::Start;
+use crate::record::session::read_target::read_target;
 use crate::record::session::sampling::Sampling;
+use crate::record::session::survey::TargetSurvey;
 use crate::record::target::search::FoundTarget;
-use std::path::PathBuf;
 
 /// Facts that every kernel side is attached by.
 #[derive(Debug, Clone, Copy)]
@@ -44,19 +47,59 @@ pub(super) struct AttachedSide<'obj> {
     pub(super) substitute: Option<String>,
 }
 
+/// What only a process with rights can open.
+pub(super) struct OpenedEarly {
+    kernel_frames: KernelFrames,
+    #[cfg(feature = "testing")]
+    copies: Option<StackCopies>,
+}
+
 impl Ground<'_> {
-    /// A collector that knows the target and what is mapped in it, for the events that are recorded but for waits.
+    /// Looks at the target before anything is attached to it.
     ///
     /// # Errors
     ///
-    /// When the target cannot be read, or has nothing of what is asked for.
-    pub(super) fn read(&self, has_waits: bool) -> anyhow::Result<Collector> {
-        let Start { options, found, preload, command, is_watched } = self.start;
+    /// When it has nothing of what is asked for.
+    pub(super) fn survey(&self) -> anyhow::Result<TargetSurvey> {
+        let Start { options, found, launched, .. } = *self.start;
+        TargetSurvey::take(options, found, launched.map(|child| child.program.as_path()))
+    }
+
+    /// What the recorder opens while it has the rights to.
+    ///
+    /// # Errors
+    ///
+    /// When a file that was asked for cannot be made.
+    pub(super) fn open(&self, has_waits: bool) -> anyhow::Result<OpenedEarly> {
+        Ok(OpenedEarly {
+            kernel_frames: KernelFrames::new(!self.user_only || has_waits),
+            #[cfg(feature = "testing")]
+            copies: self.start.options.stack_copies.as_deref().map(StackCopies::create).transpose()?,
+        })
+    }
+
+    /// Gives up the rights that attaching took. Then makes a collector that knows the target and what is mapped in it, for
+    /// the events that are recorded but for waits.
+    ///
+    /// # Errors
+    ///
+    /// When rights cannot be given up, or the target cannot be read.
+    pub(super) fn read(&self, opened: OpenedEarly, survey: &TargetSurvey) -> anyhow::Result<Collector> {
+        let Start { options, found, launched, cache, command, is_watched } = self.start;
+        give_up_rights()?;
         let meta = meta(options, found, command.clone(), self.cpus.len(), self.hz);
         let meta = Meta { user_only: self.user_only, ..meta };
-        let mut collector = collector(options, meta, has_waits, *is_watched)?;
-        read_target(&mut collector, options, found, preload)?;
-        look_for_runtimes(&mut collector, options, found)?;
+        let mut collector = collector(options, meta, opened.kernel_frames, cache.clone());
+        collector.dumps.is_watched = *is_watched;
+        collector.interpreters.loaded = survey.interpreters;
+        collector.managed.is_loaded = survey.has_managed;
+        collector.goroutines.is_loaded = survey.has_goroutines;
+        #[cfg(feature = "testing")]
+        {
+            collector.copies = opened.copies;
+        }
+        let program = launched.map(|child| child.program.as_path());
+        read_target(&mut collector, options, found, program)?;
         Ok(collector)
     }
 }
@@ -90,20 +133,17 @@ fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus
 fn collector(
     options: &RecordOptions,
     meta: Meta,
-    has_waits: bool,
-    is_watched: bool,
-) -> anyhow::Result<Collector> {
+    kernel_frames: KernelFrames,
+    cache: TableCacheOrNot,
+) -> Collector {
     let hz = meta.effective_hz;
     let mut files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
-    if files.wants_tables() {
-        match TableCache::open() {
-            Ok(cache) => files.use_cache(cache),
-            Err(why) => files.failures.push(format!("unwind tables are not cached: {why}")),
-        }
+    match cache {
+        Some(Ok(cache)) => files.use_cache(cache),
+        Some(Err(why)) => files.failures.push(format!("unwind tables are not cached: {why}")),
+        None => {}
     }
-    let kernel_frames = KernelFrames::new(!meta.user_only || has_waits);
     let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
-    collector.dumps.is_watched = is_watched;
     collector.interpreters.is_wanted = options.runtime != RuntimeFrames::Off;
     collector.goroutines.is_wanted = options.runtime != RuntimeFrames::Off;
     collector.managed.is_wanted = options.runtime != RuntimeFrames::Off;
@@ -118,11 +158,22 @@ fn collector(
     for counter in options.counters() {
         collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);
     }
-    #[cfg(feature = "testing")]
-    if let Some(path) = &options.stack_copies {
-        collector.copies = Some(crate::record::collect::stack_copies::StackCopies::create(path)?);
-    }
-    Ok(collector)
+    collector
+}
+
+/// Gives up the rights that attaching took, before anything of the target is read. What comes first takes one of them.
+fn give_up_rights() -> Result<(), Failure> {
+    pace::come_first();
+    sandbox::enter()?;
+    start_pool();
+    Ok(())
+}
+
+/// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
+fn start_pool() {
+    let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| privilege::keep_watching_or_end());
+    // In tests there may be one already.
+    let _ = pool.build_global();
 }
 
 /// Notes how waits are recorded, or why they are not.
@@ -131,58 +182,4 @@ pub(super) fn add_waits(collector: &mut Collector, waits: Option<&WaitConfig>, w
     if let Some(waits) = waits {
         collector.add_waits(waits.describe(), waits.min_duration_ns());
     }
-}
-
-/// Reads what the target has mapped, and opens what it will map.
-fn read_target(
-    collector: &mut Collector,
-    options: &RecordOptions,
-    found: &FoundTarget,
-    preload: &[PathBuf],
-) -> anyhow::Result<()> {
-    collector.files.open_own_vdso();
-    for path in preload {
-        if let Ok(file) = privilege::as_user(|| std::fs::File::open(path)) {
-            collector.files.preload(file, path);
-        }
-    }
-    let is_system_wide = options.target == Target::System;
-    collector.processes.is_system_wide = is_system_wide;
-    let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
-    for pid in pids {
-        collector.processes.get_or_read(pid, &mut collector.files);
-    }
-    Ok(())
-}
-
-/// Notes whether the target runs an interpreter, a runtime with managed code, or a Go program, whose frames or goroutines are
-/// wanted, or may come to run one: that of a command and of the whole machine is not there yet. All others are recorded without
-/// the programs that read such frames, which take some milliseconds to load.
-fn look_for_runtimes(
-    collector: &mut Collector,
-    options: &RecordOptions,
-    found: &FoundTarget,
-) -> Result<(), Failure> {
-    let Collector { processes, files, interpreters, managed, goroutines, .. } = collector;
-    let is_wanted = options.runtime != RuntimeFrames::Off;
-    let may_come = matches!(options.target, Target::System | Target::Launch(_));
-    let running = || found.pids.iter().filter_map(|pid| processes.get(*pid));
-    interpreters.loaded = match (is_wanted, may_come) {
-        (false, _) => 0,
-        (true, true) => ALL_LANGUAGES,
-        (true, false) => running().fold(0, |all, process| all | interpreters.runtimes(process, files)),
-    };
-    managed.is_loaded =
-        is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
-    goroutines.is_loaded =
-        is_wanted && (may_come || running().any(|process| goroutines.has_program(process, files)));
-    let lacks_goroutines = options.goroutines().is_some() && !goroutines.is_loaded;
-    if lacks_goroutines { Err(no_go_program(found)) } else { Ok(()) }
-}
-
-/// The failure where snapshots of goroutines are asked for and nothing has some.
-fn no_go_program(found: &FoundTarget) -> Failure {
-    let what =
-        "no target is a Go program whose function table can be read: --goroutines has nothing to record";
-    Failure::new(status::FAILED, format!("{}: {what}", found.label)).hint("leave out --goroutines")
 }

@@ -1,0 +1,118 @@
+//! What is asked of the opener and what it answers, and how both travel with descriptors over a socket.
+
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Most bytes of a message: paths have 4 KiB at the most, and are written as text.
+pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 17;
+/// Most descriptors of a message.
+const MAX_DESCRIPTORS: usize = 2;
+
+/// What a file has to begin with, or be called, to be opened: the recorder, which reads foreign files, may ask for no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FileContent {
+    /// An ELF file.
+    Elf,
+    /// The map of generated code that a process leaves as `tmp/perf-N.map`.
+    PerfMap,
+}
+
+/// Whether links of a path are followed: never out of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Links {
+    /// They are.
+    Followed,
+    /// A link is an error.
+    Refused,
+}
+
+/// Work that a room of the recorder does in the opener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Service {
+    /// Another map for unwind tables.
+    TableSpace,
+    /// The cache of unwind tables.
+    TableCache,
+    /// The file of the recording.
+    Output,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum OpenerRequest {
+    /// A file below /proc/PID, for reading.
+    ProcessFile { pid: u32, name: String },
+    /// A file or folder below /proc/PID that is only found, not opened: its root, its program.
+    ProcessPlace { pid: u32, name: String },
+    /// Numbers of all processes, or of the threads of one.
+    List { pid: Option<u32> },
+    /// A file below the folder whose descriptor comes with it.
+    Inside { path: Vec<u8>, links: Links, wanted: FileContent },
+    /// A file that the user has named, or in a folder that the user has named.
+    Named { path: Vec<u8>, wanted: FileContent },
+    /// A source file.
+    Source { path: Vec<u8> },
+    /// A new file, for reading and writing.
+    NewFile { path: Vec<u8> },
+    /// Another name for a file that was made for a request, which nothing must have.
+    NameNewFile { from: Vec<u8>, to: Vec<u8> },
+    /// Says which process is the command of the recording, if there is one; only once.
+    Command { pid: Option<u32> },
+    /// A signal for the command.
+    Signal { signal: i32 },
+    /// Work of a service.
+    Serve { service: Service, body: Vec<u8> },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum OpenerReply {
+    /// It is done. A descriptor may come with it.
+    Done { body: Vec<u8> },
+    /// Numbers that were asked for.
+    Numbers(Vec<u32>),
+    /// It is not. A number of errno(3), if it has one, and words.
+    Failed { code: Option<i32>, text: String },
+}
+
+impl OpenerReply {
+    pub(super) fn of_error(error: &io::Error) -> Self {
+        OpenerReply::Failed { code: error.raw_os_error(), text: error.to_string() }
+    }
+}
+
+/// Sends a message with descriptors.
+pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives a message with its descriptors; nothing of both once the other end is closed.
+pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut pieces = [IoSliceMut::new(buffer)];
+        match recvmsg(socket, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    Ok((received.bytes, descriptors))
+}

@@ -1,0 +1,67 @@
+//! What the recorder has its opener do beyond opening files, since the recorder itself has given up the rights to.
+
+use super::kernel::attach::create_table_space;
+use super::modules::TableCache;
+use super::options::{CallGraph, Output};
+use super::output::service::OutputService;
+use crate::base::failure::{Failure, status};
+use crate::base::opener::{self, Service, Services};
+use crate::base::privilege;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Services of one recording.
+struct RecorderServices {
+    cache: Option<Arc<TableCache>>,
+    output: OutputService,
+}
+
+impl Services for RecorderServices {
+    fn serve(
+        &self,
+        service: Service,
+        body: &[u8],
+        descriptor: Option<OwnedFd>,
+    ) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+        match service {
+            Service::TableSpace => Ok((Vec::new(), Some(create_table_space()?))),
+            Service::TableCache => {
+                let cache = self.cache.as_ref().ok_or(io::ErrorKind::NotFound)?;
+                Ok((Vec::new(), cache.serve(body, descriptor)?))
+            }
+            Service::Output => self.output.serve(body),
+        }
+    }
+
+    fn end(&self) {
+        self.output.end();
+    }
+}
+
+/// Starts the opener of a recording, if this process has rights to keep there; nothing foreign was read so far. Returns the
+/// cache of unwind tables, or why there is none.
+///
+/// # Errors
+///
+/// When no process can be made.
+pub(crate) fn start_opener(output: &Output, call_graph: CallGraph) -> Result<TableCacheOrNot, Failure> {
+    let cache = match call_graph {
+        CallGraph::FramePointer => None,
+        _ => Some(TableCache::open().map(Arc::new)),
+    };
+    if privilege::has_any() {
+        let opened = cache.as_ref().and_then(|cache| cache.as_ref().ok());
+        let services =
+            RecorderServices { cache: opened.cloned(), output: OutputService::new(output.clone()) };
+        let kept: Vec<_> = opened.iter().map(|cache| cache.as_fd()).collect();
+        opener::start(Box::new(services), &kept).map_err(|error| {
+            Failure::new(status::FAILED, format!("cannot start the process that opens files: {error}"))
+                .hint("a limit on processes may be too low: ulimit -u")
+        })?;
+    }
+    Ok(cache.map(|cache| cache.map_err(|why| why.to_string())))
+}
+
+/// The cache of unwind tables, or why there is none; `None` where tables are not wanted.
+pub(crate) type TableCacheOrNot = Option<Result<Arc<TableCache>, String>>;
