@@ -44,13 +44,14 @@ oracle:
 	cargo build --release --locked
 	@PROF=$(CURDIR)/target/prof-testing scripts/oracle.sh
 
-# The fuzzer of the kernel's walker, synthetic stacks for both walkers, and damaged files, for longer than `test` has time
-# for: `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many stacks and files.
+# The fuzz targets of fuzz/ and the fuzzer of the kernel's walker, each for FUZZ_SECONDS; synthetic stacks for both walkers, and
+# damaged files, for longer than `test` has time for: FUZZ_FACTOR says how many times as many.
 FUZZ_SECONDS ?= 600
 FUZZ_FACTOR ?= 50
 
 fuzz:
 	@scripts/setup.sh build test
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
 	PROF_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test walker fuzz
 	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test walker differential
 	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test unwind_hostile

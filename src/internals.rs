@@ -30,6 +30,11 @@ pub mod elf {
     pub use crate::elf::Section;
 }
 
+#[cfg(feature = "testing")]
+pub mod fuzzing {
+    pub use crate::fuzzing::{BODIES, run};
+}
+
 pub mod profile {
     pub use crate::profile::{
         AddressSettings, End, Event, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId,

@@ -19,6 +19,8 @@ mod commands;
 mod debuginfod;
 mod diff;
 mod elf;
+#[cfg(feature = "testing")]
+mod fuzzing;
 mod import;
 mod profile;
 mod program;

@@ -78,7 +78,7 @@ impl MemoryBudget {
     }
 
     /// Bytes that are reserved.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn used_bytes(&self) -> u64 {
         self.state().used
     }

@@ -24,6 +24,8 @@ pub(crate) use contents::counter;
 pub use contents::{End, Meta, OUTSIDE, Profile};
 pub(crate) use contents::{FRAMES_LEFT_OUT, UNNAMED_CODE, UNPLACED};
 pub use event::{Event, EventId, EventInfo, Sample};
+#[cfg(feature = "testing")]
+pub(crate) use file::chunk_of;
 pub use file::error::{Integrity, ReadError, WriteError};
 pub(crate) use file::lock;
 #[cfg(test)]

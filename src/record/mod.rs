@@ -54,3 +54,5 @@ pub(crate) use recorder::run;
 pub(crate) use services::{TableCacheOrNot, start_opener};
 pub(crate) use session::{Session, Start};
 pub(crate) use target::search::{FoundTarget, count_named, find};
+#[cfg(feature = "testing")]
+pub(crate) use {kernel::sideband::decode as decode_sideband, process::proc_fs::parse_maps};

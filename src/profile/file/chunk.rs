@@ -132,6 +132,12 @@ pub(super) fn frame(kind: u8, flags: u8, number: u16, raw_size: u32, stored: &[u
     chunk
 }
 
+/// A chunk whose payload is not packed, with the right checksum.
+#[cfg(feature = "testing")]
+pub(crate) fn chunk_of(kind: u8, number: u16, payload: &[u8]) -> Vec<u8> {
+    frame(kind, 0, number, payload.len() as u32, payload)
+}
+
 /// Takes chunks from an input, checking each before anything of it is used.
 pub(super) struct Unpacker<R> {
     input: R,

@@ -20,6 +20,8 @@ mod written_rows;
 #[cfg(test)]
 pub(super) mod tests;
 
+#[cfg(feature = "testing")]
+pub(crate) use self::chunk::chunk_of;
 pub(crate) use self::glance::Glance;
 pub(crate) use header::begins_as_profile;
 pub(crate) use open::Opened;

@@ -15,6 +15,8 @@ mod strings;
 mod tests;
 mod types;
 
+#[cfg(feature = "testing")]
+pub(crate) use labels::GoLabelLayout;
 pub(crate) use labels::{GoLabelForm, first_labels};
 pub(crate) use layout::{GoLayout, is_needed};
 pub(crate) use snapshot::{GoSnapshotOptions, GoState, Goroutine, GoroutineSnapshot};

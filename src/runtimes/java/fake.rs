@@ -1,6 +1,8 @@
 //! Synthetic JVM for tests: tables, a code heap, methods and a stack in segments of bytes.
 //! Its offsets are no JVM's, so that a test passes only if they are taken from the tables.
 
+#![cfg_attr(not(test), allow(dead_code, clippy::unwrap_used, reason = "fuzz targets use a part of it"))]
+
 use crate::runtimes::memory::TargetMemory;
 use rustc_hash::FxHashMap;
 

@@ -3,8 +3,8 @@
 //! Not here: reading registers, native frames, and the BPF program that walks the same frames in the kernel.
 
 mod blob;
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fake;
 mod frames;
 mod interpreter;
 mod layout;

@@ -15,6 +15,10 @@ mod tests;
 mod text;
 
 pub(crate) use code::{PerlCode, check, kind_name};
+#[cfg(feature = "testing")]
+pub(crate) use frames::frames;
 pub(crate) use layout::{PerlLayout, PerlLocator};
 pub(crate) use loops::loop_ranges;
 pub(crate) use ops::OpTables;
+#[cfg(feature = "testing")]
+pub(crate) use {layout::PerlVersion, shapes::shape};

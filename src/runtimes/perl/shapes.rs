@@ -7,7 +7,7 @@ use super::layout::{NO_TYPE, PerlShape};
 pub(super) const KNOWN: [u8; 8] = [28, 30, 32, 34, 36, 38, 40, 42];
 
 /// Layout of version 5.`minor`; `None` if that is not known.
-pub(super) fn shape(minor: u8) -> Option<PerlShape> {
+pub(crate) fn shape(minor: u8) -> Option<PerlShape> {
     if !KNOWN.contains(&minor) {
         return None;
     }

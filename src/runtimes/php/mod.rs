@@ -16,5 +16,9 @@ mod text;
 
 pub(crate) use check::check;
 pub(crate) use code::PhpCode;
+#[cfg(feature = "testing")]
+pub(crate) use frames::stack;
 pub(crate) use interpreter_loop::loop_ranges;
+#[cfg(feature = "testing")]
+pub(crate) use layout::{PhpFrameOffsets, PhpFunctionOffsets, PhpOffsets, PhpVersion};
 pub(crate) use layout::{PhpKept, PhpLayout};

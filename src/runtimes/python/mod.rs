@@ -15,9 +15,16 @@ pub(crate) mod tests;
 mod text;
 
 pub(crate) use attach::function_accesses;
+#[cfg(feature = "testing")]
+pub(crate) use attach::tables::offsets as known_offsets;
 pub(crate) use code::PythonCode;
 pub(crate) use interpreter_loop::eval_ranges as loop_ranges;
 pub(crate) use layout::{
     PythonEntry, PythonGil, PythonLayout, PythonLocator, PythonObjectLayout, PythonPosition,
 };
 pub(crate) use loop_setup::{LoopSetup, OldList, loop_setup};
+#[cfg(feature = "testing")]
+pub(crate) use {
+    frames::{stack, threads},
+    layout::PythonVersion,
+};

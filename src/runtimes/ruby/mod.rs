@@ -15,5 +15,9 @@ mod tables;
 mod tests;
 
 pub(crate) use code::RubyCode;
+#[cfg(feature = "testing")]
+pub(crate) use frames::stack;
 pub(crate) use interpreter_loop::{RubyLoop, loop_ranges};
 pub(crate) use layout::{RubyLayout, RubyLocator, RubyPlace};
+#[cfg(feature = "testing")]
+pub(crate) use {layout::RubyVersion, tables::offsets as known_offsets};

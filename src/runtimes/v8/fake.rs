@@ -1,5 +1,7 @@
 //! Synthetic heap for tests, laid out as in V8 12 to 14, with one function on its stack.
 
+#![cfg_attr(not(test), allow(dead_code, clippy::unwrap_used, reason = "fuzz targets use a part of it"))]
+
 use std::collections::BTreeMap;
 
 use super::constants::V8Symbol;
@@ -32,16 +34,16 @@ type_UncompiledDataA__X 200;type_UncompiledDataB__X 203;type_InterpreterData__X 
 const FIRST: u64 = 0x10_0000;
 
 /// Synthetic memory of a process: words by address, and what tests refer to.
-pub(super) struct FakeHeap {
+pub(crate) struct FakeHeap {
     bytes: BTreeMap<u64, u8>,
     next: u64,
     symbols: Vec<(String, u64)>,
     maps: BTreeMap<u16, u64>,
-    pub(super) fp: u64,
-    pub(super) shared: u64,
-    pub(super) script: u64,
-    pub(super) scope_info: u64,
-    pub(super) bytecode_offset: u32,
+    pub(crate) fp: u64,
+    pub(crate) shared: u64,
+    pub(crate) script: u64,
+    pub(crate) scope_info: u64,
+    pub(crate) bytecode_offset: u32,
 }
 
 impl TargetMemory for FakeHeap {
@@ -59,14 +61,14 @@ impl TargetMemory for FakeHeap {
 }
 
 impl FakeHeap {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (bytes, symbols, maps) = Default::default();
         let (fp, shared, script, scope_info, bytecode_offset) = Default::default();
         Self { bytes, next: FIRST, symbols, maps, fp, shared, script, scope_info, bytecode_offset }
     }
 
     /// Heap with the function `work` of `/srv/work.js`, whose second line has it and whose third it is at.
-    pub(super) fn with_function() -> Self {
+    pub(crate) fn with_function() -> Self {
         let mut heap = Self::new();
         for constant in CONSTANTS.split(';') {
             let (name, value) = constant.split_once(' ').unwrap();
@@ -97,29 +99,29 @@ impl FakeHeap {
         heap
     }
 
-    pub(super) fn layout(&self) -> V8Layout {
+    pub(crate) fn layout(&self) -> V8Layout {
         V8Layout::find(self, self.symbols.iter().map(Self::symbol)).unwrap()
     }
 
-    pub(super) fn symbols(&self) -> Vec<(String, u64)> {
+    pub(crate) fn symbols(&self) -> Vec<(String, u64)> {
         self.symbols.clone()
     }
 
-    pub(super) fn symbol((name, address): &(String, u64)) -> V8Symbol<'_> {
+    pub(crate) fn symbol((name, address): &(String, u64)) -> V8Symbol<'_> {
         V8Symbol { name, address: *address, size: 0 }
     }
 
     /// Symbol of a constant with a value.
-    pub(super) fn constant(&mut self, name: &str, value: i32) -> (String, u64) {
+    pub(crate) fn constant(&mut self, name: &str, value: i32) -> (String, u64) {
         let address = self.block(&[u64::from(value.cast_unsigned())]) - 1;
         (format!("v8dbg_{name}"), address)
     }
 
-    pub(super) fn put(&mut self, address: u64, word: u64) {
+    pub(crate) fn put(&mut self, address: u64, word: u64) {
         self.bytes.extend((address..).zip(word.to_ne_bytes()));
     }
 
-    pub(super) fn put_u32(&mut self, address: u64, word: u32) {
+    pub(crate) fn put_u32(&mut self, address: u64, word: u32) {
         self.bytes.extend((address..).zip(word.to_ne_bytes()));
     }
 
@@ -144,7 +146,7 @@ impl FakeHeap {
         map
     }
 
-    pub(super) fn object(&mut self, kind: u16, words: &[u64]) -> u64 {
+    pub(crate) fn object(&mut self, kind: u16, words: &[u64]) -> u64 {
         let map = self.map(kind);
         self.block(&[&[map], words].concat())
     }
@@ -156,50 +158,50 @@ impl FakeHeap {
         string
     }
 
-    pub(super) fn one_byte(&mut self, text: &str) -> u64 {
+    pub(crate) fn one_byte(&mut self, text: &str) -> u64 {
         let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
         self.string(8, bytes.len(), &bytes)
     }
 
-    pub(super) fn two_byte(&mut self, text: &str) -> u64 {
+    pub(crate) fn two_byte(&mut self, text: &str) -> u64 {
         let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_ne_bytes).collect();
         self.string(0, bytes.len() / 2, &bytes)
     }
 
-    pub(super) fn cons(&mut self, first: u64, second: u64, length: u64) -> u64 {
+    pub(crate) fn cons(&mut self, first: u64, second: u64, length: u64) -> u64 {
         self.object(33, &[length << 32, first, second])
     }
 
-    pub(super) fn sliced(&mut self, parent: u64, offset: i32, length: u64) -> u64 {
+    pub(crate) fn sliced(&mut self, parent: u64, offset: i32, length: u64) -> u64 {
         self.object(35, &[length << 32, parent, smi(offset)])
     }
 
-    pub(super) fn thin(&mut self, actual: u64, length: u64) -> u64 {
+    pub(crate) fn thin(&mut self, actual: u64, length: u64) -> u64 {
         self.object(37, &[length << 32, actual])
     }
 
-    pub(super) fn external(&mut self, text: &str) -> u64 {
+    pub(crate) fn external(&mut self, text: &str) -> u64 {
         let data = self.one_byte(text) - 1 + 16;
         self.object(42, &[(text.len() as u64) << 32, 0, data])
     }
 
-    pub(super) fn fixed_array(&mut self, words: &[u64]) -> u64 {
+    pub(crate) fn fixed_array(&mut self, words: &[u64]) -> u64 {
         self.object(174, &[&[smi(words.len() as i32)], words].concat())
     }
 
-    pub(super) fn byte_array(&mut self, bytes: &[u8]) -> u64 {
+    pub(crate) fn byte_array(&mut self, bytes: &[u8]) -> u64 {
         let array = self.object(212, &[smi(bytes.len() as i32), 0, 0, 0, 0, 0, 0, 0, 0]);
         self.bytes.extend((array - 1 + 16..).zip(bytes.iter().copied()));
         array
     }
 
     /// Address of the first of `size` bytes of instructions of a code object with these flags.
-    pub(super) fn code(&mut self, flags: u32, size: u32) -> u64 {
+    pub(crate) fn code(&mut self, flags: u32, size: u32) -> u64 {
         self.code_with(flags, size, 0, 0)
     }
 
     /// The same with deoptimisation data and source positions.
-    pub(super) fn code_with(&mut self, flags: u32, size: u32, data: u64, positions: u64) -> u64 {
+    pub(crate) fn code_with(&mut self, flags: u32, size: u32, data: u64, positions: u64) -> u64 {
         self.next = (self.next + 0x3fff) & !0x3fff;
         let code = self.object(206, &[data, positions, 0, 0, 0, u64::from(flags) << 32, size.into()]);
         self.map(210);
@@ -213,7 +215,7 @@ impl FakeHeap {
     }
 
     /// Makes the function one that has not been compiled yet.
-    pub(super) fn uncompile(&mut self, name: &str) {
+    pub(crate) fn uncompile(&mut self, name: &str) {
         let inferred = self.one_byte(name);
         let data = self.object(201, &[inferred, 6 | (20 << 32)]);
         self.put(self.shared - 1 + 8, data);
@@ -222,6 +224,6 @@ impl FakeHeap {
 }
 
 /// Word of a small integer.
-pub(super) fn smi(value: i32) -> u64 {
+pub(crate) fn smi(value: i32) -> u64 {
     u64::from(value.cast_unsigned()) << 32
 }

@@ -7,8 +7,8 @@
 mod bytecode;
 mod code;
 mod constants;
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fake;
 mod frame;
 mod function;
 mod inlined;

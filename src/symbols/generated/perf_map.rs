@@ -105,7 +105,7 @@ impl PerfMap {
     }
 
     /// Number of separate ranges with a name.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
