@@ -9,12 +9,22 @@ use std::path::PathBuf;
 fn main() {
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let out = folder.join("prof.skel.rs");
+    // The lines of the BPF programs, which the kernel prints when it refuses one, are of the same files wherever they are built.
+    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let built = SkeletonBuilder::new()
         .source("src/bpf/c/prof.bpf.c")
         // Tests read it.
         .obj(folder.join("prof.bpf.o"))
         // -mcpu=v3: 32-bit arithmetic and jumps, since Linux 5.1; v4 would need Linux 6.6.
-        .clang_args(["-mcpu=v3", "-Isrc/bpf/c", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+        .clang_args([
+            "-mcpu=v3",
+            "-Isrc/bpf/c",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-parameter",
+            &format!("-ffile-prefix-map={here}=."),
+        ])
         .build_and_generate(&out);
     println!("cargo:rerun-if-changed=src/bpf");
     if let Err(error) = built {
