@@ -1,10 +1,11 @@
 #!/bin/sh
 # Boots Debian's kernels in qemu and has prof do everything in them, again and again. POSIX sh; needs no root.
 #
-#   scripts/test-kernels.sh [KERNEL…]      all of the list below, or some (6.1, 6.12, …)
+#   scripts/test-kernels.sh [KERNEL…]      those of this processor in the list below, or some (6.1, 6.12, 6.1-arm64, …)
 #
 #   RECORDINGS=N   recordings on each kernel (20); each boot makes a hundred at most
-#   PROF=FILE      another binary than target/release/prof
+#   PROF=FILE      another binary than target/release/prof; kernels of arm64 take the static program that
+#                  `make dist ARCH=aarch64` makes
 #   KERNELS=DIR    where the kernels are, or are put (target/kernels)
 #
 # For each kernel: doctor, a recording of running time, one with waits, one of a command, reports, the live view on a
@@ -14,12 +15,14 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-# Name, suite, and what the package is called.
+# Name, suite, what the package is called, and Debian's name of the processor if it is another than this machine's.
 list='
 6.1 bookworm ^linux-image-6\.1\..*-cloud-amd64(-unsigned)?$
 6.12 bookworm-security ^linux-image-6\.12\..*-cloud-amd64(-unsigned)?$
 6.18 trixie-backports ^linux-image-6\.18\..*-cloud-amd64(-unsigned)?$
 7 trixie-backports ^linux-image-7\..*-cloud-amd64(-unsigned)?$
+6.1-arm64 bookworm ^linux-image-6\.1\..*-cloud-arm64(-unsigned)?$ arm64
+6.12-arm64 bookworm-security ^linux-image-6\.12\..*-cloud-arm64(-unsigned)?$ arm64
 '
 recordings=${RECORDINGS:-20}
 per_boot=100
@@ -29,19 +32,36 @@ kernels=${KERNELS:-target/kernels}
 	echo "skipped: the kernels are of x86-64, this machine is not"
 	exit 0
 }
-[ -x "$prof" ] || {
-	echo "test-kernels.sh: there is no $prof: make build" >&2
-	exit 1
-}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 failed=0
 
-# Without line tables the program is a fifth as large: guests are slow.
-cp "$prof" "$work/prof" && strip -g "$work/prof" || exit 1
-cc -O2 -g -fomit-frame-pointer -pthread -o "$work/restless" tests/fixtures/restless.c || exit 1
-script=$(command -v script) || script=
+# Puts prof and the program that it records into $work/ARCHITECTURE; for another processor than this machine's they are static.
+prepare() {
+	[ ! -x "$work/$1/restless" ] || return 0
+	mkdir -p "$work/$1"
+	if [ "$1" = amd64 ]; then
+		[ -x "$prof" ] || {
+			echo "there is no $prof: make build"
+			return 1
+		}
+		# Without line tables the program is a fifth as large: guests are slow.
+		cp "$prof" "$work/$1/prof" && strip -g "$work/$1/prof" || return 1
+		compiler=cc
+	else
+		made=target/packages/aarch64
+		[ -x $made/prof ] || {
+			echo "there is no $made/prof: make dist ARCH=aarch64"
+			return 1
+		}
+		cp $made/prof "$work/$1/prof" || return 1
+		compiler="$made/tools/cc -static"
+		box=$(scripts/kernels/get.sh bookworm '^busybox-static$' "$kernels" "$1")/bin/busybox || return 1
+	fi
+	# Unquoted on purpose: a compiler and its options.
+	$compiler -O2 -g -fomit-frame-pointer -pthread -o "$work/$1/restless" tests/fixtures/restless.c
+}
 
 printf '%-8s %-28s %-44s %12s %6s %5s %6s\n' kernel version steps recordings failed hangs boots >"$work/table"
 
@@ -50,9 +70,15 @@ row() {
 	printf '%-8s %-28s %-44s %12s %6s %5s %6s\n' "$@" >>"$work/table"
 }
 
-# try NAME FOLDER: boots the kernel as often as its recordings need.
+# try NAME FOLDER ARCHITECTURE: boots the kernel as often as its recordings need.
 try() {
 	name=$1
+	guest=
+	script=$(command -v script) || script=
+	case $3 in
+	amd64) guest=${script:+-f "$script"} ;;
+	arm64) guest="-A aarch64 -b $box" ;;
+	esac
 	done=0
 	bad=0
 	hangs=0
@@ -66,8 +92,9 @@ try() {
 		echo "==> $name, boot $boots: $left recordings"
 		# Guests use all that they are given: they come last.
 		{
-			nice -n 19 scripts/kernels/boot.sh -f "$work/prof" -f "$work/restless" -f scripts/kernels/guest.sh \
-				${script:+-f "$script"} "$2" "sh guest.sh $left"
+			# Unquoted on purpose: options, in which no path has blanks.
+			nice -n 19 scripts/kernels/boot.sh $guest -f "$work/$3/prof" -f "$work/$3/restless" \
+				-f scripts/kernels/guest.sh "$2" "sh guest.sh $left"
 			echo $? >"$work/status"
 		} 2>&1 | tee "$log" | while IFS= read -r line; do
 			printf '    %s\n' "$line"
@@ -95,12 +122,20 @@ for name in ${*:-6.1 6.12 6.18 7}; do
 		echo "test-kernels.sh: no kernel $name in the list" >&2
 		exit 2
 	}
-	# Unquoted on purpose: three words, of which the last has no blanks and is no pattern of files here.
+	# Unquoted on purpose: words, of which none has blanks or is a pattern of files here.
 	set -f
 	set -- $entry
 	set +f
-	if folder=$(scripts/kernels/get.sh "$2" "$3" "$kernels" 2>"$work/why"); then
-		try "$name" "$folder"
+	architecture=${4:-amd64}
+	prepare "$architecture" >"$work/why" 2>&1 || {
+		tail -n 3 "$work/why"
+		echo "kernel $name cannot be tried: $(tail -n 1 "$work/why")"
+		row "$name" "NOT TRIED: no program" "-" "0 of $recordings" 0 0 0
+		failed=1
+		continue
+	}
+	if folder=$(scripts/kernels/get.sh "$2" "$3" "$kernels" "$architecture" 2>"$work/why"); then
+		try "$name" "$folder" "$architecture"
 	else
 		tail -n 3 "$work/why"
 		echo "skipped: kernel $name cannot be had from $2"

@@ -2,7 +2,8 @@
 # Boots a kernel in qemu without KVM, runs a command in it, and tells a guest that hangs from one that is slow. POSIX sh;
 # needs no root, and nothing of the kernel but what is built in.
 #
-#   scripts/kernels/boot.sh [-f FILE]… [-c CPUS] [-m MIB] [-s SECONDS] [-a ARGUMENTS] [-x ACCELERATOR] KERNEL COMMAND
+#   scripts/kernels/boot.sh [-f FILE]… [-c CPUS] [-m MIB] [-s SECONDS] [-a ARGUMENTS] [-x ACCELERATOR]
+#                           [-A ARCH -b BUSYBOX] KERNEL COMMAND
 #
 #   KERNEL          an image, or a folder that get.sh has made
 #   COMMAND         one line for the guest's shell (busybox), which runs in /files
@@ -11,6 +12,9 @@
 #                   long, so does the guest. One that prints nothing for ten times as long by the clock hangs as well
 #   -a ARGUMENTS    more for the kernel's command line
 #   -x ACCELERATOR  another than tcg,thread=single: see below
+#   -A ARCH         the kernel and all files are of that processor (x86_64 or aarch64); files are linked statically, if it is
+#                   not that of this machine
+#   -b BUSYBOX      a static busybox of that processor, instead of this machine's
 #
 # Prints what the command prints, as it comes. Exit status: the command's; 124 when the guest hangs, after its CPUs'
 # registers and the bytes at their program counters; 125 when it ends in another way (a panic, for example), after its
@@ -31,6 +35,8 @@ memory=1024
 patience=300
 arguments=
 accelerator=tcg,thread=single
+arch=$(uname -m)
+box=$(command -v busybox) || box=
 work=$(mktemp -d "${TMPDIR:-/tmp}/prof-kernel.XXXXXX") || die "cannot make a temporary folder"
 qemu=
 clean() {
@@ -53,7 +59,7 @@ put() {
 	done || die "cannot copy the libraries of $1"
 }
 
-while getopts f:c:m:s:a:x: option; do
+while getopts f:c:m:s:a:x:A:b: option; do
 	case $option in
 	f) put "$OPTARG" ;;
 	c) cpus=$OPTARG ;;
@@ -61,6 +67,8 @@ while getopts f:c:m:s:a:x: option; do
 	s) patience=$OPTARG ;;
 	a) arguments=$OPTARG ;;
 	x) accelerator=$OPTARG ;;
+	A) arch=$OPTARG ;;
+	b) box=$OPTARG ;;
 	*) die "see the head of $0" ;;
 	esac
 done
@@ -69,15 +77,36 @@ shift $((OPTIND - 1))
 kernel=$1
 [ ! -d "$kernel" ] || kernel=$(ls "$kernel"/boot/vmlinuz-* "$kernel"/usr/lib/modules/*/vmlinuz 2>/dev/null | head -n 1)
 [ -r "$kernel" ] || die "there is no kernel at $1"
-for tool in qemu-system-x86_64 busybox cpio gzip; do
-	command -v $tool >/dev/null 2>&1 || die "$tool is missing: scripts/setup.sh kernels"
+# What differs between processors: the machine, the console of the kernel, where the command's output goes, where an address of
+# code is in what the monitor says. An arm64 machine has one port, which both share.
+case $arch in
+x86_64)
+	machine='-machine q35 -cpu max'
+	consoles='console=ttyS0'
+	port=/dev/ttyS1
+	counter=RIP
+	;;
+aarch64)
+	# Pointer authentication by qemu's own algorithm: the architecture's takes most of the time of a guest.
+	machine='-machine virt,gic-version=3 -cpu max,pauth-impdef=on'
+	consoles='console=ttyAMA0'
+	port=/dev/ttyAMA0
+	counter=PC
+	;;
+*) die "unknown processor $arch (x86_64, aarch64)" ;;
+esac
+for tool in "qemu-system-$arch" busybox cpio gzip; do
+	command -v "$tool" >/dev/null 2>&1 || die "$tool is missing: scripts/setup.sh kernels"
 done
+[ -r "$box" ] || die "there is no busybox of $arch: -b"
 
-cp -L "$(command -v busybox)" "$root/bin/busybox"
+cp -L "$box" "$root/bin/busybox"
+# Every busybox of Debian has the same commands.
 busybox --list | grep -v '^busybox$' | while read -r applet; do
 	ln -s busybox "$root/bin/$applet"
 done
 printf '%s\n' "$2" >"$root/command"
+printf '%s\n' "$port" >"$root/port"
 cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 export PATH=/files:/bin HOME=/root TERM=linux
@@ -91,7 +120,7 @@ mount -t bpf none /sys/fs/bpf
 mount -t tracefs none /sys/kernel/tracing
 ip link set lo up
 cd /files
-exec >/dev/ttyS1 2>&1 </dev/null
+exec >"$(cat /port)" 2>&1 </dev/null
 echo "@@ kernel $(uname -r)"
 sh /command
 echo "@@ status $?"
@@ -113,11 +142,15 @@ output=$work/output
 : >"$console"
 : >"$output"
 mkfifo "$work/monitor.in" "$work/monitor.out" || die "cannot make a pipe"
+[ "$arch" != aarch64 ] || ln -f "$output" "$console"
+serials="-serial file:$console"
+[ "$arch" = aarch64 ] || serials="$serials -serial file:$output"
 # no_timer_check: on a busy host the guest finds its timer dead, and stops.
-qemu-system-x86_64 -accel "$accelerator" -cpu max -machine q35 -smp "$cpus" -m "$memory" -nodefaults -no-user-config \
-	-display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" -serial file:"$console" -serial file:"$output" \
+# Unquoted on purpose: the machine and the ports are words; mktemp's folder has no blanks.
+qemu-system-"$arch" -accel "$accelerator" $machine -smp "$cpus" -m "$memory" -nodefaults -no-user-config \
+	-display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" $serials \
 	-chardev pipe,id=monitor,path="$work/monitor" -mon chardev=monitor,mode=readline \
-	-append "console=ttyS0 loglevel=4 panic=-1 oops=panic rdinit=/init nokaslr no_timer_check $arguments" \
+	-append "$consoles loglevel=4 panic=-1 oops=panic rdinit=/init nokaslr no_timer_check $arguments" \
 	</dev/null >"$work/qemu" 2>&1 &
 qemu=$!
 # Both ends stay open, so that neither side waits for the other; what qemu says is kept.
@@ -136,10 +169,10 @@ ask() {
 show_hang() {
 	echo "boot.sh: the guest has printed nothing for $quiet s, in which qemu used $(($(used) - used_before)) s of CPU time" >&2
 	for _ in 1 2 3 4 5; do
-		ask "info registers -a" | grep -a -o 'RIP=[0-9a-f]* RFL=[0-9a-f]*' | tee -a "$work/places" | tr '\n' ' ' >&2
+		ask "info registers -a" | grep -a -o " *$counter=[0-9a-f]*" | tee -a "$work/places" | tr '\n' ' ' >&2
 		echo >&2
 	done
-	sed 's/RIP=\([0-9a-f]*\).*/\1/' "$work/places" | sort -u | while read -r place; do
+	sed 's/.*=//' "$work/places" | sort -u | while read -r place; do
 		ask "x /8xb 0x$place" >&2
 	done
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Downloads one of Debian's kernels and unpacks it, without installing anything. POSIX sh; needs apt-get and a Debian.
 #
-#   scripts/kernels/get.sh SUITE PATTERN FOLDER      prints the folder of the kernel: FOLDER/VERSION
+#   scripts/kernels/get.sh SUITE PATTERN FOLDER [ARCHITECTURE]      prints the folder of the kernel: FOLDER/VERSION
 #
+# ARCHITECTURE is as Debian calls it (arm64); that of this machine without it. PATTERN may name any other package, too.
 # SUITE is one of Debian's (bookworm, bookworm-security, trixie-backports, …); of the packages whose names match PATTERN,
 # an extended regular expression, the newest is taken. The machine's own package lists stay as they are: what apt has to
 # remember of the suite is kept under FOLDER/.apt. A kernel that is there already is not asked for again.
@@ -13,7 +14,7 @@ die() {
 	exit 1
 }
 
-[ $# = 3 ] || die "usage: scripts/kernels/get.sh SUITE PATTERN FOLDER"
+[ $# = 3 ] || [ $# = 4 ] || die "usage: scripts/kernels/get.sh SUITE PATTERN FOLDER [ARCHITECTURE]"
 suite=$1
 pattern=$2
 mkdir -p "$3"
@@ -22,7 +23,8 @@ command -v apt-get >/dev/null 2>&1 || die "there is no apt-get here"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -r $keyring ] || die "there is no $keyring: this is no Debian"
 
-state=$folder/.apt/$suite
+architecture=${4:-$(dpkg --print-architecture)}
+state=$folder/.apt/$suite.$architecture
 mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
 
 # The mirror that this machine uses, of the security archive or of the main one.
@@ -42,6 +44,7 @@ apt() {
 	shift
 	"$tool" -q -o Dir::Etc::sourcelist="$state/sources.list" -o Dir::Etc::sourceparts=/nonexistent \
 		-o Dir::State::lists="$state/lists" -o Dir::Cache="$state/cache" -o APT::Sandbox::User=root \
+		-o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State::status=/dev/null \
 		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
 		-o Acquire::IndexTargets::deb::Translations::DefaultEnabled=false "$@"
 }
