@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
 # See README.md for the two, CONTRIBUTING.md for the rest.
 
-.PHONY: all build demo screenshots test test-kernels oracle fuzz bench bench-gate check fmt man notices install clean
+.PHONY: all build demo screenshots test test-kernels oracle fuzz bench bench-gate check fmt man notices dist dist-check install clean
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -89,10 +89,28 @@ man:
 notices:
 	scripts/notices.sh > THIRD-PARTY-NOTICES.md
 
+# What a release consists of, in target/packages/out: a static program for any distribution, packages, checksums, an SBOM.
+# `make dist ARCH="x86_64 aarch64"` builds for both processors. docs/install.md says what is in it.
+ARCH ?= $(shell uname -m)
+
+dist:
+	@scripts/setup.sh build dist
+	scripts/dist.sh $(ARCH)
+
+# The same built twice, in folders of different names, has to be the same; then it is tried in bare root filesystems (root).
+dist-check: dist
+	@scripts/setup.sh dist-check
+	scripts/dist/same.sh $(ARCH)
+	scripts/dist/try-rootfs.sh
+
 install: build
 	install -D -m 755 target/release/prof $(DESTDIR)$(PREFIX)/bin/prof
 	for page in man/*.1; do \
 		install -D -m 644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/}" || exit 1; \
+	done
+	for shell in bash:bash-completion/completions/prof zsh:zsh/site-functions/_prof fish:fish/vendor_completions.d/prof.fish; do \
+		install -d "$(DESTDIR)$(PREFIX)/share/$$(dirname "$${shell#*:}")" && \
+		target/release/prof completions "$${shell%%:*}" >"$(DESTDIR)$(PREFIX)/share/$${shell#*:}" || exit 1; \
 	done
 
 clean:

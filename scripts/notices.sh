@@ -41,7 +41,9 @@ Three need a word of their own:
 - **libbpf-rs, libbpf-cargo, libbpf-sys** bind and build libbpf, which is LGPL-2.1-only OR BSD-2-Clause;
   `prof` takes BSD-2-Clause ([LICENSES/BSD-2-Clause.txt](LICENSES/BSD-2-Clause.txt)).
 - **libelf** (elfutils) is linked dynamically under LGPL-3.0-or-later OR GPL-2.0-or-later, **zlib** under
-  the zlib licence; both come from the distribution. **zstd** is compiled in, under BSD-3-Clause.
+  the zlib licence; both come from the distribution. In the static program of a release they are linked in, with
+  **musl** (MIT); THIRD-PARTY-LICENCES in its packages has all texts, and `make dist` links it again with any
+  other libelf. **zstd** is compiled in, under BSD-3-Clause.
 
 ## Linked into the program
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that everything a make target needs is installed. POSIX sh.
 #
-#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench, kernels
+#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench, kernels, dist, dist-check
 #
 # Looks for the tool itself, not for a package, so that a compiler from elsewhere counts. Says nothing
 # and changes nothing when all is there. On Debian and its relatives what is missing is installed; on
@@ -75,6 +75,7 @@ oracle|cmd:git|git|git|git
 oracle|cmd:perl|perl|perl|perl
 oracle|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 kernels|cmd:qemu-system-x86_64|qemu-system-x86|qemu-system-x86-core|qemu-system-x86
+kernels|cmd:qemu-system-aarch64|qemu-system-arm|qemu-system-aarch64-core|qemu-system-aarch64
 kernels|cmd:busybox|busybox-static|busybox|busybox
 kernels|cmd:cpio|cpio|cpio|cpio
 kernels|cmd:strip|binutils|binutils|binutils
@@ -85,6 +86,19 @@ bench|cmd:python3|python3|python3|python
 bench|cmd:node|nodejs|nodejs|nodejs
 bench|cmd:perf|linux-perf|perf|perf
 bench|cmd:clang|clang|clang|clang
+dist|cmd:git|git|git|git
+dist|file:/usr/lib/python3/dist-packages/pip/__init__.py /usr/lib/python3*/site-packages/pip/__init__.py|python3-pip|python3-pip|python-pip
+dist|cmd:llvm-objcopy|llvm|llvm|llvm
+dist|cmd:llvm-readelf|llvm|llvm|llvm
+dist|cmd:strings|binutils|binutils|binutils
+dist|cmd:jq|jq|jq|jq
+dist-check|cmd:unshare|util-linux|util-linux|util-linux
+dist-check|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
+dist-check|cmd:debootstrap|debootstrap|debootstrap|debootstrap
+dist-check|cmd:busybox|busybox-static|busybox|busybox
+dist-check|cmd:rpm|rpm|rpm|rpm-tools
+dist-check|cmd:lintian|lintian|lintian|lintian
+dist-check|cmd:rpmlint|rpmlint|rpmlint|rpmlint
 bench|cmd:offcputime-bpfcc,offcputime|bpfcc-tools|bcc-tools|bcc-tools
 bench|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql
 '
@@ -168,11 +182,11 @@ apt_install() {
 	die "apt-get could not install: $packages"
 }
 
-[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench, kernels)"
+[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench, kernels, dist, dist-check)"
 for asked in "$@"; do
 	case $asked in
-	build | demo | lint | test | oracle | bench | kernels) ;;
-	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench, kernels)" ;;
+	build | demo | lint | test | oracle | bench | kernels | dist | dist-check) ;;
+	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench, kernels, dist, dist-check)" ;;
 	esac
 done
 case " $* " in

@@ -46,14 +46,14 @@ rust_docs() {
 }
 
 shell_syntax() {
-	for script in scripts/*.sh scripts/kernels/*.sh benches/*.sh tests/fixtures/*.sh .ci/run; do
+	for script in scripts/*.sh scripts/kernels/*.sh scripts/dist/*.sh packaging/prof-capabilities packaging/debian/post* packaging/rpm/*.sh benches/*.sh tests/fixtures/*.sh .ci/run; do
 		sh -n "$script" || return 1
 	done
 }
 
 # A manual page with a mistake in its markup still prints, but with a warning.
 manual_pages() {
-	for page in man/*.1; do
+	for page in man/*.1 packaging/*.8; do
 		[ -e "$page" ] || {
 			echo "no manual pages under man/: run \`make man\`"
 			return 1
