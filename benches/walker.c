@@ -5,7 +5,7 @@
  *
  *   gap_us=TIME     per second of its CPU time, in gaps of 0.6 to 250 us: interrupts, not other processes
  *
- * usage: walker DEPTH SECONDS
+ * usage: walker DEPTH SECONDS [WIDE]     WIDE: each frame has 128 bytes more
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -51,9 +51,26 @@ static __attribute__((noinline, noclone)) int recurse(int depth)
 	return below + depth;
 }
 
+static __attribute__((noinline, noclone)) int recurse_wide(int depth)
+{
+	volatile char room[128];
+	int below = 0;
+	room[0] = 0;
+	if (depth > 1)
+		below = recurse_wide(depth - 1);
+	else
+		watch_clock();
+	__asm__ volatile("" : "+r"(below)::"memory");
+	return below + depth + room[0];
+}
+
 int main(int argc, char **argv)
 {
+	int depth = argc > 1 ? atoi(argv[1]) : 29;
 	seconds_left = argc > 2 ? atof(argv[2]) : 10;
-	recurse(argc > 1 ? atoi(argv[1]) : 29);
+	if (argc > 3)
+		recurse_wide(depth);
+	else
+		recurse(depth);
 	return 0;
 }

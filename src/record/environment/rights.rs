@@ -201,14 +201,16 @@ impl Refusal {
     pub(crate) fn why(&self) -> String {
         match self {
             Refusal::UserNamespace => {
-                "prof runs in a user namespace, whose capabilities count for neither BPF programs nor perf events".to_owned()
+                "prof runs in a user namespace, whose capabilities do not count for BPF programs".to_owned()
             }
             Refusal::Capabilities(missing) => format!("{} missing", missing.join(" and ")),
             Refusal::Seccomp(calls) => format!("a seccomp filter refuses {}", calls.join(" and ")),
             Refusal::Paranoid(value) => {
                 format!("kernel.perf_event_paranoid is {value}, which asks for CAP_SYS_ADMIN")
             }
-            Refusal::Unknown => "the kernel refused (lockdown or another security module can cause that)".to_owned(),
+            Refusal::Unknown => {
+                "the kernel refused (lockdown or another security module can cause that)".to_owned()
+            }
         }
     }
 

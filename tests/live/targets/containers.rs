@@ -308,16 +308,23 @@ fn the_doctor_knows_what_a_container_hides() {
             "`/proc/kallsyms` is hidden",
             "systempaths=unconfined",
         ),
-        (masked("/sys/kernel/btf/vmlinux"), 5, "btf", "fail", "hidden here", "/sys/kernel/btf:ro"),
+        (masked("/sys/kernel/btf/vmlinux"), 0, "btf", "warn", "hidden here", "/sys/kernel/btf:ro"),
         (
             "mount -t tmpfs none /sys/kernel/btf".to_owned(),
-            5,
+            0,
             "btf",
-            "fail",
+            "warn",
             "hidden here",
             "/sys/kernel/btf:ro",
         ),
-        ("mount -t tmpfs none /sys".to_owned(), 5, "btf", "fail", "no sysfs", "/sys/kernel/btf:ro"),
+        (
+            "mount -t tmpfs none /sys/kernel/btf".to_owned(),
+            0,
+            "programs",
+            "warn",
+            "sampling by perf events",
+            "",
+        ),
         ("mount -o bind,ro /proc/sys /proc/sys".to_owned(), 0, "proc", "ok", "/proc/sys is read-only", ""),
     ] {
         let Some(found) = diagnosed(&private, &script, status, check) else { continue };
@@ -378,11 +385,14 @@ fn a_user_namespace_is_named_as_the_reason() {
     let file = file.to_str().expect("a temporary path is text");
     let Some(command) = inside(&user, "exec \"$0\" record -o \"$1\" -- true") else { return };
     let output = run(command, &[file]);
-    assert_refused(&output, 125, "prof runs in a user namespace");
+    let said = messages(&output);
+    assert!(output.status.success() && said.contains("note: prof runs in a user namespace"), "{said}");
+    let Some(command) = inside(&user, "exec \"$0\" record -a -d 1s -o \"$1\"") else { return };
+    let output = run(command, &[&format!("{file}.2")]);
+    assert_refused(&output, 5, "prof runs in a user namespace");
     assert!(!messages(&output).contains("sysctl"), "{}", messages(&output));
-    assert_folder_is_empty(folder.path());
-    let Some(found) = diagnosed(&user, ":", 5, "user namespace") else { return };
-    assert_eq!(found["verdict"], "fail");
+    let Some(found) = diagnosed(&user, ":", 0, "user namespace") else { return };
+    assert_eq!(found["verdict"], "warn");
 }
 
 #[test]
@@ -415,10 +425,10 @@ fn a_container_without_capabilities_is_told_which_to_add() {
     let script = "exec setpriv --bounding-set=-bpf,-perfmon,-sys_admin \"$0\" record -o \"$1\" -- true";
     let Some(command) = inside(PID, script) else { return };
     let output = run(command, &[file.to_str().expect("a temporary path is text")]);
-    assert_refused(&output, 125, "CAP_BPF and CAP_PERFMON missing");
-    assert!(messages(&output).contains("--cap-add BPF --cap-add PERFMON"), "{}", messages(&output));
-    assert!(!messages(&output).contains("sudo"), "root is told to use sudo: {}", messages(&output));
-    assert_folder_is_empty(folder.path());
+    let said = messages(&output);
+    assert!(output.status.success() && said.contains("CAP_BPF and CAP_PERFMON missing"), "{said}");
+    assert!(said.contains("--cap-add BPF --cap-add PERFMON"), "{said}");
+    assert!(!said.contains("sudo"), "root is told to use sudo: {said}");
     let lacks = "exec setpriv --bounding-set=-syslog,-sys_ptrace,-sys_admin \"$0\" doctor --json; :";
     let Some(found) = diagnosed(PID, lacks, 0, "rights") else { return };
     let fix = found["fix"].as_str().unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::harness::fixture;
 use crate::harness::machine::{account, copy_for_everyone, skip, tool_or_skip, turn};
 use crate::harness::pane::Terminal;
-use crate::harness::profiler::{Recording, binary, messages, prof_at, text, with_own_mounts};
+use crate::harness::profiler::{Recording, Stack, binary, messages, prof_at, with_own_mounts};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use crate::targets::refusals::{assert_folder_is_empty, assert_refused};
 use std::fs;
@@ -173,28 +173,45 @@ fn what_an_ordinary_user_may_not_sample_is_refused_with_the_reason() {
     }
 }
 
+/// A recording by root where the kernel's types are hidden, of a program with its arguments; `None`, after saying why, where
+/// they cannot be.
+fn without_types(arguments: &[&str]) -> Option<Recording> {
+    let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record \"$@\"";
+    let probe =
+        with_own_mounts("mount -t tmpfs none /sys/kernel/btf").output().expect("`timeout` can be run");
+    if !probe.status.success() {
+        return skip("the kernel's BTF cannot be hidden here");
+    }
+    Some(Recording::made_by(0, |file| {
+        let mut command = with_own_mounts(script);
+        command.arg("-o").arg(file).arg("--").args(arguments);
+        command
+    }))
+}
+
 #[test]
 fn a_kernel_without_type_information_is_sampled_by_perf_events() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("syscalls") else { return };
-    // In a mount namespace of its own, an empty file system hides the kernel's BTF.
-    let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record -f -o \"$1\" -- \"$2\" 2";
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = folder.path().join("prof.data");
-    let output = with_own_mounts(script).arg(&file).arg(program).output().expect("`timeout` can be run");
-    let said = messages(&output);
-    if said.starts_with("mount:") || said.starts_with("unshare:") {
-        skip::<()>("the kernel's BTF cannot be hidden here");
-        return;
-    }
-    assert!(output.status.success(), "{said}");
-    let note: Vec<&str> = said.lines().filter(|line| line.contains("sampling by perf events")).collect();
-    assert!(note.len() == 1 && note[0].contains("BTF"), "{said}");
-    let folded = Command::new(binary()).args(["export", "--format", "folded", "-o", "-"]).arg(&file).output();
-    let folded = text(&folded.expect("it can be run"));
-    assert!(folded.contains("main;read_zeroes"), "{folded}");
-    assert!(
-        folded.lines().any(|line| line.contains("read_zeroes") && line.contains("read_zero")),
-        "kernel frames"
-    );
+    let Some(recording) = without_types(&[word(&program), "2"]) else { return };
+    let note: Vec<&str> =
+        recording.messages.lines().filter(|line| line.contains("sampling by perf events")).collect();
+    assert!(note.len() == 1 && note[0].contains("BTF"), "{}", recording.messages);
+    let report = recording.report();
+    report.assert_enough(500);
+    assert!(report.complete_percent() >= 99.0, "{}", report.causes());
+    let stacks = recording.stacks();
+    stacks.assert_has(&["main", "read_zeroes"]);
+    let is_in_kernel = |stack: &Stack| stack.has(&["main", "read_zeroes"]) && stack.any_contains("vfs_read");
+    assert!(stacks.percent(is_in_kernel) > 10.0, "no kernel frames");
+}
+
+#[test]
+fn without_type_information_waits_have_stacks_and_reasons_by_perf_events() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("threads") else { return };
+    let Some(recording) = without_types(&[word(&program), "2"]) else { return };
+    recording.stacks_with(&["--off-cpu", "--idle"]).assert_has(&["asleep_thread"]);
+    let text = recording.report_text(&["--off-cpu", "--idle"]);
+    assert!(text.lines().any(|line| line.contains("sleep") && line.contains("asleep_thread")), "{text}");
 }

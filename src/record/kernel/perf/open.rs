@@ -17,6 +17,10 @@ const RING_PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
 const COPIES_IN_RING: usize = 16;
 /// Sizes of stack copies, from the most on, bytes. A record may have 65,535, its other fields included.
 const COPY_BYTES: [u32; 4] = [64_512, 32_768, 16_384, 8_192];
+/// Bytes of stack in a sample of a switch: there may be many of them.
+const SWITCH_COPY_BYTES: u32 = 16_384;
+/// Number of the event of switches among the counters of a recording, which has fewer.
+pub(super) const SWITCHES: u8 = u8::MAX;
 /// A reader is woken when this part of a ring is full.
 const WAKE_PART: usize = 4;
 
@@ -66,7 +70,7 @@ pub(super) enum Begins {
 pub(super) struct TaskEvents {
     /// Events that report what processes do and sample the clock.
     pub(super) carriers: Vec<OwnedFd>,
-    /// Events of counters, with which counter it is, from 1.
+    /// Events of counters, with which counter it is, from 1, and those of switches, as [`SWITCHES`].
     pub(super) counters: Vec<(u8, OwnedFd)>,
 }
 
@@ -157,6 +161,12 @@ impl EventPlan {
                 let event = event.map_err(|error| (Some(counter.clone()), error))?;
                 events.counters.push((number, event));
             }
+            if self.samples_switches() {
+                let mut attr = self.switches(*copy_bytes);
+                attr.set_enable_on_exec((begins == Begins::AtExec && !self.is_delayed).into());
+                let event = self.open_one(&mut attr, task, *cpu, ring).map_err(|error| (None, error))?;
+                events.counters.push((SWITCHES, event));
+            }
         }
         Ok(events)
     }
@@ -203,6 +213,21 @@ impl EventPlan {
         attr.set_comm_exec(1);
         attr.set_task(1);
         attr.set_context_switch(self.waits.into());
+        attr
+    }
+
+    /// Whether there are stacks of waits: they are taken in the kernel, where a thread leaves its CPU.
+    pub(crate) fn samples_switches(&self) -> bool {
+        self.waits && self.with_kernel
+    }
+
+    /// What the event asks for that samples switches: all of a thread that has no more than there are samples in a second.
+    fn switches(&self, copy_bytes: u32) -> perf_event_attr {
+        let mut attr = self.sampling(copy_bytes.min(SWITCH_COPY_BYTES));
+        attr.type_ = bindings::PERF_TYPE_SOFTWARE;
+        attr.config = bindings::PERF_COUNT_SW_CONTEXT_SWITCHES.into();
+        attr.set_freq(1);
+        attr.__bindgen_anon_1.sample_freq = self.hz.into();
         attr
     }
 

@@ -3,7 +3,7 @@
 use super::open::{Begins, EventPlan, RingPlaces, TaskEvents, map_rings};
 use super::record::RecordOf;
 use super::refusal::EventRefusal;
-use super::source::{EventRings, EventState, SharedEventState};
+use super::source::{EventRings, RecordState, SharedRecordState};
 use super::threads::KnownThreads;
 use crate::bpf::{Counter, WatchedThreadEvent};
 use crate::record::environment::namespaces::monotonic_ns;
@@ -56,7 +56,7 @@ pub(crate) struct EventOptions {
 pub(crate) struct EventSide {
     plan: EventPlan,
     has_waits: bool,
-    state: SharedEventState,
+    state: SharedRecordState,
     places: RingPlaces,
     /// Events with when they begin, until sampling does.
     events: Vec<(Begins, TaskEvents)>,
@@ -79,7 +79,7 @@ impl EventSide {
         let EventOptions { min_block_ns, copies_stacks, only } = options;
         let (rings, places) = map_rings(&plan.cpus).map_err(EventRefusal::Ring)?;
         let threads = KnownThreads::new(min_block_ns);
-        let state = SharedEventState::new(EventState::new(
+        let state = SharedRecordState::new(RecordState::new(
             threads,
             plan.inherits,
             perf_event::period_ns(plan.hz),
@@ -114,6 +114,11 @@ impl EventSide {
             }
         }
         Ok((side, Box::new(rings)))
+    }
+
+    /// Whether waits have stacks.
+    pub(crate) fn has_wait_stacks(&self) -> bool {
+        self.plan.samples_switches()
     }
 
     /// Whether samples in the kernel are taken, with its frames.

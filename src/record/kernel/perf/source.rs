@@ -1,10 +1,10 @@
 //! The rings of events of tasks: what is in them, as samples, waits and times of threads.
 
-use super::open::Inherits;
+use super::open::{Inherits, SWITCHES};
 use super::record::{self, CopiedSample, CopiedUser, RecordOf, TimedRecord};
 use super::ring::PerfRing;
 use super::threads::{EndedWait, KnownThreads};
-use crate::bpf::{REGISTERS, RescueEvent, SampleEvent, StackCopyEvent, WaitKind};
+use crate::bpf::{REGISTERS, RescueEvent, SampleEvent, StackCopyEvent};
 use crate::elf::Architecture;
 use crate::profile::Outcome;
 use crate::record::kernel::drain::{Batch, RingSource, Wakes};
@@ -32,7 +32,7 @@ pub(super) struct RecordCounts {
 
 /// What the thread that empties the rings and the one that records both see.
 #[derive(Debug, Default)]
-pub(super) struct EventState {
+pub(super) struct RecordState {
     pub(super) threads: KnownThreads,
     pub(super) counts: RecordCounts,
     /// Samples count from now on, CLOCK_MONOTONIC, ns.
@@ -53,14 +53,14 @@ pub(super) struct EventState {
 
 /// The state, as both threads hold it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SharedEventState(Arc<Mutex<EventState>>);
+pub(super) struct SharedRecordState(Arc<Mutex<RecordState>>);
 
-impl SharedEventState {
-    pub(super) fn new(state: EventState) -> Self {
-        SharedEventState(Arc::new(Mutex::new(state)))
+impl SharedRecordState {
+    pub(super) fn new(state: RecordState) -> Self {
+        SharedRecordState(Arc::new(Mutex::new(state)))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, EventState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RecordState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,7 +69,7 @@ impl SharedEventState {
 #[derive(Debug)]
 pub(super) struct EventRings {
     pub(super) rings: Vec<PerfRing>,
-    pub(super) state: SharedEventState,
+    pub(super) state: SharedRecordState,
     /// Samples have kernel addresses.
     pub(super) has_chains: bool,
     /// A copy of every stack is wanted.
@@ -123,7 +123,7 @@ impl RingSource for EventRings {
     }
 }
 
-impl EventState {
+impl RecordState {
     /// The state before sampling, by `threads`; samples are `period_ns` apart, and only those of `only` count.
     pub(super) fn new(
         threads: KnownThreads,
@@ -131,7 +131,7 @@ impl EventState {
         period_ns: u64,
         only: Option<FxHashSet<u32>>,
     ) -> Self {
-        EventState { threads, inherits, period_ns, only, ..EventState::default() }
+        RecordState { threads, inherits, period_ns, only, ..RecordState::default() }
     }
 
     /// Whether a new thread of this process has the events of its maker.
@@ -161,7 +161,9 @@ impl EventState {
             }
             RecordOf::SwitchIn => {
                 let wait = self.threads.came((tgid, tid), time_ns);
-                batch.samples.extend(wait.map(|wait| of_wait(tid, cpu, wait)));
+                if let Some(wait) = wait {
+                    take_wait((tid, cpu), wait, batch);
+                }
             }
             RecordOf::SwitchOut { is_preempted } => self.threads.left((tgid, tid), time_ns, is_preempted),
             RecordOf::Born { child, parent_tid, record } => {
@@ -202,61 +204,29 @@ impl EventState {
         batch: &mut Batch,
         copies_stacks: bool,
     ) {
+        let counter = self.counters.get(&sample.id).copied().unwrap_or(0);
+        if counter == SWITCHES {
+            self.threads.leaves(tid, time_ns, sample);
+            return;
+        }
         self.counts.taken += 1;
         if self.only.as_ref().is_some_and(|only| !only.contains(&tgid)) {
             self.counts.filtered += 1;
             return;
         }
-        let counter = self.counters.get(&sample.id).copied().unwrap_or(0);
         if counter == 0 {
             self.threads.ran(tid, time_ns);
         }
-        let mut event = SampleEvent {
+        let event = SampleEvent {
             time_ns,
             tid,
             cpu,
             event: counter,
             weight: sample.period,
             comm: self.threads.comm(tid),
-            kernel: sample.kernel,
             ..SampleEvent::of_process(tgid, time_ns)
         };
-        match sample.user {
-            CopiedUser::None => event.outcome = Outcome::NoUserStack.code(),
-            CopiedUser::Narrow => event.outcome = Outcome::Compat32.code(),
-            CopiedUser::Copy { registers, all_registers, stack, is_cut } => {
-                event.outcome = Outcome::TableNotLoaded.code();
-                event.has_rescue = true;
-                event.user = vec![registers[REGISTERS - 1]];
-                let start = registers[usize::from(Architecture::HOST.stack_pointer())];
-                batch.bytes += stack.len();
-                if copies_stacks {
-                    batch.copies.push(StackCopyEvent {
-                        time_ns,
-                        cpu,
-                        is_return: false,
-                        registers,
-                        start,
-                        missing_blocks: [0; 4],
-                        stack: stack.clone(),
-                    });
-                }
-                batch.rescues.push(RescueEvent {
-                    time_ns,
-                    cpu,
-                    tgid,
-                    frames_before: 0,
-                    all_registers,
-                    is_return: false,
-                    registers,
-                    start,
-                    stack,
-                    is_cut,
-                    missing_blocks: [0; 4],
-                });
-            }
-        }
-        batch.samples.push(event);
+        take_stack(event, sample, batch, copies_stacks);
     }
 
     /// Once everything up to the end is known: what is to be said of the threads that are still there.
@@ -268,14 +238,16 @@ impl EventState {
         self.is_closed = true;
         for (tid, time, wait) in self.threads.close(stop_ns) {
             batch.thread_times.push(time);
-            batch.samples.extend(wait.map(|wait| of_wait(tid, 0, wait)));
+            if let Some(wait) = wait {
+                take_wait((tid, 0), wait, batch);
+            }
         }
     }
 }
 
-/// A wait as a sample that has no stack.
-fn of_wait(tid: u32, cpu: u32, EndedWait { tgid, comm, wait }: EndedWait) -> SampleEvent {
-    debug_assert!(matches!(wait.kind, WaitKind::Ended | WaitKind::Open));
+/// Puts a wait into `batch`.
+fn take_wait((tid, cpu): (u32, u32), ended: EndedWait, batch: &mut Batch) {
+    let EndedWait { tgid, comm, wait, stack } = ended;
     let event = SampleEvent {
         tid,
         cpu,
@@ -283,5 +255,51 @@ fn of_wait(tid: u32, cpu: u32, EndedWait { tgid, comm, wait }: EndedWait) -> Sam
         outcome: Outcome::NotKnown.code(),
         ..SampleEvent::of_process(tgid, wait.end_ns)
     };
-    SampleEvent { wait: Some(Box::new(wait)), ..event }
+    let event = SampleEvent { wait: Some(Box::new(wait)), ..event };
+    match stack {
+        Some(stack) => take_stack(event, *stack, batch, false),
+        None => batch.samples.push(event),
+    }
+}
+
+/// Puts a sample with its stack into `batch`.
+fn take_stack(mut event: SampleEvent, sample: CopiedSample, batch: &mut Batch, copies_stacks: bool) {
+    let (time_ns, cpu, tgid) = (event.time_ns, event.cpu, event.tgid);
+    event.kernel = sample.kernel;
+    match sample.user {
+        CopiedUser::None => event.outcome = Outcome::NoUserStack.code(),
+        CopiedUser::Narrow => event.outcome = Outcome::Compat32.code(),
+        CopiedUser::Copy { registers, all_registers, stack, is_cut } => {
+            event.outcome = Outcome::TableNotLoaded.code();
+            event.has_rescue = true;
+            event.user = vec![registers[REGISTERS - 1]];
+            let start = registers[usize::from(Architecture::HOST.stack_pointer())];
+            batch.bytes += stack.len();
+            if copies_stacks {
+                batch.copies.push(StackCopyEvent {
+                    time_ns,
+                    cpu,
+                    is_return: false,
+                    registers,
+                    start,
+                    missing_blocks: [0; 4],
+                    stack: stack.clone(),
+                });
+            }
+            batch.rescues.push(RescueEvent {
+                time_ns,
+                cpu,
+                tgid,
+                frames_before: 0,
+                all_registers,
+                is_return: false,
+                registers,
+                start,
+                stack,
+                is_cut,
+                missing_blocks: [0; 4],
+            });
+        }
+    }
+    batch.samples.push(event);
 }

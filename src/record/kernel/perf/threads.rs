@@ -3,6 +3,7 @@
 //! The kernel says when a thread leaves a CPU, whether it would have gone on, and when it is back. A thread that was not to go
 //! on waits for something until it is back: how long of that it only lacked a CPU is not known.
 
+use super::record::CopiedSample;
 use super::thinning::Thinning;
 use crate::bpf::{
     Account, Doing, OpenWait, REASONS, ThreadTimeEvent, WaitEvent, WaitKind, WatchedThreadEvent,
@@ -10,12 +11,15 @@ use crate::bpf::{
 use crate::profile::{Reason, WakerKind};
 use rustc_hash::FxHashMap;
 
+/// A sample of a switch is taken so long before the switch is reported, at most, ns.
+const SWITCH_NS: u64 = 1_000_000;
+
 /// Waits that are not over are rows of a watched recording from this length on; `PROF_OPEN_LEAST_NS` of prof.h is the same.
 const OPEN_LEAST_NS: u64 = 100_000_000;
 
 /// What a thread does since a time, CLOCK_MONOTONIC, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activity {
+enum Whereabouts {
     /// Nothing was heard of it yet.
     Unknown {
         since_ns: u64,
@@ -36,10 +40,14 @@ struct KnownThread {
     tgid: u32,
     comm: Vec<u8>,
     from_ns: u64,
-    activity: Activity,
+    activity: Whereabouts,
     account: Account,
     switches: u64,
     short_waits: [(u64, u64); REASONS],
+    /// Sample of the switch that is about to be reported, and when it was taken.
+    leaving: Option<(u64, Box<CopiedSample>)>,
+    /// Stack with which the thread has left its CPU.
+    away: Option<Box<CopiedSample>>,
 }
 
 /// A wait that has ended.
@@ -48,6 +56,8 @@ pub(super) struct EndedWait {
     pub(super) tgid: u32,
     pub(super) comm: Vec<u8>,
     pub(super) wait: WaitEvent,
+    /// Stack with which it began, if that was sampled.
+    pub(super) stack: Option<Box<CopiedSample>>,
 }
 
 /// What was counted of threads, under the names of the BPF programs' counters.
@@ -89,9 +99,11 @@ impl KnownThreads {
             thread.switches = 0;
             thread.short_waits = Default::default();
             thread.activity = match thread.activity {
-                Activity::Unknown { .. } => Activity::Unknown { since_ns: start_ns },
-                Activity::Runs { .. } => Activity::Runs { since_ns: start_ns },
-                Activity::Away { is_preempted, .. } => Activity::Away { since_ns: start_ns, is_preempted },
+                Whereabouts::Unknown { .. } => Whereabouts::Unknown { since_ns: start_ns },
+                Whereabouts::Runs { .. } => Whereabouts::Runs { since_ns: start_ns },
+                Whereabouts::Away { is_preempted, .. } => {
+                    Whereabouts::Away { since_ns: start_ns, is_preempted }
+                }
             };
         }
         self.counts.accounts = self.by_tid.len() as u64;
@@ -99,17 +111,17 @@ impl KnownThreads {
 
     /// A thread is there, from before the recording.
     pub(super) fn add(&mut self, tgid: u32, tid: u32, comm: &[u8], now_ns: u64) {
-        self.insert(tgid, tid, comm.to_vec(), now_ns, Activity::Unknown { since_ns: now_ns });
+        self.insert(tgid, tid, comm.to_vec(), now_ns, Whereabouts::Unknown { since_ns: now_ns });
     }
 
     /// A thread was born at `time_ns`, with its maker's name. It lacks a CPU first.
     pub(super) fn born(&mut self, (tgid, tid): (u32, u32), parent_tid: u32, time_ns: u64) {
         let comm = self.by_tid.get(&parent_tid).map(|parent| parent.comm.clone()).unwrap_or_default();
-        let activity = Activity::Away { since_ns: time_ns, is_preempted: true };
+        let activity = Whereabouts::Away { since_ns: time_ns, is_preempted: true };
         self.insert(tgid, tid, comm, time_ns, activity);
     }
 
-    fn insert(&mut self, tgid: u32, tid: u32, comm: Vec<u8>, from_ns: u64, activity: Activity) {
+    fn insert(&mut self, tgid: u32, tid: u32, comm: Vec<u8>, from_ns: u64, activity: Whereabouts) {
         let thread = KnownThread {
             tgid,
             comm,
@@ -118,6 +130,8 @@ impl KnownThreads {
             account: Account::default(),
             switches: 0,
             short_waits: Default::default(),
+            leaving: None,
+            away: None,
         };
         let is_new = self.by_tid.insert(tid, thread).is_none();
         self.counts.accounts += u64::from(is_new && self.start_ns.is_some());
@@ -139,10 +153,17 @@ impl KnownThreads {
     /// A sample of a thread was taken while it ran.
     pub(super) fn ran(&mut self, tid: u32, time_ns: u64) {
         if let Some(thread) = self.by_tid.get_mut(&tid)
-            && let Activity::Unknown { since_ns } = thread.activity
+            && let Whereabouts::Unknown { since_ns } = thread.activity
             && since_ns <= time_ns
         {
-            thread.activity = Activity::Runs { since_ns };
+            thread.activity = Whereabouts::Runs { since_ns };
+        }
+    }
+
+    /// A thread is about to leave its CPU, with this stack.
+    pub(super) fn leaves(&mut self, tid: u32, time_ns: u64, sample: CopiedSample) {
+        if let Some(thread) = self.by_tid.get_mut(&tid) {
+            thread.leaving = Some((time_ns, Box::new(sample)));
         }
     }
 
@@ -154,16 +175,19 @@ impl KnownThreads {
         self.counts.switches += 1;
         thread.switches += 1;
         match thread.activity {
-            Activity::Runs { since_ns } | Activity::Unknown { since_ns } => {
+            Whereabouts::Runs { since_ns } | Whereabouts::Unknown { since_ns } => {
                 thread.account.on_cpu_ns += time_ns.saturating_sub(since_ns);
             }
             // It had come meanwhile, and no one knows when.
-            Activity::Away { since_ns, .. } => {
+            Whereabouts::Away { since_ns, .. } => {
                 self.counts.switches_missed += 1;
                 thread.account.on_cpu_ns += time_ns.saturating_sub(since_ns);
             }
         }
-        thread.activity = Activity::Away { since_ns: time_ns, is_preempted };
+        let is_of_now = |sampled_ns: u64| time_ns.saturating_sub(sampled_ns) < SWITCH_NS;
+        let leaving = thread.leaving.take().filter(|(sampled_ns, _)| is_of_now(*sampled_ns));
+        thread.away = leaving.map(|(_, sample)| sample);
+        thread.activity = Whereabouts::Away { since_ns: time_ns, is_preempted };
     }
 
     /// A thread has come on a CPU. Returns its wait, if that is to be told.
@@ -173,14 +197,15 @@ impl KnownThreads {
         let thread = self.by_tid.get_mut(&tid)?;
         let (since_ns, is_preempted) = match thread.activity {
             // It was there before the recording, and not on a CPU.
-            Activity::Unknown { since_ns } => (since_ns, false),
-            Activity::Away { since_ns, is_preempted } => (since_ns, is_preempted),
-            Activity::Runs { .. } => {
+            Whereabouts::Unknown { since_ns } => (since_ns, false),
+            Whereabouts::Away { since_ns, is_preempted } => (since_ns, is_preempted),
+            Whereabouts::Runs { .. } => {
                 self.counts.switches_missed += 1;
                 return None;
             }
         };
-        thread.activity = Activity::Runs { since_ns: time_ns };
+        thread.activity = Whereabouts::Runs { since_ns: time_ns };
+        let stack = thread.away.take();
         let length_ns = thread.pass(since_ns, time_ns, is_preempted);
         let min_block_ns = self.min_block_ns.filter(|_| length_ns > 0 && self.start_ns.is_some())?;
         if length_ns < min_block_ns {
@@ -193,7 +218,7 @@ impl KnownThreads {
             return None;
         }
         self.counts.waits_sent += 1;
-        Some(thread.wait(WaitKind::Ended, (since_ns, time_ns), is_preempted, weight))
+        Some(EndedWait { stack, ..thread.wait(WaitKind::Ended, (since_ns, time_ns), is_preempted, weight) })
     }
 
     /// A thread has ended. Returns its times.
@@ -217,7 +242,10 @@ impl KnownThreads {
                 min_block_ns.is_some_and(|least_ns| stop_ns.saturating_sub(*since_ns) >= least_ns.max(1))
             });
             let wait = open.map(|(since_ns, is_preempted)| {
-                thread.wait(WaitKind::Open, (since_ns, stop_ns), is_preempted, stop_ns - since_ns)
+                let stack = thread.away.take();
+                let length_ns = stop_ns.saturating_sub(since_ns);
+                let wait = thread.wait(WaitKind::Open, (since_ns, stop_ns), is_preempted, length_ns);
+                EndedWait { stack, ..wait }
             });
             (tid, thread.time(tid, stop_ns, false), wait)
         };
@@ -237,7 +265,7 @@ impl KnownThreads {
     /// Knows a thread of which there was no word.
     fn know(&mut self, (tgid, tid): (u32, u32), time_ns: u64) {
         if !self.by_tid.contains_key(&tid) {
-            self.insert(tgid, tid, Vec::new(), time_ns, Activity::Unknown { since_ns: time_ns });
+            self.insert(tgid, tid, Vec::new(), time_ns, Whereabouts::Unknown { since_ns: time_ns });
         }
     }
 }
@@ -256,16 +284,16 @@ impl KnownThread {
     /// Has the account be that of `time_ns`. Returns since when the thread has been off the CPU, and whether it lacks one.
     fn settle(&mut self, time_ns: u64) -> Option<(u64, bool)> {
         match self.activity {
-            Activity::Runs { since_ns } => {
+            Whereabouts::Runs { since_ns } => {
                 self.account.on_cpu_ns += time_ns.saturating_sub(since_ns);
                 None
             }
-            Activity::Away { since_ns, is_preempted } => {
+            Whereabouts::Away { since_ns, is_preempted } => {
                 self.pass(since_ns, time_ns, is_preempted);
                 Some((since_ns, is_preempted))
             }
             // It never ran: all that is known is that it was there.
-            Activity::Unknown { since_ns } => {
+            Whereabouts::Unknown { since_ns } => {
                 self.pass(since_ns, time_ns, false);
                 Some((since_ns, false))
             }
@@ -302,7 +330,7 @@ impl KnownThread {
             no_cpu_weight,
             account: self.account,
         };
-        EndedWait { tgid: self.tgid, comm: self.comm.clone(), wait }
+        EndedWait { tgid: self.tgid, comm: self.comm.clone(), wait, stack: None }
     }
 
     fn time(&self, tid: u32, to_ns: u64, has_ended: bool) -> ThreadTimeEvent {
@@ -322,7 +350,7 @@ impl KnownThread {
     }
 
     fn watched(&self, tid: u32, now_ns: u64, min_block_ns: Option<u64>) -> WatchedThreadEvent {
-        let mut now = KnownThread { comm: self.comm.clone(), ..*self };
+        let mut now = KnownThread { comm: self.comm.clone(), leaving: None, away: None, ..*self };
         let away = now.settle(now_ns);
         let doing = match away {
             None => Doing::Running,
@@ -343,6 +371,7 @@ impl KnownThread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::kernel::perf::record::CopiedUser;
 
     const ONE: (u32, u32) = (7, 8);
 
@@ -407,6 +436,31 @@ mod tests {
         assert_eq!(threads.counts.switches_missed, 2);
         let time = threads.ended(8, 5_000).expect("it is known");
         assert_eq!(time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns, 4_000);
+    }
+
+    #[test]
+    fn a_wait_has_the_stack_with_which_its_thread_has_left_and_no_other() {
+        let sampled = |id| CopiedSample { id, period: 1, kernel: Vec::new(), user: CopiedUser::None };
+        let mut threads = started();
+        threads.came(ONE, 1_500);
+        threads.leaves(8, 2_000, sampled(1));
+        threads.left(ONE, 2_010, false);
+        let stack = threads.came(ONE, 3_000).expect("longer than the least").stack;
+        assert_eq!(stack.map(|sample| sample.id), Some(1));
+        threads.left(ONE, 4_000, false);
+        assert_eq!(threads.came(ONE, 5_000).map(|wait| wait.stack), Some(None), "it was not sampled");
+        threads.leaves(8, 6_000, sampled(2));
+        threads.left(ONE, 6_000 + SWITCH_NS, false);
+        assert_eq!(
+            threads.came(ONE, 7_000 + SWITCH_NS).map(|wait| wait.stack),
+            Some(None),
+            "of another switch"
+        );
+        threads.leaves(8, 8_000_000, sampled(3));
+        threads.left(ONE, 8_000_100, false);
+        let closed = threads.close(9_000_000);
+        let stack = closed[0].2.as_ref().and_then(|wait| wait.stack.as_ref());
+        assert_eq!(stack.map(|sample| sample.id), Some(3), "it goes on");
     }
 
     #[test]

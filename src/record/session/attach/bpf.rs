@@ -158,7 +158,7 @@ fn wait_config(
     found: &FoundTarget,
     is_watched: bool,
     why_not: &mut Option<String>,
-) -> Result<Option<WaitConfig>, Failure> {
+) -> Result<Option<WaitConfig>, Unattached> {
     const OTHERWISE: &str = "record running time:  prof record -e cpu …";
     let has_others = options.events.len() > 1;
     let config = match options.waits().map(WaitConfig::for_this_kernel).transpose() {
@@ -169,8 +169,8 @@ fn wait_config(
             return Ok(None);
         }
         Err(why) => {
-            let what = format!("off-CPU time cannot be recorded on this kernel: {why}");
-            return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+            let what = format!("off-CPU time cannot be recorded by BPF programs on this kernel: {why}");
+            return Err(Unattached::no_programs(Failure::new(status::FAILED, what).hint(OTHERWISE)));
         }
     };
     if found.pids.is_empty() || !found.pids.iter().all(|&pid| proc_fs::is_of_kernel(pid)) {
@@ -179,7 +179,7 @@ fn wait_config(
     let whose = format!("{} is of the kernel", found.label);
     if !has_others {
         let what = format!("{whose}: waits of its threads are not recorded");
-        return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+        return Err(Failure::new(status::FAILED, what).hint(OTHERWISE).into());
     }
     *why_not = Some(format!("{whose}: it is recorded while it runs, not while it waits"));
     Ok(None)

@@ -3,6 +3,8 @@
 
 use super::ground::{AttachedSide, Ground};
 use crate::base::failure::{Failure, status};
+use crate::record::environment::rights::{CONTAINER_OPTIONS, is_in_container};
+use crate::record::environment::seccomp;
 use crate::record::kernel::perf::open::{EventPlan, Inherits};
 use crate::record::kernel::perf::refusal::EventRefusal;
 use crate::record::kernel::perf::side::{EventOptions, EventSide, EventTargets, ThreadThere};
@@ -28,8 +30,10 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     let Start { options, found, launched, is_watched, .. } = *ground.start;
     let (mut side, rings) = match open(ground) {
         Ok(opened) => opened,
-        // The whole machine, or the same reason again.
-        Err(refusal) if options.target == Target::System && refusal.is_denied() => return Err(refused),
+        // For the whole machine, and where nothing is allowed, the right to BPF programs is what is missing.
+        Err(refusal) if refusal.is_denied() && (options.target == Target::System || is_filtered()) => {
+            return Err(refused);
+        }
         Err(refusal) => return Err(refusal.failure(&found.label).into()),
     };
     if let Some(child) = launched {
@@ -46,7 +50,11 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
         is_early: false,
     });
     if let Some(waits) = &waits {
-        collector.add_waits(format!("{}, without stacks", waits.describe()), waits.min_duration_ns());
+        let stacks = match side.has_wait_stacks() {
+            true => format!("stacks of {} a second and thread", ground.hz),
+            false => "without stacks".to_owned(),
+        };
+        collector.add_waits(format!("{}, {stacks}", waits.describe()), waits.min_duration_ns());
     }
     collector.interpreters.loaded = 0;
     collector.interpreters.why_unread = UNREAD_INTERPRETER;
@@ -56,8 +64,13 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     Ok(AttachedSide { sampling, rings, collector, waits, notices: Vec::new(), substitute })
 }
 
+/// Whether a filter refuses perf events.
+fn is_filtered() -> bool {
+    seccomp::filtered_calls().contains(&"perf_event_open")
+}
+
 /// Opens the events: with the kernel's samples if that is wanted and allowed.
-fn open(ground: Ground<'_>) -> Result<Opened, EventRefusal> {
+fn open(ground: Ground<'_>) -> Result<OpenedEvents, EventRefusal> {
     let wants_kernel = !ground.start.options.user_only;
     match open_with(ground, wants_kernel) {
         Err(refusal) if wants_kernel && refusal.is_denied() => open_with(ground, false),
@@ -66,9 +79,9 @@ fn open(ground: Ground<'_>) -> Result<Opened, EventRefusal> {
 }
 
 /// Events, and the rings that they write to.
-type Opened = (EventSide, Box<dyn crate::record::kernel::drain::RingSource>);
+type OpenedEvents = (EventSide, Box<dyn crate::record::kernel::drain::RingSource>);
 
-fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<Opened, EventRefusal> {
+fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<OpenedEvents, EventRefusal> {
     let Start { options, found, .. } = *ground.start;
     let plan = EventPlan {
         hz: ground.hz,
@@ -139,13 +152,20 @@ fn note(refused: &anyhow::Error, found: &FoundTarget, with_kernel: bool, has_wai
     let text = format!("{refused:#}");
     let reason = [format!("cannot sample {}: ", found.label), "cannot load the samplers: ".to_owned()];
     let reason = reason.iter().find_map(|head| text.strip_prefix(head)).unwrap_or(&text);
-    let (whose, who) = match is_permitted {
-        true => ("", "BPF programs would add"),
-        false => ("own processes ", "root adds"),
+    let whose = if is_permitted { "" } else { "own processes " };
+    let who = match is_permitted {
+        true => "BPF programs would add".to_owned(),
+        false if is_in_container() => format!("{CONTAINER_OPTIONS} add"),
+        false if rustix::process::geteuid().is_root() => "these would add".to_owned(),
+        false => "root adds".to_owned(),
     };
     let lacks = [
         (!with_kernel).then_some("what runs in the kernel"),
-        has_waits.then_some("stacks, reasons and wakers of waits"),
+        match (has_waits, with_kernel) {
+            (false, _) => None,
+            (true, true) => Some("who ended waits"),
+            (true, false) => Some("stacks and reasons of waits, and who ended them"),
+        },
         (!is_permitted).then_some("other users' processes"),
         Some(LANGUAGES),
     ];
