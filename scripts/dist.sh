@@ -107,6 +107,7 @@ for arch in "$@"; do
 	cp "target/packages/$arch/prof.debug" "$out/prof-$arch-linux.debug"
 	fill_stage
 	archive
+	gzip -9n "$stage/doc/THIRD-PARTY-LICENCES"
 	packages
 	scripts/dist/sbom.sh "$arch-unknown-linux-musl" >"$out/prof-$arch-linux.cdx.json"
 	case $arch in
