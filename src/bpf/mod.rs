@@ -9,6 +9,8 @@ mod event;
 mod fields;
 mod goroutine;
 mod layout;
+#[cfg(test)]
+mod loop_rules;
 mod managed_frame;
 mod marked_address;
 mod ring;
