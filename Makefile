@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
 # See README.md for the two, CONTRIBUTING.md for the rest.
 
-.PHONY: all build demo screenshots test test-kernels oracle fuzz bench bench-gate check fmt man notices dist dist-check install clean
+.PHONY: all build demo screenshots test test-faults test-kernels oracle fuzz bench bench-gate check fmt man notices dist dist-check install clean
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -25,6 +25,15 @@ screenshots: build
 test:
 	@scripts/setup.sh build test
 	@scripts/test.sh
+
+# The fault suite in its long form: an hour and more, as root. `make test-faults FAULTS=7,8` runs these rows. Then what needs a
+# machine of its own, in guests. docs/reliability.md has the table of a run.
+FAULTS ?= all
+
+test-faults: build
+	@scripts/setup.sh test kernels
+	PROF_FAULTS=$(FAULTS) cargo test --locked --test faults
+	@scripts/test-faults.sh
 
 # All that prof does, and many recordings, in guests with Debian's kernels 6.1, 6.12, 6.18 and 7: some minutes for each.
 # `make test-kernels RECORDINGS=1000` is the long form; docs/reliability.md has its results.

@@ -26,7 +26,7 @@ failed=0
 for target in "$@"; do
 	mkdir -p "$folder/corpus/$target" "$folder/artifacts/$target"
 	echo "==> $target, $seconds s"
-	if ! RAYON_NUM_THREADS=1 ASAN_OPTIONS=detect_odr_violation=0:allocator_may_return_null=1 \
+	if ! RAYON_NUM_THREADS=1 ASAN_OPTIONS=detect_odr_violation=0:detect_leaks=0 \
 		"$folder/$machine/release/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 \
 		-print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/artifacts/$target/" \
 		"$folder/corpus/$target" "fuzz/corpus/$target" 2>"$folder/$target.log"; then

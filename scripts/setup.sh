@@ -31,6 +31,7 @@ test|cmd:dwz|dwz|dwz|dwz
 test|cmd:dwp|binutils|binutils|binutils
 test|cmd:llvm-dwp,llvm-dwp-14|llvm|llvm|llvm
 test|cmd:xz|xz-utils|xz|xz
+test|cmd:strace|strace|strace|strace
 test|cmd:unshare|util-linux|util-linux|util-linux
 test|cmd:setcap|libcap2-bin|libcap|libcap
 test|cmd:tmux|tmux|tmux|tmux

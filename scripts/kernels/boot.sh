@@ -16,7 +16,7 @@
 #                   not that of this machine
 #   -b BUSYBOX      a static busybox of that processor, instead of this machine's
 #
-# Prints what the command prints, as it comes. Exit status: the command's; 124 when the guest hangs, after its CPUs'
+# Prints what the command prints, as it comes. A line `@@ pause SECONDS` of it pauses the guest. Exit status: the command's; 124 when the guest hangs, after its CPUs'
 # registers and the bytes at their program counters; 125 when it ends in another way (a panic, for example), after its
 # last words; 126 when it cannot be started.
 #
@@ -183,6 +183,15 @@ used() {
 		echo 0
 }
 
+# The guest asks to be paused, all of it, for some seconds by the host's clock: `@@ pause SECONDS`.
+pause_if_asked() {
+	seconds=$(sed -n "$((shown + 1)),${lines}p" "$output" | tr -d '\r' | sed -n 's/^@@ pause \([0-9]*\)$/\1/p' | tail -n 1)
+	[ -n "$seconds" ] || return
+	printf 'stop\n' >&3
+	sleep "$seconds"
+	printf 'cont\n' >&3
+}
+
 shown=0
 quiet=0
 used_before=0
@@ -191,6 +200,7 @@ show_new() {
 	lines=$(wc -l <"$output")
 	[ "$lines" -gt $shown ] || return 1
 	sed -n "$((shown + 1)),${lines}p" "$output" | tr -d '\r'
+	pause_if_asked
 	shown=$lines
 }
 

@@ -1,0 +1,216 @@
+//! Targets with more of everything than usual, and recorders that come and go.
+
+use super::storage::works;
+use crate::fault::{Fault, How, Outcome};
+use crate::harness::fixture;
+use crate::recorder::{Recorder, counter, samples};
+use crate::target::{Storm, Target};
+use rustix::process::Signal;
+use std::fs;
+use std::time::{Duration, Instant};
+
+pub(super) fn rows() -> Vec<Fault> {
+    let mut rows = of_targets();
+    rows.extend(of_recorders());
+    rows
+}
+
+fn of_targets() -> Vec<Fault> {
+    vec![
+        Fault {
+            number: "3",
+            name: "2,000 new processes each second",
+            holds: "each sample accounted for, the target unharmed",
+            tests: &[
+                "children_are_followed_through_fork_and_exec",
+                "processes_of_a_few_milliseconds_keep_their_names",
+            ],
+            how: How::Injected {
+                short: None,
+                long: 10,
+                run: |seconds| storm(&["processes", "2000"], seconds),
+            },
+        },
+        Fault {
+            number: "2",
+            name: "the target executes a program all the time",
+            holds: "each sample accounted for, the target unharmed",
+            tests: &[
+                "exec_replaces_the_code_that_addresses_mean",
+                "a_program_that_executes_itself_again_and_again_has_whole_stacks",
+            ],
+            how: How::Injected { short: Some(1), long: 10, run: |seconds| storm(&["exec"], seconds) },
+        },
+        Fault {
+            number: "4",
+            name: "200 libraries loaded and unloaded in a loop",
+            holds: "each sample accounted for, memory bounded",
+            tests: &[
+                "a_library_loaded_during_the_recording_is_named_and_walked_through",
+                "many_files_are_closed_sooner",
+            ],
+            how: How::Injected { short: None, long: 15, run: libraries },
+        },
+        Fault {
+            number: "5",
+            name: "10,000 threads",
+            holds: "all are recorded, and SIGINT ends it",
+            tests: &["threads_born_during_the_recording_are_seen"],
+            how: How::Injected { short: None, long: 10_000, run: many_threads },
+        },
+    ]
+}
+
+fn of_recorders() -> Vec<Fault> {
+    vec![
+        Fault {
+            number: "32",
+            name: "ten recorders of one target",
+            holds: "each accounts for its own samples",
+            tests: &[],
+            how: How::Injected { short: Some(3), long: 10, run: side_by_side },
+        },
+        Fault {
+            number: "34",
+            name: "20,000 Hz for minutes",
+            holds: "each sample accounted for, memory does not grow with time",
+            tests: &["a_rate_above_the_kernels_limit_is_clamped_and_said"],
+            how: How::Injected { short: None, long: 600, run: fast_and_long },
+        },
+        Fault {
+            number: "37",
+            name: "attaching and detaching again and again",
+            holds: "the target works on, with gaps as without prof",
+            tests: &[],
+            how: How::Injected { short: Some(3), long: 100, run: cycles },
+        },
+    ]
+}
+
+fn storm(arguments: &[&str], seconds: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    let storm = Storm::start(arguments);
+    let length = format!("{seconds}s");
+    let ended = Recorder::start(&["-p", &storm.pid().to_string(), "-d", &length]).end(&mut outcome);
+    outcome.expect(ended.status.success(), || format!("the recording fails: `{}`", ended.said.trim()));
+    let facts = ended.count(&mut outcome);
+    outcome.faults = storm.finish(&mut outcome);
+    let facts = facts.unwrap_or_default();
+    outcome.expect(samples(&facts) > 0, || "nothing was recorded".to_owned());
+    outcome.note = format!(
+        "{} samples, {:.1} % complete, {} MB",
+        samples(&facts),
+        facts["events"][0]["quality"]["complete_pct"].as_f64().unwrap_or(0.0),
+        facts["cost"]["max_rss_bytes"].as_u64().unwrap_or(0) / 1_000_000
+    );
+    outcome
+}
+
+fn libraries(seconds: u64) -> Outcome {
+    const LIBRARIES: usize = 200;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let program = fixture::build("storm").expect("a C compiler is there");
+    let library = program.with_extension("plugin.so");
+    for number in 0..LIBRARIES {
+        fs::copy(&library, folder.path().join(format!("lib{number}.so"))).expect("there is room");
+    }
+    storm(&["libraries", folder.path().to_str().expect("a temporary path is text")], seconds)
+}
+
+fn many_threads(threads: u64) -> Outcome {
+    let mut outcome = Outcome { faults: threads, ..Outcome::default() };
+    let target = Target::start(threads as u32);
+    let begun = Instant::now();
+    let mut recorder = Recorder::start(&["-p", &target.pid().to_string(), "-d", "60s"]);
+    recorder.wait_until_it_records();
+    let start = begun.elapsed();
+    std::thread::sleep(Duration::from_secs(3));
+    recorder.signal(Signal::INT);
+    let begun = Instant::now();
+    let ended = recorder.end(&mut outcome);
+    let stop = begun.elapsed();
+    let facts = ended.count(&mut outcome).unwrap_or_default();
+    let seen = facts["threads"].as_u64().unwrap_or(0);
+    outcome.expect(seen >= threads, || format!("{seen} threads were recorded of {threads}"));
+    outcome.note = format!(
+        "{seen} threads, start {:.1} s, stop {:.1} s, {} MB",
+        start.as_secs_f64(),
+        stop.as_secs_f64(),
+        facts["cost"]["max_rss_bytes"].as_u64().unwrap_or(0) / 1_000_000
+    );
+    target.finish(&mut outcome);
+    outcome
+}
+
+fn side_by_side(count: u64) -> Outcome {
+    let mut outcome = Outcome { faults: count, ..Outcome::default() };
+    let target = Target::start(2);
+    let pid = target.pid().to_string();
+    let recorders: Vec<Recorder> = (0..count).map(|_| Recorder::start(&["-p", &pid, "-d", "2s"])).collect();
+    for recorder in recorders {
+        let ended = recorder.end(&mut outcome);
+        outcome.expect(ended.status.success(), || format!("one of them fails: `{}`", ended.said.trim()));
+        let facts = ended.count(&mut outcome).unwrap_or_default();
+        outcome.expect(samples(&facts) > 0, || "one of them has no samples".to_owned());
+    }
+    target.finish(&mut outcome);
+    outcome
+}
+
+/// Resident memory of a process, kB.
+fn resident_kb(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn fast_and_long(seconds: u64) -> Outcome {
+    let mut outcome = Outcome { faults: 1, ..Outcome::default() };
+    let target = Target::start(4);
+    let length = format!("{seconds}s");
+    let recorder = Recorder::start(&["-F", "20000", "-p", &target.pid().to_string(), "-d", &length]);
+    let pid = recorder.pid().as_raw_nonzero().get().cast_unsigned();
+    let part = Duration::from_secs(seconds / 10);
+    std::thread::sleep(part * 2);
+    let early = resident_kb(pid);
+    std::thread::sleep(part * 7);
+    let late = resident_kb(pid);
+    let ended = recorder.end(&mut outcome);
+    outcome.expect(ended.status.success(), || format!("the recording fails: `{}`", ended.said.trim()));
+    let facts = ended.count(&mut outcome).unwrap_or_default();
+    outcome.expect(late <= early + early / 2, || format!("memory grows from {early} to {late} kB"));
+    outcome.note = format!(
+        "{} hits, {} written, {} lost, memory {} MB after a fifth and {} MB near the end",
+        counter(&facts, "kernel_hits"),
+        samples(&facts),
+        counter(&facts, "lost_ring_full"),
+        early / 1000,
+        late / 1000
+    );
+    target.finish(&mut outcome);
+    outcome
+}
+
+/// So many recordings, one after the other, of a target whose gaps over the same time without them are the baseline.
+fn cycles(count: u64) -> Outcome {
+    let mut outcome = Outcome { faults: count, ..Outcome::default() };
+    let target = Target::start(4);
+    let begun = Instant::now();
+    for _ in 0..count {
+        works(&target, &mut outcome);
+    }
+    let length = begun.elapsed();
+    let with = target.finish(&mut outcome);
+    let alone = Target::start(4);
+    std::thread::sleep(length.min(Duration::from_secs(60)));
+    let without = alone.finish(&mut outcome);
+    // How long others keep the CPU for themselves is their affair: said, not judged.
+    outcome.note = format!(
+        "longest gap of the target {} ms, without prof {} ms; {} turns a second, without prof {}",
+        with.longest_ns / 1_000_000,
+        without.longest_ns / 1_000_000,
+        with.turns * 1000 / length.as_millis().max(1) as u64,
+        without.turns * 1000 / length.min(Duration::from_secs(60)).as_millis().max(1) as u64
+    );
+    outcome
+}
