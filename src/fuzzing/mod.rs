@@ -13,8 +13,11 @@ mod names;
 mod profiles;
 mod records;
 
+/// What a target does with an input.
+type Body = fn(&[u8]);
+
 /// All bodies, by the names of their targets and of the folders of their corpora in `fuzz/corpus`.
-pub const BODIES: [(&str, fn(&[u8])); 18] = [
+pub const BODIES: [(&str, Body); 18] = [
     ("profile_reader", profiles::profile_reader),
     ("reports", profiles::reports),
     ("elf_rows", modules::elf_rows),

@@ -27,14 +27,14 @@ pub(super) fn reports(data: &[u8]) {
         return;
     }
     let recording = Analysis::new(profile, integrity);
-    let mut options = ReportOptions::default();
-    options.view = match view % 5 {
+    let view_of_rows = match view % 5 {
         0 => ReportView::Flat,
         1 => ReportView::Tree,
         2 => ReportView::BottomUp,
         3 => ReportView::Threads,
         _ => ReportView::Waits,
     };
+    let mut options = ReportOptions { view: view_of_rows, ..ReportOptions::default() };
     options.common.metric = match view / 5 % 4 {
         0 => None,
         1 => Some(Metric::ON_CPU),
