@@ -87,6 +87,14 @@ impl Sampling<'_> {
         }
     }
 
+    /// Time that threads ran in the kernel, ns, where nothing may be sampled there; known at the end.
+    pub(super) fn unsampled_ns(&self) -> Option<u64> {
+        match self {
+            Sampling::Bpf(_) => None,
+            Sampling::Events(events) => events.unsampled_ns(),
+        }
+    }
+
     /// Values of the kernel side's counters so far.
     pub(super) fn counters(&self) -> anyhow::Result<CounterValues> {
         match self {

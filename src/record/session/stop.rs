@@ -1,12 +1,16 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
 use super::{Session, TABLE_PATIENCE, cost};
+use crate::base::units;
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::kernel::attach::CounterValues;
 use crate::record::modules::Wanted;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Less time in the kernel is not worth a word, ns.
+const LEAST_UNSAMPLED_NS: u64 = 50_000_000;
 
 impl Session<'_> {
     /// Returns what is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
@@ -48,7 +52,7 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
-            notices: Vec::from_iter(self.lack_of_goroutines()),
+            notices: self.lack_of_goroutines().into_iter().chain(self.lack_of_kernel_time()).collect(),
             ..End::default()
         });
         Ok(())
@@ -90,6 +94,16 @@ impl Session<'_> {
             "no goroutines are in this recording: no target ran a Go program whose goroutines could be read"
                 .to_owned()
         })
+    }
+
+    /// Says how much time threads spent where nothing may be sampled.
+    fn lack_of_kernel_time(&self) -> Option<String> {
+        let unsampled_ns =
+            self.kernel.unsampled_ns().filter(|unsampled_ns| *unsampled_ns >= LEAST_UNSAMPLED_NS)?;
+        let time = units::duration(unsampled_ns);
+        Some(format!(
+            "{time} of CPU time were spent in the kernel, which only root may sample: they are in no stack"
+        ))
     }
 
     /// Puts what was counted into the profile.

@@ -141,6 +141,22 @@ fn a_stack_of_more_than_32_kib_is_complete() {
 }
 
 #[test]
+fn time_in_the_kernel_that_may_not_be_sampled_is_said() {
+    let Some(_turn) = turn() else { return };
+    let Some(user) = Ordinary::user() else { return };
+    let Some(syscalls) = user.fixture("syscalls") else { return };
+    if fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").is_ok_and(|value| value.trim() != "2") {
+        skip::<()>("users may sample the kernel here");
+        return;
+    }
+    let recording = user.record(&["--", word(&syscalls), "2"]);
+    let report = recording.report_text(&[]);
+    assert!(report.contains("of CPU time were spent in the kernel"), "{report}");
+    let own = user.record(&["--user-only", "--", word(&syscalls), "1"]).report_text(&[]);
+    assert!(!own.contains("were spent in the kernel"), "it was not asked for: {own}");
+}
+
+#[test]
 fn an_ordinary_user_watches_an_own_process() {
     let Some(_turn) = turn() else { return };
     let Some(user) = Ordinary::user() else { return };

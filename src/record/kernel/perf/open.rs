@@ -47,7 +47,9 @@ pub(crate) struct EventPlan {
     pub(crate) waits: bool,
     /// Counters that are sampled.
     pub(crate) counters: Vec<PerfCounter>,
-    /// Samples in the kernel are taken, with its frames.
+    /// Samples in the kernel are wanted.
+    pub(crate) wants_kernel: bool,
+    /// They are taken, with the kernel's frames.
     pub(crate) with_kernel: bool,
     pub(crate) inherits: Inherits,
     /// Sampling begins later than a command that is started for it.

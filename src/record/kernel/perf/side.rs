@@ -235,6 +235,16 @@ impl EventSide {
         CounterValues::of(of_records.into_iter().chain(of_threads))
     }
 
+    /// Time on CPUs that is in the times of threads and in no sample, ns: the kernel's, where that is wanted and may not be
+    /// sampled.
+    pub(crate) fn unsampled_ns(&self) -> Option<u64> {
+        let is_due = self.has_waits && self.plan.on_cpu && self.plan.wants_kernel && !self.plan.with_kernel;
+        let state = self.state.lock();
+        let counts = state.counts;
+        let sampled_ns = (counts.clock + counts.lost + counts.throttled).saturating_mul(state.period_ns);
+        is_due.then(|| state.threads.counts.on_cpu_ns.saturating_sub(sampled_ns))
+    }
+
     /// All threads as they are now.
     pub(crate) fn watched_threads(&self) -> Vec<WatchedThreadEvent> {
         self.state.lock().threads.watched(monotonic_ns())

@@ -22,6 +22,8 @@ const RECORD_BYTES: usize = 256;
 pub(super) struct RecordCounts {
     /// Samples that were taken and are known here.
     pub(super) taken: u64,
+    /// Those of the clock that are recorded.
+    pub(super) clock: u64,
     /// Those of processes that are not recorded.
     pub(super) filtered: u64,
     /// Records that did not fit into a ring: nearly all of them are samples.
@@ -215,6 +217,7 @@ impl RecordState {
             return;
         }
         if counter == 0 {
+            self.counts.clock += 1;
             self.threads.ran(tid, time_ns);
         }
         let event = SampleEvent {

@@ -70,6 +70,8 @@ pub(super) struct ThreadCounts {
     pub(super) switches_missed: u64,
     pub(super) waits_sent: u64,
     pub(super) waits_thinned: u64,
+    /// Time on CPUs of all threads whose times were sent, ns.
+    pub(super) on_cpu_ns: u64,
 }
 
 /// The threads of a target.
@@ -227,6 +229,7 @@ impl KnownThreads {
         self.start_ns?;
         thread.settle(time_ns);
         self.counts.accounts_sent += 1;
+        self.counts.on_cpu_ns += thread.account.on_cpu_ns;
         Some(thread.time(tid, time_ns, true))
     }
 
@@ -251,6 +254,7 @@ impl KnownThreads {
         };
         let closed: Vec<_> = threads.into_iter().map(close).collect();
         self.counts.waits_sent += closed.iter().filter(|(.., wait)| wait.is_some()).count() as u64;
+        self.counts.on_cpu_ns += closed.iter().map(|(_, time, _)| time.on_cpu_ns).sum::<u64>();
         closed
     }
 
@@ -402,6 +406,7 @@ mod tests {
         assert_eq!(time.short_waits[usize::from(Reason::Other.code())], (1, 5));
         let counts = threads.counts;
         assert_eq!((counts.accounts, counts.accounts_sent, counts.switches_missed), (1, 1, 0));
+        assert_eq!(counts.on_cpu_ns, time.on_cpu_ns);
     }
 
     #[test]

@@ -88,6 +88,7 @@ fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<OpenedEvents, Even
         on_cpu: options.on_cpu(),
         waits: options.waits().is_some(),
         counters: options.counters().cloned().collect(),
+        wants_kernel: !options.user_only,
         with_kernel,
         inherits: match (&options.target, options.children) {
             (Target::Tids(_), _) => Inherits::Nothing,
