@@ -71,8 +71,8 @@ impl FakeHeap {
     pub(crate) fn with_function() -> Self {
         let mut heap = Self::new();
         for constant in CONSTANTS.split(';') {
-            let (name, value) = constant.split_once(' ').unwrap();
-            let symbol = heap.constant(name, value.parse().unwrap());
+            let (name, value) = constant.split_once(' ').expect("a name and a value");
+            let symbol = heap.constant(name, value.parse().expect("a number"));
             heap.symbols.push(symbol);
         }
         for (name, value) in [("major", 13), ("minor", 6)] {
@@ -100,7 +100,7 @@ impl FakeHeap {
     }
 
     pub(crate) fn layout(&self) -> V8Layout {
-        V8Layout::find(self, self.symbols.iter().map(Self::symbol)).unwrap()
+        V8Layout::find(self, self.symbols.iter().map(Self::symbol)).expect("all symbols are there")
     }
 
     pub(crate) fn symbols(&self) -> Vec<(String, u64)> {
@@ -159,7 +159,8 @@ impl FakeHeap {
     }
 
     pub(crate) fn one_byte(&mut self, text: &str) -> u64 {
-        let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
+        let bytes: Vec<u8> =
+            text.chars().map(|c| u8::try_from(c).expect("a character of one byte")).collect();
         self.string(8, bytes.len(), &bytes)
     }
 

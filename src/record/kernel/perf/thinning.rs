@@ -57,7 +57,7 @@ impl Thinning {
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
         let random = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        (u128::from(random) * u128::from(bound) >> 64) as u64
+        ((u128::from(random) * u128::from(bound)) >> 64) as u64
     }
 }
 

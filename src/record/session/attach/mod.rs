@@ -36,7 +36,7 @@ impl<'obj> Session<'obj> {
     ///
     /// # Errors
     ///
-    /// A [`Failure`] that names the missing right or feature.
+    /// A [`Failure`](crate::base::failure::Failure) that names the missing right or feature.
     /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
     pub(crate) fn attach(
         objects: &'obj mut [MaybeUninit<OpenObject>; 2],

@@ -55,8 +55,8 @@ static __always_inline __u32 python_check(struct task_struct *sleeper, struct sc
 	mixed ^= *(__u32 *)(s->code + (python->code_number_off & (PROF_RUNTIME_CODE_BYTES - 1))) *
 		 PROF_CHECK_NUMBER;
 	/*
-	 * Unrolled: Linux 6.1 takes a call of a function of the program right in front of a loop's first
-	 * instruction for an endless loop ("back-edge"), and refuses the program.
+	 * Unrolled: Linux 6.1 takes a call of a function of the program right in front of a loop's
+	 * first instruction for an endless loop ("back-edge"), and refuses the program.
 	 */
 #pragma unroll
 	for (__u32 i = 0; i < 3; i++)
