@@ -33,6 +33,18 @@ struct perl_walk {
 	__u32 is_doubtful; /* the last frame may not have been entered from C */
 };
 
+/* What names a code object of Perl. Not on the stack: Linux 6.1 has 512 bytes for a program and all
+ * that it calls. */
+struct perl_names {
+	__u64 name;    /* key of the sub, or of the file as a symbol */
+	__u64 package; /* key */
+	__u64 file;    /* text */
+	__u64 start;   /* the first op */
+	__u64 root;
+	__u64 stash;
+	__u32 flags;
+};
+
 /* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
 struct scratch {
 	__u64 regs[PROF_REGISTERS + 1]; /* by DWARF number, then the program counter */
@@ -80,11 +92,20 @@ struct scratch {
 	__u8 code[PROF_RUNTIME_CODE_BYTES + 8]; /* the code object that is looked at */
 	__u64 content[16]; /* PROF_CHECK_BYTES: what one of its pointers leads to */
 	struct perl_walk perl;
+	struct perl_names perl_names;
 	struct prof_goroutine goroutine;
 	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;
 	__u64 frames[FRAME_WORDS];
 };
+
+/* `value`, masked below `limit`, a power of two, even where the compiler knows that the mask
+ * changes nothing: the verifier of Linux 6.1 knows no bounds of what an `or` of 32 bits gives. */
+static __always_inline __u32 bounded(__u32 value, __u32 limit)
+{
+	barrier_var(value);
+	return value & (limit - 1);
+}
 
 /* User frames of the walk that are sent. */
 static __always_inline __u32 kept_frames(struct scratch *s)

@@ -174,9 +174,6 @@ struct {
 	__type(value, struct prof_watched);
 } watched_scratch SEC(".maps");
 
-/* So often an account that changes meanwhile is read again. */
-#define WATCHED_TRIES 4
-
 /* What a thread does that does not run. */
 struct watched_wait {
 	__u64 wake_ns; /* as in its account */
@@ -237,6 +234,20 @@ static __always_inline void read_wait(volatile struct thread_state *state,
 	wait->is_seen = state->out_ns || !state->in_ns;
 }
 
+/* Reads a thread's account and its wait that is not over as they are now, and in `left` when that
+ * began; false if the thread changed them meanwhile. */
+static __always_inline bool read_watched(struct task_struct *task, struct thread_state *state,
+					 struct prof_watched *watched, struct watched_wait *wait,
+					 __u64 *left)
+{
+	__u64 changes = *(volatile __u64 *)&state->changes;
+
+	watched->time.to_ns = time_in_span();
+	*left = read_account(task, state, watched->time.to_ns, &watched->time);
+	read_wait(state, wait);
+	return !(changes & 1) && changes == *(volatile __u64 *)&state->changes;
+}
+
 /* Adds the wait of a thread that is not over, and began at `left`, to what is written of the
  * thread; sends its stack, if that is new. */
 static __always_inline void watch_wait(struct scratch *s, struct task_struct *task,
@@ -290,34 +301,29 @@ SEC("iter.s/task")
 int threads_watched(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	__u64 now = time_in_span(), left = 0;
+	__u64 left = 0;
 	__u32 zero = 0;
 	struct thread_state *state;
 	struct prof_watched *watched;
 	struct watched_wait wait = {};
 	struct scratch *s;
 
-	if (!task || !now)
+	if (!task || !time_in_span())
 		return 0;
 	state = state_of(task);
 	s = bpf_map_lookup_elem(&blocked_scratch, &zero);
 	watched = bpf_map_lookup_elem(&watched_scratch, &zero);
 	if (!state || state->has_ended || !s || !watched)
 		return 0;
-	for (__u32 i = 0; i < WATCHED_TRIES; i++) {
-		__u64 changes = *(volatile __u64 *)&state->changes;
-
-		now = time_in_span();
-		left = read_account(task, state, now, &watched->time);
-		read_wait(state, &wait);
-		if (!(changes & 1) && changes == *(volatile __u64 *)&state->changes)
-			break;
-	}
+	/* No loop: Linux 6.1 would find a "back-edge", as in python_check. */
+	if (!read_watched(task, state, watched, &wait, &left) &&
+	    !read_watched(task, state, watched, &wait, &left) &&
+	    !read_watched(task, state, watched, &wait, &left))
+		read_watched(task, state, watched, &wait, &left);
 	watched->time.tgid = state->tgid;
 	watched->time.tid = state->tid;
 	watched->time.has_ended = false;
 	watched->time.from_ns = known_since(state);
-	watched->time.to_ns = now;
 	bpf_probe_read_kernel(watched->time.comm, sizeof(watched->time.comm), task->comm);
 	__builtin_memcpy(watched->time.short_waits, state->short_waits,
 			 sizeof(watched->time.short_waits));

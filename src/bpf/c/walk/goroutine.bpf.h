@@ -48,7 +48,7 @@ static __always_inline long mix_string_of(struct task_struct *sleeper, struct la
 {
 	__u32 from = w->place->label_form == PROF_LABELS_MAP ? 8 : 0, bytes;
 	struct scratch *s = w->s;
-	__u64 *string = (__u64 *)(s->window + ((16 * index + from) & (WINDOW_BYTES - 1)));
+	__u64 *string = (__u64 *)(s->window + bounded(16 * index + from, WINDOW_BYTES));
 	__u64 address = string[0], length = string[1];
 
 	if (index >= w->strings)

@@ -28,7 +28,7 @@ static __always_inline __u64 *current_frame(struct scratch *s)
 static __always_inline void note_managed_frame(struct scratch *s, __u64 code, __u32 position,
 					       __u32 check, __u64 mark)
 {
-	__u32 n = s->managed, word = 2 * frame_slot(n) & (MANAGED_WORDS - 1);
+	__u32 n = s->managed, word = bounded(2 * frame_slot(n), MANAGED_WORDS);
 	__u64 frame = frame_slot(s->walked - 1);
 
 	*current_frame(s) |= PROF_FRAME_MANAGED;

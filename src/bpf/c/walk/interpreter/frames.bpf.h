@@ -181,6 +181,11 @@ static long take_php_frames(__u32 index, struct runtime_walk *w)
 	return take_php_frame(NULL, w, false);
 }
 
+static long take_php_first_frame(__u32 index, struct runtime_walk *w)
+{
+	return take_php_frame(NULL, w, true);
+}
+
 static long take_sleepers_php_frame(__u32 index, struct runtime_walk *w)
 {
 	return take_php_frame(w->sleeper, w, false);
@@ -201,6 +206,15 @@ static long take_sleepers_perl_block(__u32 index, struct runtime_walk *w)
 	return take_perl_block(w->sleeper, w);
 }
 
+/* Takes the frames of PHP. The first one of the program's is in the registers of the loop: it has a
+ * call of its own, since Linux 6.1 has 512 bytes for the stacks of all that is called. */
+static __always_inline void take_php_all(struct runtime_walk *w, bool is_setup)
+{
+	if (is_setup)
+		bpf_loop(1, take_php_first_frame, w, 0);
+	bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, w, 0);
+}
+
 /* Takes the frames of the current thread's interpreter, which is of this kind. */
 static __always_inline int take_frames_of(struct scratch *s, const struct prof_runtime *runtime,
 					  __u32 kind, bool is_setup)
@@ -214,9 +228,8 @@ static __always_inline int take_frames_of(struct scratch *s, const struct prof_r
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_python_frames, &w, 0);
 	else if (kind == PROF_RUNTIME_RUBY)
 		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES / FRAMES_AT_ONCE, take_ruby_frames, &w, 0);
-	/* The first frame of the program's is in the registers of the loop. */
-	else if (kind == PROF_RUNTIME_PHP && (!is_setup || !take_php_frame(NULL, &w, true)))
-		bpf_loop(2 * PROF_MAX_RUNTIME_FRAMES, take_php_frames, &w, 0);
+	else if (kind == PROF_RUNTIME_PHP)
+		take_php_all(&w, is_setup);
 	/* Loops are blocks, too. */
 	else if (kind == PROF_RUNTIME_PERL)
 		bpf_loop(4 * PROF_MAX_RUNTIME_FRAMES, take_perl_blocks, &w, 0);

@@ -144,36 +144,43 @@ static __always_inline void note_recent(struct known_codes *codes, const struct 
 	recent->key = key;
 }
 
+/* Whether a code object of the sample's process is remembered there. */
+static __always_inline bool is_code_of(const struct known_code *known, __u64 code,
+				       const struct scratch *s)
+{
+	return known->code == code && (known->owner & ~CODE_IS_SENT) == s->sample.tgid;
+}
+
 /* The check of a code object that is not a recent one. Returns marks in the upper half. */
 static __always_inline __u64 known_check(struct task_struct *sleeper, struct scratch *s,
 					 const struct prof_runtime *runtime, __u32 kind, __u64 code)
 {
-	__u32 tgid = s->sample.tgid, now_ms = sample_ms(s), check, zero = 0;
+	__u32 check, zero = 0;
 	struct known_codes *codes = bpf_map_lookup_elem(&known_codes, &zero);
 	struct known_code *known;
-	bool is_known;
 
 	if (!codes)
 		return 0;
-	known = place_of_code(codes, tgid, code);
-	is_known = known->code == code && (known->owner & ~CODE_IS_SENT) == tgid;
-	if (is_known && (__s32)(next_check_ms(known) - now_ms) > 0) {
+	known = place_of_code(codes, s->sample.tgid, code);
+	if (is_code_of(known, code, s) && (__s32)(next_check_ms(known) - sample_ms(s)) > 0) {
 		note_recent(codes, known);
 		return known->check;
 	}
+	/* What is asked twice is read twice: kept meanwhile, it would take room on the stack, of
+	 * which Linux 6.1 has 512 bytes for all that is called. */
 	check = read_code_check(sleeper, s, runtime, kind, code);
 	if (!check)
 		return PROF_RUNTIME_CHECKED;
-	if (!is_known || check != known->check) {
+	if (!is_code_of(known, code, s) || check != known->check) {
 		known->code = 0;
-		known->owner = tgid;
+		known->owner = s->sample.tgid;
 		known->check = check;
 		known->checks = 0;
 		known->code = code;
-	} else if (known->checked_ms != now_ms && known->checks < PROF_CODE_CHECKS) {
+	} else if (known->checked_ms != sample_ms(s) && known->checks < PROF_CODE_CHECKS) {
 		known->checks++;
 	}
-	known->checked_ms = now_ms;
+	known->checked_ms = sample_ms(s);
 	if (!(known->owner & CODE_IS_SENT))
 		note_new_code(s, known, code);
 	note_recent(codes, known);

@@ -46,17 +46,6 @@ enum perl_kind {
 /* Bytes of a file's name that count. */
 #define PERL_CHECK_TEXT 64
 
-/* What names a code object. */
-struct perl_names {
-	__u64 name;    /* key of the sub, or of the file as a symbol */
-	__u64 package; /* key */
-	__u64 file;    /* text */
-	__u64 start;   /* the first op */
-	__u64 root;
-	__u64 stash;
-	__u32 flags;
-};
-
 /* Finds the keys of the symbol at `glob`: its name and the package. */
 static __always_inline bool find_glob_names(struct task_struct *sleeper, struct scratch *s,
 					    __u64 glob, struct perl_names *names)
@@ -164,28 +153,28 @@ static __always_inline __u64 mix_perl_text(struct task_struct *sleeper, struct s
 static __always_inline __u32 perl_check(struct task_struct *sleeper, struct scratch *s,
 					const struct prof_perl *perl, __u64 code)
 {
-	struct perl_names names;
+	struct perl_names *names = &s->perl_names;
 	__u64 mixed, key;
 
-	if (!find_perl_names(sleeper, s, perl, code, &names))
+	if (!find_perl_names(sleeper, s, perl, code, names))
 		return 0;
-	mixed = mix_word(code >> 48, names.start);
-	mixed = mix_word(mixed, names.root);
-	mixed = mix_word(mixed, names.name);
-	mixed = mix_word(mixed, names.stash);
-	mixed = mix_word(mixed, names.package);
-	mixed = mix_word(mixed, names.file);
+	mixed = mix_word(code >> 48, names->start);
+	mixed = mix_word(mixed, names->root);
+	mixed = mix_word(mixed, names->name);
+	mixed = mix_word(mixed, names->stash);
+	mixed = mix_word(mixed, names->package);
+	mixed = mix_word(mixed, names->file);
 	/* A key begins with a hash of its text, and its length. */
 	key = 0;
-	if (names.name && !read_of(sleeper, &key, sizeof(key), names.name))
+	if (names->name && !read_of(sleeper, &key, sizeof(key), names->name))
 		return 0;
 	mixed = mix_word(mixed, key);
 	key = 0;
-	if (names.package && !read_of(sleeper, &key, sizeof(key), names.package))
+	if (names->package && !read_of(sleeper, &key, sizeof(key), names->package))
 		return 0;
 	mixed = mix_word(mixed, key);
-	if (names.file)
-		mixed = mix_perl_text(sleeper, s, names.file, mixed);
+	if (names->file)
+		mixed = mix_perl_text(sleeper, s, names->file, mixed);
 	return end_check(mixed);
 }
 
@@ -196,28 +185,28 @@ static __always_inline void take_perl_parts(struct prof_new_code *record, struct
 					    const struct prof_perl *perl, __u64 code)
 {
 	__u64 *note = (__u64 *)record->object[0];
-	struct perl_names names;
+	struct perl_names *names = &s->perl_names;
 	__u32 line = 0;
 
-	if (!find_perl_names(NULL, s, perl, code, &names))
+	if (!find_perl_names(NULL, s, perl, code, names))
 		return;
 	record->part[0] = PERL_NOTE;
-	note[0] = names.name;
-	note[1] = names.package;
-	note[2] = names.file;
+	note[0] = names->name;
+	note[1] = names->package;
+	note[2] = names->file;
 	note[3] = 0;
-	note[5] = names.flags;
-	if (names.start) {
-		bpf_probe_read_user(&note[3], 8, (void *)(names.start + PERL_OP_FUNCTION));
-		bpf_probe_read_user(&line, 4, (void *)(names.start + perl->line_off));
+	note[5] = names->flags;
+	if (names->start) {
+		bpf_probe_read_user(&note[3], 8, (void *)(names->start + PERL_OP_FUNCTION));
+		bpf_probe_read_user(&line, 4, (void *)(names->start + perl->line_off));
 	}
 	note[4] = line;
-	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS] = names.name;
-	read_part(record->text[0], PROF_CODE_TEXT_BYTES, names.name);
-	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS + 1] = names.package;
-	read_part(record->text[1], PROF_CODE_TEXT_BYTES, names.package);
-	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS + 2] = names.file;
-	read_part(record->lines, PROF_CODE_LINES_BYTES, names.file);
+	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS] = names->name;
+	read_part(record->text[0], PROF_CODE_TEXT_BYTES, names->name);
+	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS + 1] = names->package;
+	read_part(record->text[1], PROF_CODE_TEXT_BYTES, names->package);
+	record->part[PROF_CODE_OBJECTS + PROF_CODE_LINKS + 2] = names->file;
+	read_part(record->lines, PROF_CODE_LINES_BYTES, names->file);
 }
 
 /* Begins with the last block of the stack at `w->frame`, which has a mark in its lowest bit.

@@ -71,8 +71,9 @@ static __always_inline __u32 php_check(struct task_struct *sleeper, struct scrat
 	if (name)
 		mixed = mix_php_text(sleeper, s, name + php->text_length_off, mixed);
 	if (class) {
-		if (!read_of(sleeper, &name, sizeof(name), class + php->class_name_off))
-			name = 0;
+		name = read_of(sleeper, s->content, sizeof(name), class + php->class_name_off) ?
+			       s->content[0] :
+			       0;
 		mixed = mix_php_text(sleeper, s, name + php->text_length_off,
 				     mix_word(mixed, name));
 	}
@@ -188,7 +189,7 @@ static __always_inline long take_php_frame(struct task_struct *sleeper, struct r
 {
 	const struct prof_php *php = &w->runtime->php;
 	struct scratch *s = w->s;
-	__u64 function, previous, instruction, name, tag, code, body[2], at = w->frame;
+	__u64 function, previous, instruction, name, tag, code, lines, at = w->frame;
 	__u32 marks, flags, position = 0;
 	bool is_entry = false;
 	__u8 *frame, kind;
@@ -217,14 +218,15 @@ static __always_inline long take_php_frame(struct task_struct *sleeper, struct r
 		if (!name)
 			position = PROF_PHP_FIBER;
 	} else if (kind == PROF_PHP_USER || kind == PROF_PHP_EVALUATED) {
-		if (!read_of(sleeper, body, sizeof(body), function + php->file_off))
+		if (!read_of(sleeper, s->content, 16, function + php->file_off))
 			goto cut;
-		tag = mix_word(mix_word(tag, body[0]), body[1]);
+		lines = s->content[1];
+		tag = mix_word(mix_word(tag, s->content[0]), lines);
 		is_entry = marks & PROF_PHP_CALL_TOP;
 		if ((marks & PROF_PHP_CALL_CODE) && previous)
 			code |= PROF_PHP_INCLUDED;
 		if (has_registers)
-			position = php_loop_line(s, php, at, function, body[1]);
+			position = php_loop_line(s, php, at, function, lines);
 		if (!position)
 			position = php_saved_line(sleeper, php, instruction);
 	} else {

@@ -84,6 +84,10 @@ static __always_inline long put_frame(struct task_struct *sleeper, struct runtim
 	check = code_check(sleeper, w, kind, code);
 	if (is_entry)
 		code |= PROF_RUNTIME_ENTRY;
+	/* For the verifier of Linux 6.1, which has forgotten it. */
+	barrier_var(slot);
+	if (slot > FRAME_WORDS - 2)
+		return 1;
 	s->frames[slot] = code | (check & PROF_RUNTIME_CHECKED);
 	s->frames[slot + 1] = position | check << 32;
 	s->sample.runtime_count = count + 1;
