@@ -15,6 +15,8 @@ mod managed_frame;
 mod marked_address;
 mod ring;
 mod runtime_frame;
+#[cfg(test)]
+mod stack_rules;
 mod wait_event;
 
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};

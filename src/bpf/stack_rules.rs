@@ -1,0 +1,102 @@
+//! How much stack the programs take, checked on the compiled object: before private stacks (Linux 6.13), all functions in a
+//! chain of calls have 512 bytes together.
+
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prof.bpf.o"));
+
+/// `MAX_BPF_STACK` of include/linux/filter.h, bytes.
+const MOST_BYTES: u32 = 512;
+/// The register of the frame: of the end of the function's stack.
+const FRAME: u8 = 10;
+
+/// A place in the code: section and byte offset.
+type At = (usize, u64);
+
+/// A function: what it takes, and calls.
+#[derive(Debug)]
+struct Function {
+    name: String,
+    /// Bytes of its stack.
+    bytes: u32,
+    /// Functions that it calls, or has a helper call.
+    callees: BTreeSet<At>,
+}
+
+/// Bytes of stack that the function with these instructions takes.
+fn stack_bytes(code: &[u8]) -> u32 {
+    let mut most = 0;
+    let mut copied = None;
+    for instruction in code.chunks_exact(8) {
+        let (to, from) = (instruction[1] & 15, instruction[1] >> 4);
+        let offset = i32::from(i16::from_le_bytes([instruction[2], instruction[3]]));
+        let number = i32::from_le_bytes([instruction[4], instruction[5], instruction[6], instruction[7]]);
+        let reached = match (instruction[0] & 7, instruction[0]) {
+            (1, _) if from == FRAME => offset,
+            (2 | 3, _) if to == FRAME => offset,
+            (_, 0x07) if copied == Some(to) => number,
+            _ => 0,
+        };
+        copied = (instruction[0] == 0xbf && from == FRAME).then_some(to);
+        most = most.max(reached.min(0).unsigned_abs());
+    }
+    most
+}
+
+/// All functions of the object, by place.
+fn functions() -> BTreeMap<At, Function> {
+    let elf = ElfFile64::<object::Endianness>::parse(OBJECT).unwrap();
+    let mut functions = BTreeMap::new();
+    for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
+        let section = elf.section_by_index(symbol.section_index().unwrap()).unwrap();
+        let (start, end) = (symbol.address(), symbol.address() + symbol.size());
+        let data = section.data().unwrap();
+        let mut callees = BTreeSet::new();
+        let relocations: BTreeMap<_, _> = section.relocations().collect();
+        for at in (start..end).step_by(8) {
+            let instruction = &data[at as usize..at as usize + 8];
+            let number = i32::from_le_bytes([instruction[4], instruction[5], instruction[6], instruction[7]]);
+            let is_call = instruction[0] == 0x85 && instruction[1] >> 4 == 1;
+            let next = i64::from(number) + 1;
+            let target = relocations.get(&at).map(|relocation| relocation.target());
+            let callee = match target {
+                Some(RelocationTarget::Symbol(index)) => {
+                    let target = elf.symbol_by_index(index).unwrap();
+                    let added = if is_call { next as u64 * 8 } else { number as u64 };
+                    target.section_index().map(|section| (section.0, target.address() + added))
+                }
+                // Within the section.
+                _ => is_call.then(|| (section.index().0, (at as i64 + 8 * next) as u64)),
+            };
+            callees.extend(callee);
+        }
+        let name = symbol.name().unwrap().to_owned();
+        let bytes = stack_bytes(&data[start as usize..end as usize]);
+        functions.insert((section.index().0, start), Function { name, bytes, callees });
+    }
+    functions
+}
+
+/// The most that a function and those that it calls take, and their names.
+fn deepest(functions: &BTreeMap<At, Function>, at: At) -> (u32, String) {
+    let Some(function) = functions.get(&at) else { return (0, String::new()) };
+    let (below, names) =
+        function.callees.iter().map(|&callee| deepest(functions, callee)).max().unwrap_or_default();
+    // The verifier counts by 32.
+    let bytes = function.bytes.max(1).next_multiple_of(32);
+    (bytes + below, format!("{} {bytes}, {names}", function.name))
+}
+
+#[test]
+fn all_functions_in_a_chain_of_calls_share_512_bytes_of_stack() {
+    let functions = functions();
+    let mut most = 0;
+    for &at in functions.keys() {
+        let (bytes, names) = deepest(&functions, at);
+        assert!(bytes <= MOST_BYTES, "{bytes} bytes of stack: {names}");
+        most = most.max(bytes);
+    }
+    assert!(most > 400, "calls are not followed: at most {most} bytes");
+}
