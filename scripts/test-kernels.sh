@@ -1,22 +1,24 @@
 #!/bin/sh
 # Boots Debian's kernels in qemu and has prof do everything in them, again and again. POSIX sh; needs no root.
 #
-#   scripts/test-kernels.sh [KERNEL…]      those of this processor in the list below, or some (6.1, 6.12, 6.1-arm64, …)
+#   scripts/test-kernels.sh [KERNEL…]      those of this processor in the list below, or some (5.10, 6.1, 6.1-arm64, …)
 #
 #   RECORDINGS=N   recordings on each kernel (20); each boot makes a hundred at most
 #   PROF=FILE      another binary than target/release/prof; kernels of arm64 take the static program that
 #                  `make dist ARCH=aarch64` makes
 #   KERNELS=DIR    where the kernels are, or are put (target/kernels)
 #
-# For each kernel: doctor, a recording of running time, one with waits, one of a command, reports, the live view on a
+# For each kernel: doctor, a recording of running time, one with waits, one of a command, reports, Perl, the live view on a
 # terminal that nobody sees, then the recordings, 200 ms each, of a program that starts and ends threads and processes all
-# the time. Ends with a table, and with status 1 if a step failed, a recording failed, or a guest hung or panicked. A kernel
-# that cannot be had is skipped, and named.
+# the time. On 5.10, which cannot run the BPF programs, all of this has to work by perf events; elsewhere a step that took
+# that way has failed. Ends with a table, and with status 1 if a step failed, a recording failed, or a guest hung or
+# panicked. A kernel that cannot be had is skipped, and named.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 # Name, suite, what the package is called, and Debian's name of the processor if it is another than this machine's.
 list='
+5.10 bullseye ^linux-image-5\.10\..*-cloud-amd64(-unsigned)?$
 6.1 bookworm ^linux-image-6\.1\..*-cloud-amd64(-unsigned)?$
 6.12 bookworm-security ^linux-image-6\.12\..*-cloud-amd64(-unsigned)?$
 6.18 trixie-backports ^linux-image-6\.18\..*-cloud-amd64(-unsigned)?$
@@ -76,8 +78,15 @@ try() {
 	guest=
 	script=$(command -v script) || script=
 	case $3 in
-	amd64) guest=${script:+-f "$script"} ;;
+	amd64)
+		guest=${script:+-f "$script"}
+		[ ! -x /usr/bin/perl ] || guest="$guest -f /usr/bin/perl"
+		;;
 	arm64) guest="-A aarch64 -b $box" ;;
+	esac
+	case $1 in
+	5.10) way=perf ;;
+	*) way=bpf ;;
 	esac
 	done=0
 	bad=0
@@ -94,7 +103,7 @@ try() {
 		{
 			# Unquoted on purpose: options, in which no path has blanks.
 			nice -n 19 scripts/kernels/boot.sh $guest -f "$work/$3/prof" -f "$work/$3/restless" \
-				-f scripts/kernels/guest.sh "$2" "sh guest.sh $left"
+				-f scripts/kernels/guest.sh "$2" "sh guest.sh $left $way"
 			echo $? >"$work/status"
 		} 2>&1 | tee "$log" | while IFS= read -r line; do
 			printf '    %s\n' "$line"
@@ -117,7 +126,7 @@ try() {
 	row "$name" "$(basename "$2")" "$steps" "$done of $recordings" $bad $hangs $boots
 }
 
-for name in ${*:-6.1 6.12 6.18 7}; do
+for name in ${*:-5.10 6.1 6.12 6.18 7}; do
 	entry=$(printf '%s\n' "$list" | grep "^$name ") || {
 		echo "test-kernels.sh: no kernel $name in the list" >&2
 		exit 2

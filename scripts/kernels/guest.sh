@@ -1,13 +1,17 @@
 #!/bin/sh
 # Runs in the guest that boot.sh has booted: everything that prof does, once, then many recordings. For busybox.
 #
-#   sh guest.sh RECORDINGS
+#   sh guest.sh RECORDINGS [WAY]
 #
-# A line for each step, `@@ step NAME ok|FAILED|skipped …`, and `@@ recordings N of RECORDINGS` as they get more.
-# Exit status: 0 if all steps are ok.
+# WAY is what has to sample on this kernel: bpf (BPF programs, if nothing is said) or perf (perf events, by which prof
+# samples where BPF programs cannot run).
+#
+# A line for each step, `@@ step NAME ok|FAILED|skipped …`, which says which way was taken, and `@@ recordings N of
+# RECORDINGS` as they get more. Exit status: 0 if all steps are ok.
 set -u
 
 recordings=$1
+wanted=${2:-bpf}
 status=0
 
 now() {
@@ -30,13 +34,33 @@ keep_target() {
 	fi
 }
 
+# took_way STEP: says which way the step took, by the sentence that prof says of perf events. The other one than wanted is a
+# failure: a kernel that refuses the programs would pass otherwise.
+took_way() {
+	way=bpf
+	! grep -q 'by perf events' /tmp/out || way=perf
+	case $1 in
+	# One does not sample, the other shows the sentence only as far as the terminal is wide.
+	report | live) echo "@@ step $1 ok" ;;
+	*)
+		if [ $way = "$wanted" ]; then
+			echo "@@ step $1 ok by $way"
+		else
+			echo "@@ step $1 FAILED by $way instead of $wanted"
+			cat /tmp/out
+			status=1
+		fi
+		;;
+	esac
+}
+
 # step NAME COMMAND…: runs it, and says how it went. What it printed is shown when it failed.
 step() {
 	name=$1
 	shift
 	keep_target
 	if "$@" >/tmp/out 2>&1; then
-		echo "@@ step $name ok"
+		took_way "$name"
 	else
 		echo "@@ step $name FAILED (status $?)"
 		cat /tmp/out
@@ -72,6 +96,18 @@ report() {
 		prof export --format folded -o /tmp/folded /tmp/off.data && test -s /tmp/folded
 }
 
+# Functions of Perl, which only BPF programs read; by perf events the interpreter's own are there.
+perl_functions() {
+	prof record -f -d 1s -o /tmp/perl.data -- perl -e 'sub busy_loop { my $n = 0; $n += $_ for 1 .. 3000; $n }
+		my $end = time + 20; busy_loop() while time < $end' &&
+		prof report --tree /tmp/perl.data >/tmp/perl.txt || return
+	if [ "$wanted" = bpf ]; then
+		grep -q busy_loop /tmp/perl.txt
+	else
+		grep -q Perl_ /tmp/perl.txt
+	fi
+}
+
 # On a terminal that nobody sees, until it shows what the target does; `q` ends it.
 live() {
 	rm -f /tmp/keys /tmp/screen
@@ -97,6 +133,11 @@ step record record
 step off-cpu waits
 step command command
 step report report
+if [ -x /files/perl ]; then
+	step perl perl_functions
+else
+	echo "@@ step perl skipped: no perl"
+fi
 if command -v script >/dev/null; then
 	step live live
 else
