@@ -169,8 +169,11 @@ fn of_machines() -> Vec<Fault> {
         by_tests(
             "23",
             "a kernel without BTF",
-            "refused, with the reason",
-            &["a_kernel_without_btf_is_named_as_the_reason"],
+            "sampled by perf events, with the reason",
+            &[
+                "a_kernel_without_type_information_is_sampled_by_perf_events",
+                "without_type_information_waits_have_stacks_and_reasons_by_perf_events",
+            ],
         ),
         in_a_guest(
             "24",
