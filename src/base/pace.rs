@@ -1,5 +1,5 @@
 //! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads. And how
-//! much a thread matters beside others.
+//! much a thread matters compared with others.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -52,7 +52,7 @@ impl Recorder {
         Recorder::spawn(command, folder)
     }
 
-    /// A command that writes `prof.data` in `folder`, its messages into a file beside it.
+    /// A command that writes `prof.data` in `folder`, its messages into a file next to it.
     pub(crate) fn spawn(mut command: Command, folder: TempDir) -> Recorder {
         let said = fs::File::create(folder.path().join("said")).expect("own folder");
         command.stdout(Stdio::null()).stderr(said);
