@@ -56,10 +56,17 @@ pub(crate) fn is_lack(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
+const LACK: &str = "too many open files";
+
 /// The failure of `what` for that reason.
 pub(crate) fn lack(what: &str) -> Failure {
-    Failure::new(status::FAILED, format!("{what}: too many open files"))
+    Failure::new(status::FAILED, format!("{what}: {LACK}"))
         .hint("raise the limit: ulimit -n 65536 (as root, or in the service's settings: LimitNOFILE=)")
+}
+
+/// Whether it is a failure from [`lack`].
+pub(crate) fn is_failure_of_lack(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failure>().is_some_and(|failure| failure.message.ends_with(LACK))
 }
 
 #[cfg(test)]

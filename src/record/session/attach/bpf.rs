@@ -43,7 +43,7 @@ pub(super) fn attach<'obj>(
     let survey = ground.survey()?;
     let config = kernel_config(options, waits, &survey, ground.cpus.to_vec(), ground.hz);
     let loaded = load(objects, config, options, found, &mut why_no_waits);
-    let (kernel, waits) = loaded.map_err(Unattached::NoPrograms)?;
+    let (kernel, waits) = loaded.map_err(Unattached::unloaded)?;
     let mut collector = ground.read(opened, &survey)?;
     let notices = Vec::from_iter(why_no_waits.clone());
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
@@ -65,6 +65,16 @@ pub(super) enum Unattached {
 impl Unattached {
     fn no_programs(failure: Failure) -> Self {
         Unattached::NoPrograms(failure.into())
+    }
+
+    /// Programs that were not loaded: where they lack descriptors, whatever samples instead lacks them, too, and one setting
+    /// gives both enough.
+    fn unloaded(error: anyhow::Error) -> Self {
+        if descriptors::is_failure_of_lack(&error) {
+            Unattached::Failed(error)
+        } else {
+            Unattached::NoPrograms(error)
+        }
     }
 }
 
