@@ -177,6 +177,8 @@ pub(crate) struct TableBuilder {
     current: u16,
     /// First row of the page being filled.
     page_first: usize,
+    /// Most pages.
+    pages: usize,
 }
 
 impl TableBuilder {
@@ -188,7 +190,7 @@ impl TableBuilder {
             rows: Vec::with_capacity(row_capacity.saturating_add(pages)),
             rules: Vec::new(),
         };
-        let mut builder = Self { table, current: NONE_ID, page_first: 0 };
+        let mut builder = Self { table, current: NONE_ID, page_first: 0, pages };
         builder.open_page();
         builder
     }
@@ -245,6 +247,8 @@ impl TableBuilder {
     /// The finished table.
     pub(crate) fn finish(mut self, rules: &RuleInterner) -> Table {
         self.close_page();
+        // Where code ends with a page, its end is the start of another one, which has nothing.
+        self.table.pages.truncate(self.pages);
         self.table.rules = rules.rules().to_vec();
         self.table.rows.shrink_to_fit();
         self.table
@@ -310,6 +314,13 @@ mod tests {
         assert_eq!(table.lookup(0x2_0000), Rule::NONE);
         assert_eq!(table.lookup(u64::MAX), Rule::NONE);
         assert_eq!(Table::default().lookup(0), Rule::NONE);
+    }
+
+    #[test]
+    fn code_that_ends_with_a_page_has_none_after_it() {
+        let table = build(&[(0x1_0000, A), (0x2_0000, Rule::NONE)], 0x1_0000, 1);
+        assert_eq!((table.pages.len(), table.rows.len()), (1, 1));
+        assert_eq!((table.lookup(0x1_ffff), table.lookup(0x2_0000)), (A, Rule::NONE));
     }
 
     #[test]
