@@ -6,6 +6,7 @@ use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::{bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
+use crate::record::end_workers;
 use crate::{report, tui};
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
@@ -22,6 +23,7 @@ pub fn main() -> ExitCode {
             Err(stop) => Ok(stop.show()?),
         }
     });
+    end_workers();
     ExitCode::from(finished.unwrap_or_else(|error| {
         let (status, lines) = failure::explain(&error);
         let mut stderr = io::stderr().lock();

@@ -1,11 +1,12 @@
 //! Whether an opened file still has the content that was read from it: a file rewritten in place keeps its inode.
 
+use serde::{Deserialize, Serialize};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
 /// State of a file, which changes with its bytes. The time of change of the inode (ctime) does not belong to it: deleting
 /// or renaming a file changes that time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileState {
     /// Length, bytes.
     pub(crate) size_bytes: u64,

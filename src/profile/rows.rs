@@ -3,11 +3,15 @@
 //! An id means the same row for ever. A stack is its leaf frame plus a parent stack; the parent is interned first
 //! and so has the smaller id.
 
+use serde::{Deserialize, Serialize};
+
 /// Defines a typed index into one of the tables.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize, serde::Deserialize,
+        )]
         pub struct $name(pub u32);
 
         impl $name {
@@ -241,7 +245,7 @@ pub struct Stack {
 pub(crate) type LabelSet = Box<[(StringId, StringId)]>;
 
 /// The best table of functions that a module had. Numbers are stored: append only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub(crate) enum SymbolsFrom {
     /// Not known.
     #[default]
@@ -277,7 +281,7 @@ impl SymbolsFrom {
 }
 
 /// Sources of the names of a module, and what was missing. Known only where the files are; texts are foreign.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ModuleNotes {
     pub(crate) symbols: SymbolsFrom,
     /// There was DWARF of it: inlined functions and lines.

@@ -26,6 +26,8 @@ mod session;
 mod signals;
 mod target;
 mod waits;
+mod worker_jobs;
+mod workers;
 
 pub(crate) use counter::PerfCounter;
 pub(crate) use environment::kernel_types::TypesLack;
@@ -54,5 +56,6 @@ pub(crate) use recorder::run;
 pub(crate) use services::{TableCacheOrNot, start_opener};
 pub(crate) use session::{Session, Start};
 pub(crate) use target::search::{FoundTarget, count_named, find};
+pub(crate) use workers::end as end_workers;
 #[cfg(feature = "testing")]
 pub(crate) use {kernel::sideband::decode as decode_sideband, process::proc_fs::parse_maps};

@@ -18,6 +18,7 @@ use super::session::{Session, Start, cost, cpu_use};
 use super::target::launch::Child;
 use super::target::run_as::RunAs;
 use super::target::search;
+use super::workers;
 use crate::base::failure::{Failure, status as exit};
 use crate::base::opener::sandbox;
 use crate::base::{opener, privilege, units};
@@ -386,6 +387,11 @@ impl FileRecording<'_, '_> {
         ));
         if let Some(confinement) = sandbox::confinement() {
             self.console.info(&format!("  {}", confinement.describe()));
+        }
+        let died = workers::usage().died;
+        if died > 0 {
+            let workers = units::counted(died, "process");
+            self.console.info(&format!("  {workers} died of files that were read in them"));
         }
         if let Some(line) = self.session.collector.files.describe_cache() {
             self.console.info(&format!("  {line}"));

@@ -4,6 +4,7 @@ use super::kernel::attach::create_table_space;
 use super::modules::TableCache;
 use super::options::{CallGraph, Output};
 use super::output::service::OutputService;
+use super::{worker_jobs, workers};
 use crate::base::failure::{Failure, status};
 use crate::base::opener::{self, Service, Services};
 use crate::base::privilege;
@@ -39,7 +40,8 @@ impl Services for RecorderServices {
     }
 }
 
-/// Starts the opener of a recording, if this process has rights to keep there; nothing foreign was read so far. Returns the
+/// Starts the processes that read files for a recording, and the opener, if this process has rights to keep there; nothing foreign
+/// was read so far. Returns the
 /// cache of unwind tables, or why there is none.
 ///
 /// # Errors
@@ -50,17 +52,21 @@ pub(crate) fn start_opener(output: &Output, call_graph: CallGraph) -> Result<Tab
         CallGraph::FramePointer => None,
         _ => Some(TableCache::open().map(Arc::new)),
     };
+    // Before there is a way to the opener, which is none of theirs.
+    workers::start(worker_jobs::new).map_err(|error| no_process("reads files", &error))?;
     if privilege::has_any() {
         let opened = cache.as_ref().and_then(|cache| cache.as_ref().ok());
         let services =
             RecorderServices { cache: opened.cloned(), output: OutputService::new(output.clone()) };
         let kept: Vec<_> = opened.iter().map(|cache| cache.as_fd()).collect();
-        opener::start(Box::new(services), &kept).map_err(|error| {
-            Failure::new(status::FAILED, format!("cannot start the process that opens files: {error}"))
-                .hint("a limit on processes may be too low: ulimit -u")
-        })?;
+        opener::start(Box::new(services), &kept).map_err(|error| no_process("opens files", &error))?;
     }
     Ok(cache.map(|cache| cache.map_err(|why| why.to_string())))
+}
+
+fn no_process(that: &str, error: &io::Error) -> Failure {
+    Failure::new(status::FAILED, format!("cannot start the process that {that}: {error}"))
+        .hint("a limit on processes may be too low: ulimit -u")
 }
 
 /// The cache of unwind tables, or why there is none; `None` where tables are not wanted.

@@ -132,6 +132,9 @@ pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from);
     match (found, process_with_root(path)) {
+        (Err(error), _) if path == Path::new("/") && may_help(&error) => {
+            ask_for_file(&OpenerRequest::Root, None)
+        }
         (Err(error), Some(pid)) if may_help(&error) => process_place(pid, "root"),
         (found, _) => found,
     }

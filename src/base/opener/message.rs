@@ -50,6 +50,8 @@ pub(super) enum OpenerRequest {
     ProcessFile { pid: u32, name: String },
     /// A file or folder below /proc/PID that is only found, not opened: its root, its program.
     ProcessPlace { pid: u32, name: String },
+    /// The root of the process that is asked: only for a worker, which can open nothing.
+    Root,
     /// Numbers of all processes, or of the threads of one.
     List { pid: Option<u32> },
     /// A file below the folder whose descriptor comes with it.

@@ -8,6 +8,7 @@
 mod client;
 mod files;
 mod message;
+mod relay;
 pub(crate) mod sandbox;
 mod server;
 
@@ -16,4 +17,5 @@ pub(crate) use client::{
     name_new_file, named, new_file, process_file, process_place, signal_command, source,
 };
 pub(crate) use message::{FileContent, Links, Service};
-pub(crate) use server::{Services, start};
+pub(crate) use relay::{answer_worker, ask_on};
+pub(crate) use server::{Services, detach, start};

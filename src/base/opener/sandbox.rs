@@ -79,6 +79,43 @@ pub(crate) fn enter() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Gives up everything for good: files are neither opened nor written, and what a process can do beyond computing with what it
+/// has been given is refused in a later step ([`keep_computing`]). For a process that is single-threaded.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub(crate) fn close_off() -> Result<(), Failure> {
+    become_no_one();
+    privilege::keep_nothing()?;
+    let _ = set_no_new_privs(true);
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
+    let _ = setrlimit(Resource::Fsize, none);
+    let nothing = || {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(ABI::V5))?
+            .create()?
+            .restrict_self()
+    };
+    let _ = nothing();
+    filter_calls();
+    Ok(())
+}
+
+/// Has the kernel refuse every call but those that a program makes to compute with descriptors that it has.
+pub(crate) fn keep_computing() {
+    let rules = COMPUTING.into_iter().map(|call| (call, Vec::new())).collect();
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let Ok(arch) = std::env::consts::ARCH.try_into() else { return };
+    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch);
+    if let Some(filter) = filter.ok().and_then(|filter| BpfProgram::try_from(filter).ok()) {
+        // A kernel without seccomp leaves the other steps.
+        let _ = seccompiler::apply_filter(&filter);
+    }
+}
+
 /// Becomes a user that owns nothing, if this process is root's; all threads do.
 fn become_no_one() -> Option<u32> {
     if !rustix::process::getuid().is_root() {
@@ -162,6 +199,71 @@ const REFUSED: [libc::c_long; 46] = [
     libc::SYS_personality,
     libc::SYS_kcmp,
     libc::SYS_setresuid,
+];
+
+/// Calls of a process that only computes: memory, threads, time, and reading and writing what is open.
+const COMPUTING: [libc::c_long; 61] = [
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_preadv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_socketpair,
+    libc::SYS_shutdown,
+    libc::SYS_ppoll,
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_fcntl,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_statx,
+    libc::SYS_newfstatat,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_set_tid_address,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_setpriority,
+    libc::SYS_getpriority,
+    libc::SYS_prctl,
+    libc::SYS_prlimit64,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_tgkill,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_capget,
 ];
 
 /// Commands of bpf(2) that make something or find it by number: maps and programs that are there are used by descriptor.

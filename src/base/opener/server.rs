@@ -8,7 +8,7 @@ use crate::base::{own_file, privilege};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -51,7 +51,7 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
         0 => {
             drop(own);
             let kept: Vec<i32> = kept.iter().map(AsRawFd::as_raw_fd).chain([theirs.as_raw_fd()]).collect();
-            detach(&kept);
+            detach(c"prof-opener", &kept);
             own_file::make_for(recorder);
             let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(&theirs, services)));
             // SAFETY: ends the process without running what the other one has registered for its own end.
@@ -64,8 +64,9 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
     }
 }
 
-/// Leaves the terminal, the signals and the files of the process that this one is a copy of.
-fn detach(kept: &[i32]) {
+/// Has a process go by a name of its own and leave the terminal, the signals and the files, but for the descriptors `kept`, of the
+/// process that it is a copy of.
+pub(crate) fn detach(name: &CStr, kept: &[i32]) {
     // SAFETY: these calls take numbers, and strings with their NUL.
     unsafe {
         libc::setsid();
@@ -73,7 +74,7 @@ fn detach(kept: &[i32]) {
         {
             libc::signal(signal, libc::SIG_IGN);
         }
-        libc::prctl(libc::PR_SET_NAME, c"prof-opener".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
         libc::prctl(libc::PR_SET_DUMPABLE, 0);
         let nowhere = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for standard in 0..=2 {
@@ -167,7 +168,9 @@ impl OpenerState {
             OpenerRequest::ProcessPlace { pid, name } if name == "root" || name == "exe" => {
                 Ok(done(Some(files::process_place(pid, &name)?)))
             }
-            OpenerRequest::ProcessFile { .. } | OpenerRequest::ProcessPlace { .. } => Err(refused()),
+            OpenerRequest::ProcessFile { .. } | OpenerRequest::ProcessPlace { .. } | OpenerRequest::Root => {
+                Err(refused())
+            }
             OpenerRequest::List { pid } => Ok((OpenerReply::Numbers(files::list(pid)?), None)),
             OpenerRequest::Inside { path, links, wanted } => {
                 let path = Path::new(OsStr::from_bytes(&path));

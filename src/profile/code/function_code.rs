@@ -2,12 +2,13 @@
 
 use crate::profile::rows::{ModuleId, StringId};
 use crate::profile::symbols::{FunctionId, Location};
+use serde::{Deserialize, Serialize};
 
 /// Code of a function, or a part of it around its samples.
 ///
 /// Invariant: `address >= start`, `address + bytes.len() <= start + size`; runs are in order of `offset`, the first is at 0; a call's
 /// parent has a smaller number than the call.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct FunctionCode {
     /// The module that it is in.
     pub(crate) module: ModuleId,
@@ -30,7 +31,7 @@ pub(crate) struct FunctionCode {
 }
 
 /// Instructions of one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct CodeRun {
     /// Start of the run, bytes from the start of the code. The run ends where the next one starts.
     pub(crate) offset: u32,
@@ -43,7 +44,7 @@ pub(crate) struct CodeRun {
 }
 
 /// A call that the compiler replaced by the code of what is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct InlinedCall {
     /// Function that is called.
     pub(crate) function: FunctionId,
@@ -56,7 +57,7 @@ pub(crate) struct InlinedCall {
 }
 
 /// A function that is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct CallTarget {
     /// Address of the function in its module.
     pub(crate) address: u64,

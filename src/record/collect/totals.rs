@@ -1,7 +1,7 @@
 //! Sums of what was collected, kept since the samples themselves go to the file.
 
 use crate::profile::{EventId, Frame, FrameId, ModuleKind, Outcome, Profile, StackId, UNNAMED_CODE};
-use crate::record::names::code_weights::CodeWeights;
+use crate::record::names::code::weights::CodeWeights;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 

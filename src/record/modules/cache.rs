@@ -49,9 +49,9 @@ const HEADER_BYTES: usize = 8 + 32 + 8 + 4;
 pub(super) struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// The key of the table of a file with these sections. `None` for a file whose time of change does not yet tell its
-    /// states apart.
-    pub(super) fn of(file: &File, elf: &ElfImage, sections: &CfiSections) -> Option<CacheKey> {
+    /// The key of the table of a file with this content ([`content_hash`]). `None` for a file whose time of change does not yet
+    /// tell its states apart.
+    pub(super) fn of(file: &File, content: &[u8; 32]) -> Option<CacheKey> {
         let facts = file.metadata().ok()?;
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(
             facts.ctime().try_into().ok()?,
@@ -69,23 +69,7 @@ impl CacheKey {
         for number in times {
             hasher.update(&number.to_le_bytes());
         }
-        let mut add = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        add(elf.build_id().unwrap_or_default());
-        for segment in elf.segments() {
-            let numbers = [segment.file_offset, segment.address, segment.file_size, segment.memory_size];
-            numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
-            add(&[u8::from(segment.is_executable)]);
-        }
-        for section in elf.sections() {
-            add(&section.name);
-            add(&section.kind.to_le_bytes());
-            let numbers = [section.flags, section.address, section.file_offset, section.size];
-            numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
-        }
-        sections.bytes().into_iter().for_each(add);
+        hasher.update(content);
         Some(CacheKey(*hasher.finalize().as_bytes()))
     }
 
@@ -93,6 +77,29 @@ impl CacheKey {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         digits + SUFFIX
     }
+}
+
+/// A hash of all in a file that its table is made from. Who reads the file makes it; which file it is of is known without.
+pub(super) fn content_hash(elf: &ElfImage, sections: &CfiSections) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(elf.build_id().unwrap_or_default());
+    for segment in elf.segments() {
+        let numbers = [segment.file_offset, segment.address, segment.file_size, segment.memory_size];
+        numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
+        add(&[u8::from(segment.is_executable)]);
+    }
+    for section in elf.sections() {
+        add(&section.name);
+        add(&section.kind.to_le_bytes());
+        let numbers = [section.flags, section.address, section.file_offset, section.size];
+        numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
+    }
+    sections.bytes().into_iter().for_each(add);
+    *hasher.finalize().as_bytes()
 }
 
 /// Why there is no cache, for `-v`.

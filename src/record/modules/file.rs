@@ -6,10 +6,12 @@ use crate::profile::ModuleKind;
 use crate::record::environment::descriptors;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;
+use crate::record::workers;
 use crate::unwind::{Architecture, ElfImage, Limits, Table};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +84,31 @@ pub(crate) struct ModuleFile {
     pub(super) lacks_descriptor: bool,
 }
 
+/// A file as a worker is told of it; its descriptor comes with that.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SentFile {
+    path: String,
+    seen_in: u32,
+    state: Option<FileState>,
+    /// The bytes of the vDSO, which has no descriptor.
+    vdso: Option<Vec<u8>>,
+}
+
+impl SentFile {
+    /// The file in the worker, with its headers read.
+    pub(crate) fn received(self, descriptors: Vec<OwnedFd>) -> ModuleFile {
+        let SentFile { path, seen_in, state, vdso } = self;
+        match (vdso, descriptors.into_iter().next()) {
+            (Some(bytes), _) => ModuleFile::of_vdso(seen_in, Some(bytes)),
+            (None, Some(file)) => {
+                let module = ModuleFile::read(seen_in, &path, Arc::new(File::from(file)), &Limits::default());
+                ModuleFile { state, ..module }
+            }
+            (None, None) => ModuleFile::new(&path, seen_in, ModuleKind::Elf),
+        }
+    }
+}
+
 /// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
 const SMALL_BYTES: u64 = 1 << 20;
 
@@ -107,6 +134,29 @@ impl ModuleFile {
     /// Returns the file without its table: enough to name its addresses, even after the table was evicted.
     pub(in crate::record) fn without_table(&self) -> ModuleFile {
         ModuleFile { table: TableState::Missing, ..self.clone() }
+    }
+
+    /// The vDSO. Every 64-bit process has the same: reading our own needs no rights.
+    pub(super) fn of_vdso(pid: u32, bytes: Option<Vec<u8>>) -> ModuleFile {
+        let elf =
+            bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &Limits::default().elf).ok());
+        let module = ModuleFile::new("[vdso]", pid, ModuleKind::Vdso).with_elf(elf);
+        ModuleFile { vdso: bytes.map(Arc::new), ..module }
+    }
+
+    /// The workers that read it.
+    pub(crate) fn reader_lane(&self) -> workers::WorkerLane {
+        if self.is_remote { workers::WorkerLane::Slow } else { workers::WorkerLane::Local }
+    }
+
+    /// The file as a worker is told of it.
+    pub(crate) fn to_send(&self) -> SentFile {
+        SentFile {
+            path: self.path.clone(),
+            seen_in: self.seen_in,
+            state: self.state,
+            vdso: self.vdso.as_ref().map(|bytes| bytes.to_vec()),
+        }
     }
 
     /// The same with its ELF headers, if it has any.

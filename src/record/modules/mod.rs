@@ -10,6 +10,7 @@ mod file;
 mod generated;
 mod kept_sections;
 pub(crate) mod patience;
+mod table_work;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,10 @@ use super::process::proc_fs;
 use crate::base::file_state::FileState;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::unwind::{CfiSections, ElfImage, ElfType, Limits, Segment, Table};
+use crate::unwind::{CfiSections, ElfType, Limits, Segment, Table};
 pub(super) use cache::TableCache;
 pub(crate) use file::read_own_vdso;
-pub(super) use file::{FileId, ModuleFile, TableState};
+pub(super) use file::{FileId, ModuleFile, SentFile, TableState};
 use file::{Unopened, open_mapped_file};
 use patience::Patience;
 use rustc_hash::FxHashMap;
@@ -37,6 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
+pub(super) use table_work::TableWork;
 
 /// Threads that read files which may never be read.
 const SLOW_THREADS: usize = 2;
@@ -258,7 +260,8 @@ impl ModuleFiles {
             self.reopen(seen.id, pid, mapping, key);
             return Some(seen.id);
         }
-        let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
+        let module =
+            if is_vdso { ModuleFile::of_vdso(pid, read_own_vdso()) } else { self.open_file(pid, mapping) };
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: it has no ELF file.
         let is_generated = module.elf.is_none()
             && ["/memfd:", "/dev/", "/anon_hugepage"].iter().any(|start| mapping.path.starts_with(start));
@@ -394,14 +397,6 @@ impl ModuleFiles {
     pub(super) fn open_own_vdso(&mut self) {
         let mapping = CodeMapping { path: "[vdso]".to_owned(), ..CodeMapping::default() };
         let _ = self.file_of(std::process::id(), &mapping);
-    }
-
-    fn open_vdso(&self, pid: u32) -> ModuleFile {
-        // Every 64-bit process has the same vDSO: reading our own needs no rights.
-        let bytes = read_own_vdso();
-        let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits.elf).ok());
-        let module = ModuleFile::new("[vdso]", pid, ModuleKind::Vdso).with_elf(elf);
-        ModuleFile { vdso: bytes.map(Arc::new), ..module }
     }
 
     fn open_file(&mut self, pid: u32, mapping: &CodeMapping) -> ModuleFile {

@@ -1,40 +1,30 @@
 //! Tables of files: compiled on other threads, small files first, and placed in the kernel as far as there is room.
 
 use super::ModuleFiles;
-use super::cache::{CacheKey, TableCache};
-use super::file::{FileId, TableState};
+use super::cache::{self, CacheKey, TableCache};
+use super::compiled::NoTable;
+use super::file::{FileId, SentFile, TableState};
+use super::table_work::{ReadElsewhere, ReadSections, TableSource};
 use crate::base::deadline::Deadline;
-use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::bpf::ImageState;
 use crate::record::kernel::table_space::GRACE;
 use crate::record::kernel::unwind_tables::{KernelTables, PlaceError};
 use crate::record::modules::compiled::{Compiled, Lane, Wanted};
-use crate::record::process::proc_fs;
-use crate::symbols::find_debug_file;
-use crate::unwind::{
-    CfiSections, ElfImage, FirstTable, Limits, Table, TableError, compile_first, compile_sections,
-};
-use std::fs::File;
-use std::path::Path;
+use crate::record::workers;
+use crate::unwind::{FirstTable, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time to look for a separate debug file, all candidates together.
-const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
-/// Time to wait for memory that other work holds.
-const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Time for a worker to read a file and compile its table: the largest take some seconds of an idle machine.
+const LONGEST_WORK: Duration = Duration::from_secs(120);
 
-/// A table to be compiled.
+/// A table to be made.
 struct TableJob {
-    elf: Arc<ElfImage>,
-    /// File of the headers; `None` for the vDSO.
-    file: Option<Arc<File>>,
-    path: String,
-    seen_in: u32,
-    /// Whether its separate debug file may be looked for: its folders may be a program's.
-    may_search: bool,
+    source: TableSource,
+    /// How a worker is told of the file.
+    sent: SentFile,
     wanted: Wanted,
-    limits: Limits,
+    worker_lane: workers::WorkerLane,
     cache: Option<Arc<TableCache>>,
 }
 
@@ -44,74 +34,55 @@ struct Made {
     kept: Option<(CacheKey, Vec<u8>)>,
 }
 
+/// Sections that were read, and by whom.
+enum Read {
+    Here(ReadSections),
+    Elsewhere(ReadElsewhere),
+}
+
 impl TableJob {
     /// The table of the module: that of the cache, or a new one. `None`: it has hardly any entries of its own, and its
     /// separate debug file may have them.
-    fn make(&self) -> Option<Result<Made, TableError>> {
-        // Held until the table is there.
-        let wait = Deadline::after(MAX_WAIT, &Arc::default());
-        let bytes = CfiSections::memory_bytes(&self.elf);
-        let mut room = match MemoryBudget::shared().reserve(bytes, &wait) {
-            Ok(room) => room,
-            Err(refused) => return Some(Err(refused.into())),
-        };
-        Some(match self.sections(&mut room).transpose()? {
-            Ok(sections) => self.table(&sections),
-            Err(error) => Err(error),
+    fn make(&self) -> Option<Result<Made, NoTable>> {
+        let deadline = Deadline::after(LONGEST_WORK, &Arc::default());
+        Some(match self.read(&deadline).transpose()? {
+            Ok(read) => self.table(read, &deadline),
+            Err(why) => Err(why),
         })
     }
 
-    fn table(&self, sections: &CfiSections) -> Result<Made, TableError> {
-        let key = || CacheKey::of(self.file.as_ref()?, &self.elf, sections);
-        let cached = self.cache.as_ref().and_then(|cache| Some((cache, key()?)));
-        if let Some((cache, key)) = &cached
-            && let Some(table) = cache.load(key, &self.limits)
+    fn read(&self, deadline: &Deadline) -> Result<Option<Read>, NoTable> {
+        if !workers::is_running() {
+            return Ok(self.source.read()?.map(Read::Here));
+        }
+        let worker = workers::take(self.worker_lane, deadline)?;
+        let read = ReadElsewhere::read(worker, &self.source, self.sent.clone(), deadline)?;
+        Ok(read.map(Read::Elsewhere))
+    }
+
+    fn table(&self, read: Read, deadline: &Deadline) -> Result<Made, NoTable> {
+        let content = || match &read {
+            Read::Here(read) => cache::content_hash(&self.source.elf, &read.sections),
+            Read::Elsewhere(read) => read.content,
+        };
+        let key = |content: &[u8; 32]| CacheKey::of(self.source.file.as_ref()?, content);
+        let cached = self.cache.as_ref().map(|cache| (cache, content()));
+        let cached = cached.and_then(|(cache, content)| Some((cache, key(&content)?, content)));
+        if let Some((cache, key, _)) = &cached
+            && let Some(table) = cache.load(key, &self.source.limits)
         {
             return Ok(Made { table: FirstTable { table, is_whole: true }, kept: None });
         }
-        let table = match self.wanted {
-            Wanted::First => compile_first(&self.elf, sections, &self.limits)?,
-            Wanted::Whole => {
-                let table = compile_sections(&self.elf, sections, &self.limits)?;
-                FirstTable { table, is_whole: true }
-            }
+        let table = match read {
+            Read::Here(read) => self.source.compile(&read, self.wanted)?,
+            Read::Elsewhere(read) => read.compile(self.wanted, &self.source.limits, deadline)?,
         };
-        let kept = cached.filter(|_| table.is_whole).and_then(|(cache, before)| {
+        let kept = cached.filter(|_| table.is_whole).and_then(|(cache, before, content)| {
             // What was read may be of two states of the file.
-            let is_same = key() == Some(before);
+            let is_same = key(&content) == Some(before);
             is_same.then(|| cache.packed(&before, &table.table)).flatten().map(|packed| (before, packed))
         });
         Ok(Made { table, kept })
-    }
-
-    /// The unwind sections, with the entries of the separate debug file where there are hardly any; `None` where that may
-    /// not be looked for.
-    fn sections(&self, room: &mut Reservation) -> Result<Option<CfiSections>, TableError> {
-        let (elf, limits) = (&self.elf, &self.limits);
-        let mut sections = CfiSections::load(elf)?;
-        if !sections.lacks_entries(elf) {
-            return Ok(Some(sections));
-        }
-        if !self.may_search {
-            return Ok(None);
-        }
-        let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
-        let debug_file = || {
-            find_debug_file(
-                &proc_fs::root_of(self.seen_in),
-                Path::new(&self.path),
-                self.file.as_ref()?,
-                &search,
-            )
-        };
-        if let Some(file) = debug_file()
-            && let Ok(debug_image) = ElfImage::open(&file, &limits.elf)
-            && room.grow(CfiSections::memory_bytes(&debug_image)).is_ok()
-        {
-            // Without them the module is no worse off than with no debug file at all.
-            let _ = sections.add_debug_frame(&debug_image);
-        }
-        Ok(Some(sections))
     }
 }
 
@@ -139,17 +110,21 @@ impl ModuleFiles {
         let module = self.get(id);
         let Some(elf) = module.elf.clone() else { return };
         let sender = self.sender.clone();
+        let may_search = lane == Lane::Slow || module.needs_debug_file;
         let job = TableJob {
-            elf,
-            file: module.file.clone(),
-            path: module.path.clone(),
-            seen_in: module.seen_in,
-            may_search: lane == Lane::Slow || module.needs_debug_file,
+            source: TableSource {
+                elf,
+                file: module.file.clone(),
+                path: module.path.clone(),
+                seen_in: module.seen_in,
+                may_search,
+                limits: self.limits.clone(),
+            },
+            sent: module.to_send(),
             wanted,
-            limits: self.limits.clone(),
+            worker_lane: if may_search { workers::WorkerLane::Slow } else { workers::WorkerLane::Local },
             cache: self.cache.clone(),
         };
-        let may_search = job.may_search;
         let work = move || {
             let (table, kept) = match job.make() {
                 Some(Ok(Made { table, kept })) => (Some(Ok(table)), kept),
@@ -238,12 +213,7 @@ impl ModuleFiles {
         any
     }
 
-    fn take_compiled(
-        &mut self,
-        id: FileId,
-        result: Result<FirstTable, TableError>,
-        kernel: &mut KernelTables,
-    ) {
+    fn take_compiled(&mut self, id: FileId, result: Result<FirstTable, NoTable>, kernel: &mut KernelTables) {
         self.compiled += 1;
         let is_unchanged = self.get(id).is_unchanged(&self.limits);
         // It may have been closed meanwhile.
@@ -272,17 +242,17 @@ impl ModuleFiles {
                 module.table = TableState::First(Arc::new(table));
                 self.unfollowed.push(id);
             }
-            Err(error @ (TableError::TooLarge { .. } | TableError::NoMemory(_))) => {
+            Err(NoTable { why, may_have_entries: true }) => {
                 // It has entries that are not known: following frame pointers through such code would skip callers
                 // unnoticed, where a table without rows ends the stack.
                 module.table = TableState::Compiled(Arc::new(Table::default()));
-                self.failures.push(format!("no unwind table for {}: {error}", module.path));
+                self.failures.push(format!("no unwind table for {}: {why}", module.path));
                 self.failed += 1;
                 self.place(id, kernel);
             }
-            Err(error) => {
+            Err(NoTable { why, .. }) => {
                 module.table = TableState::Missing;
-                self.failures.push(format!("no unwind table for {}: {error}", module.path));
+                self.failures.push(format!("no unwind table for {}: {why}", module.path));
                 self.failed += 1;
                 kernel.drop_table(image);
                 kernel.set_state(image, ImageState::NoTable);

@@ -2,8 +2,8 @@
 //! become available since. Names are read from the files of this machine if they are the recorded ones, and from debug
 //! files of the same builds, wherever these come from.
 
+use super::code::save;
 use super::file_names::FileNames;
-use super::save_code;
 use super::symbolize::{self, Addresses, LeftMaps, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
@@ -119,7 +119,7 @@ pub(crate) fn add_code(profile: &mut Profile, sources: &mut DebugSources<'_>, pa
         Some((file, names))
     };
     let deadline = Deadline::after(patience, &Arc::default());
-    save_code::add_missing(profile, &mut open_own, &deadline)
+    save::add_missing(profile, &mut open_own, &deadline)
 }
 
 /// Whether the debug information of a module refers to files that were not to be had. Which frames have less for that

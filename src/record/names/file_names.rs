@@ -64,11 +64,7 @@ impl FileNames {
                     Searched { path: Path::new(&file.path), file: Some(opened), build_id: &file.build_id };
                 let search = deadline.at_most(MAX_SEARCH_TIME);
                 let files = DebugFiles::find(&Bases::new(&root, folders), &module, &search);
-                let mut names = Self::open_with(opened, files, &NamingLimits::default(), deadline)?;
-                if packages::is_own_root(&root) {
-                    names.note_package(&file.path);
-                }
-                Ok(names)
+                Self::open_with(opened, files, &NamingLimits::default(), deadline)
             }
             (None, None) => Err("the file could not be opened".to_owned()),
         }

@@ -5,8 +5,8 @@
 //! its first seconds; in the end for [`PATIENCE`] times as long. Frames of a file that has not been read yet do not
 //! wait at all.
 
-use super::file_names::FileNames;
-use super::symbolize::{Addresses, Named, read_perf_map};
+use super::look::{self, KeptNames, LookupResult};
+use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
@@ -59,7 +59,7 @@ struct Queue {
     /// Size of the file, bytes; 0 for generated code.
     bytes: u64,
     /// The file as opened by the last lookup, and when that was.
-    kept: Option<(Box<FileNames>, Instant)>,
+    kept: Option<(KeptNames, Instant)>,
     waiting: Addresses,
     /// Frames being looked up; `None` for those no longer needed.
     asked: Vec<(u64, Option<FrameId>)>,
@@ -81,7 +81,7 @@ pub(crate) struct Answer {
     named: Named,
     took: Duration,
     /// The file as it was opened for the lookup.
-    kept: Option<Box<FileNames>>,
+    kept: Option<KeptNames>,
     /// Messages about what could not be read.
     problems: Vec<String>,
     /// Message about existing names that were not read.
@@ -311,10 +311,11 @@ impl Names {
             let kept = queue.kept.take().map(|(names, _)| names);
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
             let folders = Arc::clone(&self.folders);
+            let is_background = background.is_some();
             let work = move || {
                 let begun = Instant::now();
-                let looked = look_up(&source, kept, frames, &folders, &stop);
-                let Looked { named, kept, problems, refused, notes } = looked;
+                let looked = look_up(&source, kept, frames, &folders, is_background, &stop);
+                let LookupResult { named, kept, problems, refused, notes } = looked;
                 let took = begun.elapsed();
                 deliver(Answer { origin, look, named, took, kept, problems, refused, notes });
             };
@@ -348,7 +349,13 @@ impl Names {
             match notes.symbols {
                 // Nothing was read this time.
                 SymbolsFrom::Unknown => known.add_problems(notes.problems),
-                _ => *known = *notes,
+                _ => {
+                    let before = std::mem::replace(known, *notes);
+                    // Found only while the process lived that had the file.
+                    if known.package.is_empty() {
+                        (known.package, known.distribution) = (before.package, before.distribution);
+                    }
+                }
             }
         }
         if let Some(refused) = answer.refused.filter(|refused| !self.refused.contains(refused)) {
@@ -386,7 +393,7 @@ impl Names {
     }
 
     /// Takes the file `id`, with what was read of it for names; no more names can be looked up in it afterwards.
-    pub(super) fn take_file(&mut self, id: FileId) -> Option<(Box<ModuleFile>, Option<Box<FileNames>>)> {
+    pub(super) fn take_file(&mut self, id: FileId) -> Option<(Box<ModuleFile>, Option<KeptNames>)> {
         let queue = self.queues.get_mut(&Origin::File(id))?;
         match queue.source.take() {
             Some(LookupSource::File(file)) => Some((file, queue.kept.take().map(|(names, _)| names))),
@@ -423,53 +430,19 @@ fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     took.saturating_mul(times).max(least)
 }
 
-/// Result of a lookup.
-#[derive(Default)]
-struct Looked {
-    named: Named,
-    /// The opened file, to keep for the next lookup.
-    kept: Option<Box<FileNames>>,
-    /// Messages about what could not be read.
-    problems: Vec<String>,
-    /// Message about existing names that were not read.
-    refused: Option<String>,
-    /// Sources of the names.
-    notes: Option<Box<ModuleNotes>>,
-}
-
 /// Looks up names in `source`, using the file `kept` open by the last lookup.
 fn look_up(
     source: &LookupSource,
-    kept: Option<Box<FileNames>>,
-    mut frames: Addresses,
+    kept: Option<KeptNames>,
+    frames: Addresses,
     folders: &[PathBuf],
+    is_background: bool,
     stop: &Arc<AtomicBool>,
-) -> Looked {
+) -> LookupResult {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
-        LookupSource::File(file) => {
-            let said = |problem: String| format!("{}: {problem}", file.path);
-            let opened = kept.map_or_else(|| FileNames::open(file, folders, &deadline).map(Box::new), Ok);
-            let looked = opened.and_then(|mut names| Ok((names.name(file, &mut frames, &deadline)?, names)));
-            match looked {
-                Ok((named, names)) => {
-                    let problems = names.problems().into_iter().map(said).collect();
-                    let notes = Some(Box::new(names.notes()));
-                    Looked { named, kept: Some(names), problems, refused: None, notes }
-                }
-                Err(problem) => {
-                    let notes = ModuleNotes { problems: vec![problem.clone()], ..ModuleNotes::default() };
-                    let notes = Some(Box::new(notes));
-                    Looked { problems: vec![said(problem)], notes, ..Looked::default() }
-                }
-            }
-        }
-        LookupSource::Map(map) => match read_perf_map(map, &frames, &deadline) {
-            Ok((named, unread)) => {
-                Looked { named, problems: unread.into_iter().collect(), ..Looked::default() }
-            }
-            Err(refused) => Looked { refused: Some(refused), ..Looked::default() },
-        },
+        LookupSource::File(file) => look::in_file(file, kept, frames, folders, is_background, &deadline),
+        LookupSource::Map(map) => look::in_map(map, frames, &deadline),
     }
 }
 

@@ -2,15 +2,13 @@
 //! and within the memory budget. The names go to the file or to the live view; nothing here decides what is recorded.
 
 pub(crate) mod code;
-pub(crate) mod code_weights;
 pub(crate) mod complete;
 pub(crate) mod dump_of;
 pub(crate) mod dumps;
 pub(crate) mod file_names;
-pub(crate) mod found_code;
 pub(crate) mod jit_names;
+pub(crate) mod look;
 pub(crate) mod lookup;
 pub(crate) mod naming;
-pub(crate) mod save_code;
 pub(crate) mod sources;
 pub(crate) mod symbolize;

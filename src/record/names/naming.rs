@@ -1,8 +1,8 @@
 //! Names for a recording to a file: looked up during the recording, so that a recorder that is killed leaves a file
 //! with names, and little is left to do at the end.
 
+use super::code::save;
 use super::lookup::{Answer, Names, Urgency};
-use super::save_code;
 use super::sources;
 use super::symbolize::{self, Named, UserFrames, kernel_location};
 use crate::profile::{FrameId, FrameSpace, Location, ModuleId, Profile, WriteError, Writer};
@@ -155,7 +155,7 @@ impl Naming {
             return;
         }
         let begun = Instant::now();
-        save_code::save(collector, &mut self.names, file_bytes, &is_asked);
+        save::save(collector, &mut self.names, file_bytes, &is_asked);
         self.code_took = begun.elapsed();
         if with_sources {
             sources::keep(&mut collector.profile);

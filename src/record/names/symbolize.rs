@@ -9,6 +9,8 @@ use crate::record::modules::{FileId, ModuleFiles};
 use crate::symbols::{NamingLimits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -63,14 +65,24 @@ pub(super) fn read_perf_map(
     frames: &[(u64, FrameId)],
     deadline: &Deadline,
 ) -> Result<(Named, Option<String>), String> {
-    match source.read(&NamingLimits::default(), deadline) {
-        Ok(Some(map)) => {
-            let unread = unread_part(&map).map(|part| format!("{}: {part}", source.path()));
-            Ok((name_generated(&map, frames), unread))
-        }
+    match source.open() {
+        Ok(Some(file)) => Ok(name_by_map(file, &source.path(), frames, deadline)),
         Ok(None) => Ok((Vec::new(), None)),
         Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
     }
+}
+
+/// Names frames of generated code from the map in `file`, which the process sees at `path`. Also returns a message if part of it was
+/// not read.
+pub(super) fn name_by_map(
+    file: File,
+    path: &str,
+    frames: &[(u64, FrameId)],
+    deadline: &Deadline,
+) -> (Named, Option<String>) {
+    let map = PerfMap::parse(BufReader::with_capacity(1 << 17, file), &NamingLimits::default(), deadline);
+    let unread = unread_part(&map).map(|part| format!("{path}: {part}"));
+    (name_generated(&map, frames), unread)
 }
 
 /// The perf maps that recorded processes have left on this machine.

@@ -1,5 +1,6 @@
 //! What `prof` itself uses.
 
+use crate::record::workers;
 use std::collections::VecDeque;
 
 /// Window over which the cost of an ongoing recording is measured, ns.
@@ -7,8 +8,9 @@ const WINDOW_NS: u64 = 10_000_000_000;
 /// Looks at it are this far apart at least, ns.
 const STEP_NS: u64 = 500_000_000;
 
-/// CPU time of this process, user and system, in ns, and its peak resident memory in bytes.
+/// CPU time of this process and its workers, user and system, in ns, and their peak resident memory in bytes.
 pub(crate) fn own() -> (u64, u64) {
+    let workers = workers::usage();
     // SAFETY: an all-zero rusage is a valid value, and getrusage fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -16,7 +18,8 @@ pub(crate) fn own() -> (u64, u64) {
         usage
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
+    let cpu_ns = ns(usage.ru_utime) + ns(usage.ru_stime) + workers.cpu_ns;
+    (cpu_ns, usage.ru_maxrss as u64 * 1024 + workers.memory_bytes)
 }
 
 /// CPU time and run time of the BPF programs up to a moment.

@@ -18,12 +18,13 @@ use crate::symbols::limits::NamingLimits;
 use crate::symbols::sections::dwarf::has_debug_info;
 use crate::symbols::work::Work;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// One function at an address.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResolvedLocation {
     /// Readable name, demangled.
     pub(crate) name: String,

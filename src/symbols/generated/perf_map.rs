@@ -14,7 +14,7 @@ use crate::symbols::limits::cut_text;
 use crate::symbols::lines::read_line;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -237,13 +237,13 @@ impl PerfMapSource {
         format!("/{}", map_path(self.owner))
     }
 
-    /// Reads the map, if there is one.
+    /// Opens the map, if there is one.
     ///
     /// # Errors
     /// Fails when the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], owned by
     /// neither the process's user nor root, or begun too late. The error does not have the file's name.
-    pub(crate) fn read(&self, limits: &NamingLimits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
-        let Some(file) = open_map(&self.root, self.owner, limits)? else { return Ok(None) };
+    pub(crate) fn open(&self) -> io::Result<Option<File>> {
+        let Some(file) = open_map(&self.root, self.owner, &NamingLimits::default())? else { return Ok(None) };
         if let Some(begun_by) = self.begun_by {
             let facts = file.metadata()?;
             // Without a time of birth, one that was written later may have been begun later.
@@ -251,7 +251,7 @@ impl PerfMapSource {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it was begun after the recording"));
             }
         }
-        Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits, deadline)))
+        Ok(Some(file))
     }
 }
 
@@ -287,6 +287,13 @@ fn open_map(root: impl AsFd, owner: Owner, limits: &NamingLimits) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::BufReader;
+
+    fn read_map(source: &PerfMapSource) -> io::Result<Option<PerfMap>> {
+        let parse =
+            |file| PerfMap::parse(BufReader::new(file), &NamingLimits::default(), &Deadline::default());
+        Ok(source.open()?.map(parse))
+    }
     use proptest::prelude::*;
     use rustix::fs::Mode;
     use std::os::unix::fs::symlink;
@@ -411,7 +418,7 @@ mod tests {
         let pid = std::process::id();
         let path = format!("/tmp/perf-{pid}.map");
         std::fs::write(&path, "7f0000001000 20 jit_function\n").unwrap();
-        let read = |source: PerfMapSource| source.read(&NamingLimits::default(), &Deadline::default());
+        let read = |source: PerfMapSource| read_map(&source);
         let map = PerfMapSource::of(pid).and_then(read);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
@@ -429,7 +436,7 @@ mod tests {
         let begun = begun.created().or_else(|_| begun.modified()).unwrap();
         let read = |pid, begun_by| {
             let source = PerfMapSource::left_behind(root.path(), pid, begun_by).unwrap();
-            source.read(&NamingLimits::default(), &Deadline::default())
+            read_map(&source)
         };
         assert_eq!(read(77, begun).unwrap().unwrap().lookup(0x10), Some("old"));
         let second = std::time::Duration::from_secs(1);

@@ -9,3 +9,4 @@ pub(crate) mod refusals;
 mod rights;
 mod unprivileged;
 mod unrecorded;
+mod workers;

@@ -240,10 +240,11 @@ fn a_prof_with_capabilities_records_what_root_does() {
 /// Every process of a recording is looked at: the recorder and its workers have no rights at all, and only the opener,
 /// which parses nothing, has those that are needed to the end.
 fn assert_rights_of_recording(recorder: u32, opening: CapabilitySet, permitted_besides: CapabilitySet) {
-    let mut openers = 0;
+    let (mut openers, mut workers) = (0, 0);
     let mut next = vec![recorder];
     while let Some(pid) = next.pop() {
         next.extend(crate::harness::running::children(pid));
+        workers += u32::from(assert_limits_of_worker(pid));
         for (name, rights) in Rights::of(pid) {
             rights.assert_closed(&name);
             if name == "prof-opener" {
@@ -258,6 +259,22 @@ fn assert_rights_of_recording(recorder: u32, opening: CapabilitySet, permitted_b
         }
     }
     assert!(openers > 0, "nothing opens files");
+    assert!(workers > 0, "no file was read by a worker");
+}
+
+/// A worker has limits, and can open nothing. Returns whether the process is one.
+fn assert_limits_of_worker(pid: u32) -> bool {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    if read("comm").trim() != "prof-worker" {
+        return false;
+    }
+    let limits = read("limits");
+    for limit in ["Max address space", "Max cpu time", "Max open files", "Max core file size"] {
+        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap_or_else(|| panic!("{limits}"));
+        assert!(!line.contains("unlimited"), "{line}");
+    }
+    assert!(read("status").contains("Seccomp:\t2"), "calls are filtered");
+    true
 }
 
 /// The process that `timeout` has started for us.

@@ -1,16 +1,17 @@
 //! Code of a function as it was found, before its names and files are in the tables of the profile.
 
-use super::symbolize::interned;
 use crate::profile::code::function_code::{CallTarget, CodeRun, FunctionCode, InlinedCall};
 use crate::profile::{FunctionId, ModuleId, Profile, StringId};
+use crate::record::names::symbolize::interned;
 use crate::symbols::ResolvedLocation;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Identity of an inlined call: the calling function, the callee's name, and the file and line of the call.
 type CallKey = (u32, String, u32, u32);
 
 /// Code of a function with the lines of its instructions.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FoundCode {
     /// Address and length of the function; address and bytes of the part that is kept.
     pub(super) code: FunctionCode,
@@ -19,6 +20,7 @@ pub(crate) struct FoundCode {
     /// Functions inlined at the calls of `code.inlined`, in the same order; the files of runs and calls are indices
     /// into `files`.
     inlined: Vec<ResolvedLocation>,
+    #[serde(skip)]
     calls: FxHashMap<CallKey, u32>,
     /// Names of files; file 0 means none.
     files: Vec<String>,
@@ -93,6 +95,18 @@ impl FoundCode {
     /// Whether any source line is known.
     pub(super) fn has_lines(&self) -> bool {
         self.code.runs.iter().any(|run| run.line > 0)
+    }
+
+    /// Whether it is in such order as [`FoundCode::add_instruction`] leaves it in.
+    pub(in crate::record::names) fn is_sound(&self) -> bool {
+        let FunctionCode { start, size, address, runs, inlined, .. } = &self.code;
+        let is_inside =
+            start.checked_add(*size).is_some_and(|end| *address >= *start && self.code.end() <= end);
+        let are_calls_sound = (0..).zip(inlined).all(|(number, call)| call.parent <= number);
+        let are_runs_sound = runs.windows(2).all(|pair| pair[0].offset < pair[1].offset)
+            && runs.first().is_none_or(|first| first.offset == 0)
+            && runs.iter().all(|run| run.call as usize <= inlined.len());
+        is_inside && are_calls_sound && are_runs_sound && inlined.len() == self.inlined.len()
     }
 
     /// Approximate size in the file before compression, bytes.

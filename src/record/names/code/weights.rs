@@ -2,6 +2,7 @@
 
 use crate::profile::{FrameId, FrameSpace, ModuleId, StackId, Tables};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
 /// Number of addresses kept of rows that were dropped; when there are twice as many, only the heaviest stay.
@@ -19,7 +20,7 @@ pub(crate) struct CodeWeight {
 }
 
 /// An address's share of all samples and waits.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct CodeShare {
     /// Share of the samples taken at the address.
     pub(crate) own: f64,

@@ -1,16 +1,17 @@
 //! The code of the most sampled functions, for `prof annotate`: found at the end of a recording, when all names are
 //! known, file by file.
 
-use super::code::{self, FoundCodes, MOST_FUNCTION_BYTES};
-use super::code_weights::{CodeShare, CodeWeights};
-use super::file_names::FileNames;
-use super::found_code::FoundCode;
-use super::jit_names;
-use super::lookup::Names;
+use super::find::{self, FoundCodes, MOST_FUNCTION_BYTES};
+use super::found::FoundCode;
+use super::weights::{CodeShare, CodeWeights};
 use crate::base::deadline::Deadline;
 use crate::profile::{Event, ModuleId, ModuleKind, Profile, counter};
 use crate::record::collect::collector::Collector;
 use crate::record::modules::ModuleFile;
+use crate::record::names::file_names::FileNames;
+use crate::record::names::jit_names;
+use crate::record::names::look;
+use crate::record::names::lookup::Names;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,7 @@ const STEP: Duration = Duration::from_millis(20);
 const LEAST_WORTH: f64 = 0.003;
 
 /// Adds the code of the most sampled functions to the profile. `file_bytes` is the size of the recording so far.
-pub(super) fn save(
+pub(in crate::record::names) fn save(
     collector: &mut Collector,
     names: &mut Names,
     file_bytes: u64,
@@ -67,10 +68,9 @@ pub(super) fn save(
         let folders = names.folders();
         asked += 1;
         rayon::spawn(move || {
-            let opened = kept.map_or_else(|| FileNames::open(&file, &folders, &deadline).map(Box::new), Ok);
-            let codes = opened.map(|mut names| code::find(&mut names, &file, &addresses, room, &deadline));
+            let codes = look::find_code(&file, kept, &folders, &addresses, room, &deadline);
             // The recording may have ended without it.
-            let _ = sender.send((module, codes.unwrap_or_default()));
+            let _ = sender.send((module, codes));
         });
     }
     let end = Instant::now() + PATIENCE;
@@ -93,7 +93,7 @@ pub(crate) type OpenCode = (ModuleFile, FileNames);
 
 /// Adds the code of the most sampled functions of `profile` that have none yet. `open` opens the file of a module, if it is the
 /// recorded one. Returns the number of functions whose code was added.
-pub(super) fn add_missing(
+pub(in crate::record::names) fn add_missing(
     profile: &mut Profile,
     open: &mut dyn FnMut(&Profile, ModuleId) -> Option<OpenCode>,
     deadline: &Deadline,
@@ -128,7 +128,7 @@ pub(super) fn add_missing(
         let Some((file, mut names)) = open(profile, module) else { continue };
         let room = (room as f64 * worth / whole) as u64;
         let FoundCodes { mut functions, left_out } =
-            code::find(&mut names, &file, &addresses, room, deadline);
+            find::find(&mut names, &file, &addresses, room, deadline);
         functions.retain(|code| !known.contains(&(module, code.start())));
         if functions.is_empty() {
             continue;
@@ -170,7 +170,7 @@ fn generated(collector: &Collector, module: ModuleId, addresses: &[(u64, CodeSha
                 end = code.start.saturating_add(code.size);
                 let chain = |offset: u64| code.name_at(offset).map(|name| jit_names::location(&name));
                 let Some(owner) = chain(0) else { continue };
-                let starts = code::instruction_starts(&code.bytes, code.start);
+                let starts = find::instruction_starts(&code.bytes, code.start);
                 let mut found_code =
                     FoundCode::new(code.start, code.size, code.start, code.bytes.clone(), owner);
                 for start in starts {

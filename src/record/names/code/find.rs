@@ -1,13 +1,14 @@
 //! Code bytes of the most sampled functions of one file, with the line of each instruction, as far as they are worth
 //! the space.
 
-use super::code_weights::CodeShare;
-use super::file_names::FileNames;
-use super::found_code::FoundCode;
+use super::found::FoundCode;
+use super::weights::CodeShare;
 use crate::base::deadline::Deadline;
 use crate::record::modules::ModuleFile;
+use crate::record::names::file_names::FileNames;
 use crate::unwind::{Architecture, Limits};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -18,14 +19,14 @@ const LEAST_WORTH: f64 = 0.003;
 /// Share of the samples taken in a function itself below which it is kept only if it has lines.
 const LEAST_OWN_SHARE: f64 = 0.001;
 /// Most bytes of code kept of one function; of a longer one, the part with the most samples is kept.
-pub(super) const MOST_FUNCTION_BYTES: u64 = 64 << 10;
+pub(in crate::record::names) const MOST_FUNCTION_BYTES: u64 = 64 << 10;
 /// Most functions of one file.
 const MOST_FUNCTIONS: usize = 1 << 10;
 /// Most called functions that are named per function.
 const MOST_TARGETS: usize = 512;
 
 /// The code found in one file.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FoundCodes {
     /// Functions in order of their worth.
     pub(crate) functions: Vec<FoundCode>,

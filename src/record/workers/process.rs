@@ -1,0 +1,160 @@
+//! A worker: does one job after the other until it is no longer wanted, or dies of one.
+
+use super::message::{JobKind, WorkerJob, WorkerMessage, receive, send_job};
+use crate::base::opener::{self, sandbox};
+use serde::{Deserialize, Serialize};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// CPU time of a worker in its whole life, s. One that comes near is replaced between two jobs.
+pub(super) const MOST_CPU_SECONDS: u64 = 600;
+/// Nice value of background jobs.
+const BACKGROUND_PRIORITY: i32 = 19;
+
+/// The ends of a worker: jobs, files that it asks for, and what is closed to have it stop.
+#[derive(Debug)]
+pub(super) struct WorkerSockets {
+    pub(super) jobs: OwnedFd,
+    pub(super) files: OwnedFd,
+    pub(super) stop: OwnedFd,
+}
+
+/// A job as a room sees it.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) kind: JobKind,
+    /// What was kept by an earlier job; 0: nothing.
+    pub(crate) part: u64,
+    pub(crate) body: Vec<u8>,
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Set when the answer is no longer waited for.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// What a worker does: the rooms with jobs, and what they keep from one to the next.
+pub(crate) trait Jobs: Send {
+    /// Does a job, and returns its answer.
+    fn work(&mut self, job: Ask) -> Vec<u8>;
+}
+
+/// What a worker has used so far; comes with each answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct WorkerUsage {
+    pub(super) cpu_us: u64,
+    /// Peak resident memory beyond what a worker has at its start, bytes.
+    pub(super) memory_bytes: u64,
+}
+
+/// Does jobs until the sockets are closed.
+pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u32) {
+    // SAFETY: the call takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if rustix::process::getppid().is_none_or(|now| now.as_raw_pid() as u32 != parent) {
+        return;
+    }
+    // SAFETY: the name ends in NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"prof-worker".as_ptr()) };
+    sandbox::keep_computing();
+    let WorkerSockets { jobs: socket, files, stop } = sockets;
+    opener::ask_on(files);
+    let is_stopped = Arc::<AtomicBool>::default();
+    let stopping = Arc::clone(&is_stopped);
+    let watch = std::thread::Builder::new().name("prof-stop".to_owned()).spawn(move || {
+        // Nothing is ever written: it returns when the other end is closed.
+        let _ = rustix::io::read(&stop, &mut [0; 1]);
+        stopping.store(true, Ordering::Relaxed);
+    });
+    if watch.is_err() {
+        return;
+    }
+    let begin = used(0);
+    let mut jobs = jobs();
+    while let Ok(Some(job)) = receive(socket.as_fd()) {
+        #[cfg(feature = "testing")]
+        misbehave(&job);
+        let WorkerMessage { kind, is_background, part, body, descriptors } = job;
+        let ask = Ask { kind, part, body, descriptors, stop: Arc::clone(&is_stopped) };
+        let answer = if is_background { in_background(jobs.as_mut(), ask) } else { jobs.work(ask) };
+        if kind == JobKind::Forget {
+            continue;
+        }
+        let mut body = Vec::with_capacity(16 + answer.len());
+        let used = used(begin.memory_bytes);
+        body.extend(used.cpu_us.to_le_bytes());
+        body.extend(used.memory_bytes.to_le_bytes());
+        body.extend(answer);
+        let answer = WorkerJob { kind, is_background, part, body: &body, descriptors: &[] };
+        if send_job(socket.as_fd(), &answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Does a job on a thread of the lowest priority: a process could not raise its own again.
+fn in_background(jobs: &mut dyn Jobs, ask: Ask) -> Vec<u8> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
+            jobs.work(ask)
+        });
+        match thread.join() {
+            Ok(answer) => answer,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+impl WorkerUsage {
+    /// Takes it off the front of an answer.
+    pub(super) fn split(answer: &[u8]) -> Option<(Self, &[u8])> {
+        let (cpu, rest) = answer.split_first_chunk()?;
+        let (memory, rest) = rest.split_first_chunk()?;
+        Some((
+            WorkerUsage { cpu_us: u64::from_le_bytes(*cpu), memory_bytes: u64::from_le_bytes(*memory) },
+            rest,
+        ))
+    }
+
+    /// Whether the worker is to be replaced before its limits end it.
+    pub(super) fn is_worn(&self) -> bool {
+        /// Memory is not given back by an allocator for what is left in its midst.
+        const MOST_BYTES: u64 = 128 << 20;
+        self.memory_bytes > MOST_BYTES || self.cpu_us > MOST_CPU_SECONDS * 1_000_000 / 4
+    }
+}
+
+fn used(begin_bytes: u64) -> WorkerUsage {
+    // SAFETY: an all-zero rusage is a valid value, and getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    WorkerUsage {
+        cpu_us: us(usage.ru_utime) + us(usage.ru_stime),
+        memory_bytes: (usage.ru_maxrss as u64 * 1024).saturating_sub(begin_bytes),
+    }
+}
+
+/// Does what the environment says with jobs of a file: `dies:NAME`, `swells:NAME`, `hangs:NAME`.
+#[cfg(feature = "testing")]
+fn misbehave(job: &WorkerMessage) {
+    let Ok(wanted) = std::env::var("PROF_TEST_WORKER") else { return };
+    let Some((how, name)) = wanted.split_once(':') else { return };
+    if memchr::memmem::find(&job.body, name.as_bytes()).is_none() {
+        return;
+    }
+    match how {
+        "dies" => std::process::abort(),
+        "swells" => {
+            let mut kept = Vec::new();
+            loop {
+                kept.push(vec![1u8; 16 << 20]);
+            }
+        }
+        "hangs" => std::thread::sleep(std::time::Duration::from_secs(3600)),
+        _ => {}
+    }
+}

@@ -1,0 +1,76 @@
+//! The processes that read foreign files: one that dies of a file costs what that file would have given, and nothing else.
+
+use crate::harness::fixture;
+use crate::harness::machine::turn;
+use crate::harness::profiler::{Recording, prof, text};
+
+/// A recording of `shares`, in which the reader of every file that a text is named in does as `how` says.
+fn with_readers_that(how: &str, file: &str) -> Option<Recording> {
+    let program = fixture::build("shares")?;
+    Some(Recording::made_by(0, |out| {
+        let mut command = prof();
+        command.args(["record", "-v", "-o"]).arg(out).arg("--").arg(program).arg("1");
+        command.env("PROF_TEST_WORKER", format!("{how}:{file}")).env("PROF_NO_CACHE", "1");
+        command
+    }))
+}
+
+#[test]
+fn a_file_that_ends_its_reader_is_skipped_with_a_line_and_all_others_are_read() {
+    let Some(_turn) = turn() else { return };
+    for how in ["dies", "swells"] {
+        let Some(recording) = with_readers_that(how, "libc.so.6") else { return };
+        let said = &recording.messages;
+        let lines = |begin: &str| {
+            said.lines().filter(|line| line.starts_with(begin) && line.contains("libc.so.6")).count()
+        };
+        assert_eq!((lines("no unwind table for "), lines("names of ")), (1, 1), "{how}: {said}");
+        assert!(said.contains("the process that read it was aborted"), "{how}: {said}");
+        assert!(said.contains("died of files that were read in them"), "{how}: {said}");
+        let report = recording.report();
+        report.assert_enough(300);
+        // Its own code has tables and names; its callers are in the library.
+        assert!(report.total_percent("share_fifty") > 40.0, "{how}: {said}");
+        let modules = prof().args(["info", "--modules"]).arg(recording.file()).output();
+        let modules = text(&modules.expect("`timeout` can be run"));
+        assert!(modules.contains("the process that read it was aborted"), "{how}: {modules}");
+    }
+}
+
+#[test]
+fn a_file_whose_reader_hangs_is_not_waited_for() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = with_readers_that("hangs", "libc.so.6") else { return };
+    let report = recording.report();
+    report.assert_enough(300);
+    assert!(report.total_percent("share_fifty") > 40.0, "{}", recording.messages);
+}
+
+/// What a recording says of the same program with and without workers is the same.
+#[test]
+fn workers_give_the_tables_and_names_that_the_recorder_itself_does() {
+    let Some(_turn) = turn() else { return };
+    let Some(with) = with_readers_that("", "") else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let without = Recording::made_by(0, |out| {
+        let mut command = prof();
+        command.args(["record", "-v", "-o"]).arg(out).arg("--").arg(&program).arg("1");
+        command.env("PROF_TEST_WORKER", "none").env("PROF_NO_CACHE", "1");
+        command
+    });
+    for recording in [&with, &without] {
+        let report = recording.report();
+        assert!(report.complete_percent() > 99.0, "{}", report.causes());
+        for (name, least) in [("share_fifty", 45.0), ("share_thirty", 25.0), ("share_twenty", 15.0)] {
+            assert!(report.total_percent(name) > least, "{name}: {}", recording.messages);
+        }
+    }
+    let functions = |recording: &Recording| {
+        let text = recording.report_text(&["--tree", "-n", "0"]);
+        let named =
+            text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with("share_")));
+        named.map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(functions(&with), functions(&without));
+    assert!(!functions(&with).is_empty());
+}
