@@ -1,31 +1,30 @@
 //! Who has which worker: jobs wait for one, and what a worker asks for is opened meanwhile.
 
-use super::message::{JobKind, WorkerJob, receive, send_job};
+use super::connection::WorkerProcess;
+use super::message::WorkerJob;
 use super::origin::WorkerOrigin;
 use super::process::{Jobs, WorkerSockets, WorkerUsage};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MOST_PROCESSES, MemoryBudget};
-use crate::base::{opener, units};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::base::units;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most workers of a lane.
 const MOST_WORKERS: usize = 8;
-/// The same for files that may never be read.
+/// Workers that are made before there is a job.
+const READY_WORKERS: usize = 4;
+/// Most workers for files that may never be read.
 const MOST_SLOW_WORKERS: usize = 2;
 /// Workers that take this long may never be back: others do the jobs that wait, up to so many more of them.
 const LONG_WORK: Duration = Duration::from_secs(1);
 const MOST_MORE: usize = 8;
 /// Time between two looks at a deadline.
-const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Time that a worker has for an answer once it was told to stop.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const STEP: Duration = Duration::from_millis(20);
 /// Time for an answer that has begun to go on.
 const STALLED: Duration = Duration::from_secs(2);
 
@@ -110,23 +109,6 @@ struct LaneState {
     unwanted: Vec<(u64, u64)>,
 }
 
-/// A worker and the ways to it.
-#[derive(Debug)]
-struct WorkerProcess {
-    number: u64,
-    pid: u32,
-    /// Its number by which it shares the memory budget.
-    share: usize,
-    jobs: OwnedFd,
-    files: OwnedFd,
-    /// Closed to have it stop.
-    stop: Option<OwnedFd>,
-    used: WorkerUsage,
-    /// Parts that it keeps for later jobs.
-    kept: BTreeSet<u64>,
-    next_part: u64,
-}
-
 /// Whether jobs are done by workers; where none were wanted, they are done by this process.
 pub(crate) fn is_running() -> bool {
     POOL.get().is_some()
@@ -158,6 +140,14 @@ pub(crate) fn start(jobs: fn() -> Box<dyn Jobs>) -> std::io::Result<()> {
         // That of this process is 0.
         shares: Mutex::new((1..MOST_PROCESSES).collect()),
     };
+    // The first are ready when the programs are loaded: samples that come before the tables have to be rescued.
+    let ready = (0..pool.local.most.min(READY_WORKERS) as u64).map_while(|number| pool.make(number).ok());
+    let ready: Vec<WorkerProcess> = ready.collect();
+    let mut state = lock(&pool.local.state);
+    state.next = ready.len() as u64;
+    state.alive.extend(ready.iter().map(|worker| (worker.number, None)));
+    state.idle = ready;
+    drop(state);
     let _ = POOL.set(pool);
     Ok(())
 }
@@ -364,50 +354,7 @@ impl LaneOfWorkers {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
-        let step = Duration::from_nanos(STEP.tv_nsec as u64);
-        self.freed.wait_timeout(state, step).unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-impl WorkerProcess {
-    fn forget(&mut self, part: u64) {
-        if self.kept.remove(&part) {
-            let job =
-                WorkerJob { kind: JobKind::Forget, is_background: false, part, body: &[], descriptors: &[] };
-            // One that has died meanwhile is noticed at its next job.
-            let _ = send_job(self.jobs.as_fd(), &job);
-        }
-    }
-
-    /// Sends a job and waits for the answer, while what the worker asks for is opened.
-    fn work(&mut self, job: &WorkerJob<'_>, deadline: &Deadline) -> Result<Vec<u8>, bool> {
-        if send_job(self.jobs.as_fd(), job).is_err() {
-            return Err(true);
-        }
-        let mut told_to_stop: Option<Instant> = None;
-        loop {
-            let mut ready = [PollFd::new(&self.jobs, PollFlags::IN), PollFd::new(&self.files, PollFlags::IN)];
-            let count = match poll(&mut ready, Some(&STEP)) {
-                Err(rustix::io::Errno::INTR) => 0,
-                polled => polled.map_err(|_| true)?,
-            };
-            let [has_answer, asks] = ready.map(|one| !one.revents().is_empty());
-            if count > 0 && has_answer {
-                let answer = receive(self.jobs.as_fd()).ok().flatten().ok_or(true)?;
-                return Ok(answer.body);
-            }
-            if count > 0 && asks && !opener::answer_worker(self.files.as_fd()).unwrap_or(false) {
-                return Err(true);
-            }
-            match told_to_stop {
-                None if deadline.has_passed() => {
-                    self.stop = None;
-                    told_to_stop = Some(Instant::now());
-                }
-                Some(since) if since.elapsed() > LAST_WORDS => return Err(false),
-                _ => {}
-            }
-        }
+        self.freed.wait_timeout(state, STEP).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

@@ -213,16 +213,16 @@ fn nothing_is_left_when_the_terminal_goes_away() {
         terminal.wait_for("share_fifty");
         let before = files(&terminal.file("."));
         let program = terminal.program();
-        // One opens files for it, and ends with it.
-        let is_opener = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "prof-opener\n")
+        // One opens files for it, one makes those that read them, and both end with it.
+        let is_helper = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("prof-"))
         };
-        let (openers, launched): (Vec<u32>, Vec<u32>) = children(program).into_iter().partition(is_opener);
+        let (helpers, launched): (Vec<u32>, Vec<u32>) = children(program).into_iter().partition(is_helper);
         assert_eq!(launched.len(), usize::from(what.starts_with("tui --")), "{what}: {launched:?}");
         terminal.close();
         wait_for(&format!("the end of prof {what}"), || is_gone(program).then_some(()));
         // The command that it was asked to run has lost its terminal, too.
-        for pid in launched.into_iter().chain(openers) {
+        for pid in launched.into_iter().chain(helpers) {
             wait_for("the end of the command", || is_gone(pid).then_some(()));
         }
         // The modes that are noted when it is over, which it is now.
