@@ -35,7 +35,7 @@ test-faults: build
 	PROF_FAULTS=$(FAULTS) cargo test --locked --test faults
 	@scripts/test-faults.sh
 
-# All that prof does, and many recordings, in guests with Debian's kernels 6.1, 6.12, 6.18 and 7: some minutes for each.
+# All that prof does, and many recordings, in guests with Debian's kernels 5.10, 6.1, 6.12, 6.18 and 7: some minutes for each.
 # `make test-kernels RECORDINGS=1000` is the long form; docs/reliability.md has its results.
 RECORDINGS ?= 20
 
@@ -112,7 +112,9 @@ dist-check: dist
 	scripts/dist/same.sh $(ARCH)
 	scripts/dist/try-rootfs.sh
 
-install: build
+# Under sudo, what `make` has built is installed: root seldom has the toolchain.
+install:
+	@if [ -z "$$SUDO_USER" ] || [ ! -x target/release/prof ]; then $(MAKE) build; fi
 	install -D -m 755 target/release/prof $(DESTDIR)$(PREFIX)/bin/prof
 	for page in man/*.1; do \
 		install -D -m 644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/}" || exit 1; \
