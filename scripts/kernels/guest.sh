@@ -6,8 +6,9 @@
 # WAY is what has to sample on this kernel: bpf (BPF programs, if nothing is said) or perf (perf events, by which prof
 # samples where BPF programs cannot run).
 #
-# A line for each step, `@@ step NAME ok|FAILED|skipped …`, which says which way was taken, and `@@ recordings N of
-# RECORDINGS` as they get more. Exit status: 0 if all steps are ok.
+# A line for each step, `@@ step NAME ok|FAILED|skipped …`, which says which way was taken and what was recorded; what prof says of
+# that way, if it is not what it said before, as `@@ says …`; and `@@ recordings N of RECORDINGS` as they get more. Exit
+# status: 0 if all steps are ok.
 set -u
 
 recordings=$1
@@ -34,17 +35,29 @@ keep_target() {
 	fi
 }
 
+# recorded: the samples, the waits and the share of complete stacks in what prof has printed of a recording.
+recorded() {
+	sed -n -e 's/^  on-CPU  *\([0-9,]* samples\).*/, \1/p' -e 's/^  off-CPU  *\([0-9,]* waits\).*/, \1/p' \
+		-e 's/^  stacks  *\([0-9.]*% complete\).*/, \1/p' /tmp/out | tr -d '\n'
+}
+
+said=
 # took_way STEP: says which way the step took, by the sentence that prof says of perf events. The other one than wanted is a
 # failure: a kernel that refuses the programs would pass otherwise.
 took_way() {
 	way=bpf
-	! grep -q 'by perf events' /tmp/out || way=perf
+	if grep -q 'by perf events' /tmp/out; then
+		way=perf
+		now_said=$(grep -m 1 '^note: .*by perf events' /tmp/out)
+		[ -z "$now_said" ] || [ "$now_said" = "$said" ] || echo "@@ says $now_said"
+		said=$now_said
+	fi
 	case $1 in
-	# One does not sample, the other shows the sentence only as far as the terminal is wide.
-	report | live) echo "@@ step $1 ok" ;;
+	# It does not sample.
+	report) echo "@@ step $1 ok" ;;
 	*)
 		if [ $way = "$wanted" ]; then
-			echo "@@ step $1 ok by $way"
+			echo "@@ step $1 ok by $way$(recorded)"
 		else
 			echo "@@ step $1 FAILED by $way instead of $wanted"
 			cat /tmp/out
@@ -87,7 +100,7 @@ waits() {
 		if grep -E '"lost_thread_times": *[1-9]|"lost_waits": *[1-9]' /tmp/off.json; then return 1; fi
 }
 
-command() {
+launch() {
 	prof record -f -o /tmp/command.data -- restless 1 && prof report /tmp/command.data
 }
 
@@ -112,7 +125,8 @@ perl_functions() {
 live() {
 	rm -f /tmp/keys /tmp/screen
 	mkfifo /tmp/keys
-	script -q -f -c "stty rows 24 cols 80; prof live -p $target" /tmp/screen </tmp/keys >/dev/null &
+	# Wide enough for the sentence that it shows of perf events.
+	script -q -f -c "stty rows 24 cols 400; prof live -p $target" /tmp/screen </tmp/keys >/dev/null &
 	viewer=$!
 	exec 4>/tmp/keys
 	for _ in $(seq 150); do
@@ -125,13 +139,14 @@ live() {
 	done 2>/dev/null
 	exec 4>&-
 	wait $viewer
-	grep -q burn_and_nap /tmp/screen
+	grep -q burn_and_nap /tmp/screen || return
+	! grep -q 'by perf events' /tmp/screen || echo 'by perf events'
 }
 
 step doctor doctor
 step record record
 step off-cpu waits
-step command command
+step command launch
 step report report
 if [ -x /files/perl ]; then
 	step perl perl_functions
