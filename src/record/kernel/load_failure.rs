@@ -35,14 +35,16 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .into()
 }
 
-/// Message that the kernel is too old; `None` where it is not, or its version is not known.
+/// Message that the kernel is too old for the BPF programs; `None` where it is not, or its version is not known.
 pub(crate) fn too_old(release: &str) -> Option<String> {
     let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
     let (first_major, first_minor) = FIRST_KERNEL;
-    Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
+    Some(format!(
+        "the BPF programs need Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"
+    ))
 }
 
-/// The first version of the kernel that prof is made for.
+/// The first version of the kernel that the BPF programs are made for.
 pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
 
 /// `5.15` of `5.15.0-91-generic`.
@@ -58,7 +60,7 @@ mod tests {
     #[test]
     fn a_kernel_that_is_too_old_is_named_in_one_sentence() {
         let said = too_old("5.15.0-91-generic");
-        assert_eq!(said.as_deref(), Some("prof needs Linux 6.1 or later, and this is 5.15"));
+        assert_eq!(said.as_deref(), Some("the BPF programs need Linux 6.1 or later, and this is 5.15"));
         for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
             assert_eq!(too_old(release), None, "{release}");
         }
