@@ -1,9 +1,11 @@
 //! The program: parses the command line, runs the command, prints one error chain, and chooses the exit status.
 
 use crate::base::failure::status;
-use crate::base::{failure, privilege, safe_text};
+use crate::base::{privilege, safe_text};
 use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
+use crate::commands::import::OwnKernel;
+use crate::commands::reading::{self, CommandFiles};
 use crate::commands::{bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
 use crate::record::end_workers;
@@ -24,21 +26,12 @@ pub fn main() -> ExitCode {
         }
     });
     end_workers();
-    ExitCode::from(finished.unwrap_or_else(|error| {
-        let (status, lines) = failure::explain(&error);
-        let mut stderr = io::stderr().lock();
-        let is_terminal = stderr.is_terminal();
-        for line in lines.iter().map(|line| safe_text::for_locale(line, is_terminal)) {
-            // If standard error is closed, the line is lost.
-            let _ = writeln!(stderr, "{line}");
-        }
-        status
-    }))
+    ExitCode::from(finished.unwrap_or_else(|error| reading::say(&error)))
 }
 
 /// Runs the request; returns the exit status.
 fn run(request: &Request) -> anyhow::Result<u8> {
-    let kernel_list = matches!(request, Request::Import(_)).then(import::open_kernel_list).flatten();
+    let kernel = matches!(request, Request::Import(_)).then(OwnKernel::look).unwrap_or_default();
     match request {
         Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
         Request::Tui(_)
@@ -58,20 +51,44 @@ fn run(request: &Request) -> anyhow::Result<u8> {
     match request {
         Request::Choose(choose) => return ask(choose),
         Request::Record(options) => return record::run(options, command_line()),
-        Request::Report(options) => report::report(options)?,
-        Request::Annotate(options) => report::annotate(options)?,
-        Request::Tui(options) => return tui::run(options),
+        Request::Report(options) => {
+            return CommandFiles::of_input(&options.common.input).read(|| done(report::report(options)));
+        }
+        Request::Annotate(options) => {
+            return CommandFiles::of_input(&options.common.input).read(|| done(report::annotate(options)));
+        }
+        Request::Tui(options) => {
+            let inputs = std::iter::once(&options.common.input).chain(&options.base);
+            let files = inputs.fold(CommandFiles::default(), CommandFiles::and_input);
+            return files.and_made_from(tui::EXPORT_STEM).read(|| tui::run(options));
+        }
         Request::Live(options) => return live::run(options, command_line()),
-        Request::Export(options) => report::export(options)?,
-        Request::Import(request) => import::run(request, kernel_list)?,
-        Request::Diff(options) => return diff::compare_files(options),
+        Request::Export(request) => {
+            let files = CommandFiles::of_input(&request.options.common.input).to(&request.destination);
+            return files.read(|| done(report::export(request)));
+        }
+        Request::Import(request) => {
+            let files = CommandFiles::of_input(&request.input).to(&request.destination);
+            return files.and_servers(request.debuginfod).read(|| done(import::run(request, kernel)));
+        }
+        Request::Diff(options) => return reading::compare(&diff::with_files(options)?),
         Request::Bench(options) => return bench::run(options),
-        Request::Info(options) => report::info(options)?,
-        Request::Symbolize(options) => print(&symbolize::run(options)?)?,
+        Request::Info(options) => {
+            return CommandFiles::of_input(&options.input).read(|| done(report::info(options)));
+        }
+        Request::Symbolize(options) => {
+            let files = CommandFiles::of_replaced(&options.file).and_servers(options.debuginfod);
+            return files.read(|| done(print(&symbolize::run(options)?)));
+        }
         Request::Doctor(options) => return doctor(options),
         Request::Completions(script) => print(script)?,
     }
     Ok(status::OK)
+}
+
+/// The exit status of what came to its end.
+fn done(outcome: anyhow::Result<()>) -> anyhow::Result<u8> {
+    outcome.map(|()| status::OK)
 }
 
 /// Without a target or command: asks in a terminal.

@@ -3,7 +3,8 @@
 use super::file_state::FileState;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use std::fs::File;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
@@ -77,7 +78,7 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Which file has a name, and its state at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
@@ -91,9 +92,54 @@ impl FileStamp {
     ///
     /// When nothing is there, or one may not look.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        let facts = std::fs::symlink_metadata(path)?;
-        Ok(FileStamp { device: facts.dev(), inode: facts.ino(), state: FileState::from(&facts) })
+        Ok(FileStamp::from(&std::fs::symlink_metadata(path)?))
     }
+
+    /// Returns the stamp of an open file.
+    ///
+    /// # Errors
+    ///
+    /// As of fstat(2).
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Ok(FileStamp::from(&file.metadata()?))
+    }
+
+    /// Whether both are of one file, whatever was written to it meanwhile.
+    pub(crate) fn is_of_same_file(&self, other: &FileStamp) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Length of the file, bytes.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.state.size_bytes
+    }
+}
+
+impl From<&Metadata> for FileStamp {
+    fn from(facts: &Metadata) -> Self {
+        FileStamp { device: facts.dev(), inode: facts.ino(), state: FileState::from(facts) }
+    }
+}
+
+/// Gives the new file at `new` the mode and the owner of the one at `path`.
+///
+/// # Errors
+///
+/// When the mode cannot be set, or root cannot give the file away. Anyone else who may write there owns the new one.
+pub(crate) fn be_like(new: &Path, path: &Path) -> io::Result<()> {
+    let facts = std::fs::symlink_metadata(path)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(CWD, new, flags, Mode::empty())?);
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(facts.mode() & 0o777))?;
+    match fchown(&file, Some(facts.uid()), Some(facts.gid())) {
+        Err(error) if rustix::process::geteuid().is_root() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a file that is not the one that it was.
+pub(crate) fn is_other() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "it was replaced or written meanwhile")
 }
 
 /// Gives the file `new` the name `path`, if the file there still is as it was; that is removed then. Otherwise `new` is removed.
@@ -112,7 +158,6 @@ pub(crate) fn replace_same(new: &Path, path: &Path, was: FileStamp) -> io::Resul
 }
 
 fn exchange_same(new: &Path, path: &Path, was: FileStamp) -> io::Result<()> {
-    let is_other = || io::Error::new(io::ErrorKind::AlreadyExists, "it was replaced or written meanwhile");
     if FileStamp::at(path)? != was {
         return Err(is_other());
     }

@@ -37,6 +37,9 @@ const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
 /// later.
 const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
 
+/// Rights to become a user that owns nothing.
+const LEAVING: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
 /// Rights that a recording also needs until it is attached: to load programs, to read the kernel's symbols, to run before
 /// others, to raise limits and lock memory, to become a user that owns nothing; and what replaces CAP_BPF and CAP_PERFMON in
 /// older containers, and above kernel.perf_event_paranoid 2.
@@ -45,8 +48,7 @@ const ATTACHING: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYS_NICE)
     .union(CapabilitySet::SYS_RESOURCE)
     .union(CapabilitySet::IPC_LOCK)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::SETGID)
+    .union(LEAVING)
     .union(CapabilitySet::SYS_ADMIN);
 
 /// Capabilities that were in effect when the program was started and are the user's own: none of those that come from the
@@ -90,19 +92,37 @@ fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-/// Gives up all rights. Root keeps, not in effect, what it takes to open the file that is named, and with `writes` to write
-/// files.
+/// Gives up all rights. Root keeps, not in effect, what it takes to open the file that is named, with `writes` to write files,
+/// and to have a process read them that is of another user.
 ///
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
 pub(crate) fn for_reading(writes: bool) -> Result<(), Failure> {
     WRITES.store(writes, Ordering::Relaxed);
-    reduce_to(match (is_root(), writes) {
-        (false, _) => CapabilitySet::empty(),
-        (true, false) => CapabilitySet::DAC_READ_SEARCH,
-        (true, true) => OWN_FILES,
-    })
+    let of_root = || of_named_files().union(LEAVING).union(CapabilitySet::KILL);
+    reduce_to(if is_root() { of_root() } else { CapabilitySet::empty() })
+}
+
+/// What it takes root to open files that are named, and to write them.
+fn of_named_files() -> CapabilitySet {
+    if WRITES.load(Ordering::Relaxed) { own_files() } else { CapabilitySet::DAC_READ_SEARCH }
+}
+
+/// Gives up what only the process that reads needs, which is another one, and of another user: signals for it take a right.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub(crate) fn keep_named_files() -> Result<(), Failure> {
+    reduce_to(of_named_files().union(CapabilitySet::KILL))?;
+    put_in_effect(CapabilitySet::KILL);
+    Ok(())
+}
+
+/// Puts in effect what it takes to become another user.
+pub(crate) fn for_leaving() {
+    put_in_effect(LEAVING);
 }
 
 /// Gives up what opening the named file took, now that it is open.

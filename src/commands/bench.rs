@@ -1,10 +1,11 @@
 //! `prof bench`: records two commands in turn and compares them. Joins `record`, with each run a separate process that
 //! has the rights it needs, and [`crate::diff`].
 
+use super::reading;
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::units::duration;
 use crate::base::{privilege, safe_text};
-use crate::diff::{DiffOptions, Sides, compare_files};
+use crate::diff::{DiffOptions, Sides};
 use crate::report::check;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<u8> {
     let folder = privilege::as_user(|| Folder::make(options.keep.as_deref()))?;
     let files = Bench { options, folder: &folder, asked_to_end: watch_signals()? }.record()?;
     privilege::for_reading(true)?;
-    compare_files(&DiffOptions { sides: Sides::Files(files), ..options.diff.clone() })
+    reading::compare(&DiffOptions { sides: Sides::Files(files), ..options.diff.clone() })
 }
 
 /// Sets a flag when this process is asked to end; the current run gets the signal, too, and ends first.

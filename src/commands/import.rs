@@ -2,6 +2,7 @@
 
 use super::symbolize;
 use crate::base::failure::{self, Failure, status};
+use crate::base::opener::{self, Opening};
 use crate::base::units::{counted, weight};
 use crate::base::{privilege, safe_text};
 use crate::import::{self, ImportError, ImportFormat, ImportOptions, ImportSource, Imported};
@@ -9,10 +10,10 @@ use crate::profile::Profile;
 use crate::record::{LeftMaps, hostname, read_own_vdso};
 use crate::report::{Input, ReportDestination, check, check_not_input, write_with};
 use crate::symbols::KernelSymbols;
+use rustix::fs::FileType;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Options of `prof import`.
@@ -34,19 +35,30 @@ pub(crate) struct ImportRequest {
     pub(crate) quiet: bool,
 }
 
-/// Opens the symbols of the running kernel, before rights are given up. Done only with the user's own rights: otherwise
-/// the user could find kernel addresses by trying addresses in a file until one gets a name.
-pub(crate) fn open_kernel_list() -> Option<File> {
-    privilege::as_user(KernelSymbols::open).ok()
+/// What is known of the running kernel, before rights are given up.
+#[derive(Debug, Default)]
+pub(crate) struct OwnKernel {
+    /// Its symbols. Opened only with the user's own rights: otherwise the user could find kernel addresses by trying addresses
+    /// in a file until one gets a name.
+    list: Option<File>,
+    /// Its vDSO.
+    vdso: Option<Vec<u8>>,
 }
 
-/// Imports, and prints the result on standard error. `kernel_list` is from [`open_kernel_list`].
+impl OwnKernel {
+    /// Of this machine.
+    pub(crate) fn look() -> Self {
+        OwnKernel { list: privilege::as_user(KernelSymbols::open).ok(), vdso: read_own_vdso() }
+    }
+}
+
+/// Imports, and prints the result on standard error.
 ///
 /// # Errors
 ///
 /// Fails when the source cannot be read, contains nothing usable, or the profile cannot be written; no partial file is
 /// left.
-pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<()> {
+pub(crate) fn run(request: &ImportRequest, kernel: OwnKernel) -> anyhow::Result<()> {
     check(&request.destination)?;
     if request.destination == ReportDestination::Stdout && io::stdout().is_terminal() {
         return Err(Failure::usage("a profile is not text, and standard output is a terminal")
@@ -56,7 +68,7 @@ pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow:
     check_not_input(&request.destination, &request.input)?;
     symbolize::check_folders(&request.folders)?;
     // The source, and the programs in it, are read with the user's own rights.
-    let imported = privilege::as_user(|| import_to(request, kernel_list))?;
+    let imported = privilege::as_user(|| import_to(request, kernel))?;
     if !request.quiet {
         let mut stderr = io::stderr().lock();
         for line in summary(request, &imported).lines() {
@@ -67,10 +79,10 @@ pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow:
     Ok(())
 }
 
-fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<Imported> {
+fn import_to(request: &ImportRequest, kernel: OwnKernel) -> anyhow::Result<Imported> {
     let source = open(&request.input)?;
     let written_at = source.written();
-    let mut source = Some(source.with_kernel_list(kernel_list).with_vdso(read_own_vdso()));
+    let mut source = Some(source.with_kernel_list(kernel.list).with_vdso(kernel.vdso));
     let mut came_to = Err(ImportError::NoSamples(String::new()));
     let mut problems = Vec::new();
     let written = write_with(&request.destination, |out| {
@@ -104,16 +116,17 @@ fn open(input: &Input) -> anyhow::Result<ImportSource> {
     };
     let cannot =
         |why: String| Failure::new(status::FAILED, format!("cannot import `{}`: {why}", path.display()));
-    let facts = std::fs::metadata(path).map_err(|error| match error.kind() {
+    let seen = opener::look(path, true).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => cannot("no such file".to_owned()),
         _ => cannot(failure::io_words(&error)),
     })?;
-    if !facts.is_file() {
-        let why = if facts.is_dir() { "it is a folder" } else { "it is not a regular file" };
+    if seen.kind() != FileType::RegularFile {
+        let is_folder = seen.kind() == FileType::Directory;
+        let why = if is_folder { "it is a folder" } else { "it is not a regular file" };
         return Err(cannot(why.to_owned()).hint("for a pipe:  prof import - < PIPE").into());
     }
-    let opened = File::options().read(true).custom_flags(libc::O_NOCTTY).open(path);
-    let source = opened.and_then(|file| ImportSource::of_file(file, shown(path)));
+    let source =
+        opener::given_file(path, Opening::Any).and_then(|file| ImportSource::of_file(file, shown(path)));
     Ok(source.map_err(|error| cannot(failure::io_words(&error)))?)
 }
 

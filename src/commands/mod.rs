@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 mod finisher;
 pub(crate) mod import;
 pub(crate) mod live;
+pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod start;
 pub(crate) mod symbolize;

@@ -2,7 +2,7 @@
 
 use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
-use crate::base::{privilege, safe_text, units};
+use crate::base::{opener, privilege, safe_text, units};
 use crate::debuginfod::fetch::{Fetcher, OnProgress};
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, DebugSources, LeftMaps, complete_names};
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
 fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let shown = safe_text::terminal(&options.file.display().to_string()).into_owned();
     // Before it is read: what becomes of it meanwhile is noticed.
-    let was = FileStamp::at(&options.file);
+    let was = opener::look(&options.file, false).map(|seen| seen.stamp);
     let (mut profile, integrity) =
         read_path(&options.file).map_err(|error| unreadable(&options.file, &error))?;
     let was = was.with_context(|| format!("cannot read `{shown}`"))?;
@@ -154,28 +154,11 @@ fn download_bar() -> indicatif::ProgressBar {
 
 /// Gives a truncated file, if it still is as it was when it was read, a second name, under which it stays so.
 fn keep_cut(path: &Path, was: FileStamp) -> anyhow::Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".cut");
-    let kept = PathBuf::from(name);
-    std::fs::hard_link(path, &kept).map_err(|error| {
-        let message = format!(
-            "cannot keep `{}` as `{}`: {}",
-            path.display(),
-            kept.display(),
-            failure::io_words(&error)
-        );
-        Failure::new(status::FAILED, message).hint("nothing was changed")
-    })?;
-    if FileStamp::at(&kept).ok() != Some(was) {
-        // Another file's second name.
-        let _ = std::fs::remove_file(&kept);
+    opener::keep_cut(path, was).map_err(|error| {
         let message =
-            format!("cannot add names to `{}`: it was replaced or written meanwhile", path.display());
-        return Err(Failure::new(status::FAILED, message)
-            .hint("what is there was not changed; try again")
-            .into());
-    }
-    Ok(kept)
+            format!("cannot keep `{0}` as `{0}.cut`: {1}", path.display(), failure::io_words(&error));
+        Failure::new(status::FAILED, message).hint("nothing was changed").into()
+    })
 }
 
 fn encoded(profile: &mut Profile) -> anyhow::Result<Vec<u8>> {

@@ -23,7 +23,7 @@ pub(crate) enum Cached {
     Unknown,
 }
 
-fn place(folder: &Path, build_id: &str) -> PathBuf {
+pub(super) fn place(folder: &Path, build_id: &str) -> PathBuf {
     folder.join(build_id).join("debuginfo")
 }
 
@@ -56,7 +56,7 @@ fn open(path: &Path) -> io::Result<File> {
 pub(crate) struct Unnamed {
     pub(crate) file: File,
     /// Path of the file once it is whole; `None`: it is not kept.
-    place: Option<PathBuf>,
+    pub(super) place: Option<PathBuf>,
 }
 
 impl Unnamed {

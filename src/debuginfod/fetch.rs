@@ -1,6 +1,7 @@
 //! The debug information of a build, from the cache or from the first server that has it.
 
-use super::cache::{self, Cached};
+use super::asked_cache;
+use super::cache::Cached;
 use super::settings::Settings;
 use crate::base::failure::Failure;
 use std::fs::File;
@@ -68,7 +69,7 @@ impl Fetcher {
         }
         let mut refused = None;
         if let Some(folder) = &self.settings.cache {
-            match cache::look(folder, &hex) {
+            match asked_cache::look(folder, &hex) {
                 Cached::File(file, path) => match (self.check)(&file, build_id) {
                     Ok(()) => return Ok((file, path)),
                     // The servers may have the right one, which takes its place.
@@ -98,14 +99,14 @@ impl Fetcher {
                 continue;
             }
             let cannot = |error: std::io::Error| format!("no file can be made for it: {error}");
-            let mut unnamed = cache::Unnamed::new(self.settings.cache.as_deref(), hex).map_err(cannot)?;
+            let mut unnamed = asked_cache::make(self.settings.cache.as_deref(), hex).map_err(cannot)?;
             let url = format!("{server}/buildid/{hex}/debuginfo");
             let progress = |bytes, total| (self.progress)(name, bytes, total);
             match self.client.get(&url, &mut unnamed.file, &progress) {
                 // Without its name in the cache, a wrong file is gone when it is closed.
                 Reply::Whole => match (self.check)(&unnamed.file, build_id) {
                     Ok(()) => {
-                        let path = unnamed.keep();
+                        let path = asked_cache::keep(&unnamed, hex);
                         return Ok((unnamed.file, path.unwrap_or_else(|| PathBuf::from(url))));
                     }
                     Err(refusal) => why = Some(format!("{url}: {refusal}")),
@@ -126,7 +127,7 @@ impl Fetcher {
             Some(why) => Err(why),
             None => {
                 if let Some(folder) = &self.settings.cache {
-                    cache::note_miss(folder, hex);
+                    asked_cache::note_miss(folder, hex);
                 }
                 Err("no debuginfod server has it".to_owned())
             }

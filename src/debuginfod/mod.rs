@@ -7,7 +7,10 @@
 
 // Without a client nothing comes into the cache; what other clients have put there is used.
 #[cfg_attr(not(feature = "debuginfod"), allow(dead_code))]
-pub(crate) mod cache;
+pub(crate) mod asked_cache;
+pub(crate) mod authorities;
+#[cfg_attr(not(feature = "debuginfod"), allow(dead_code))]
+mod cache;
 #[cfg(feature = "debuginfod")]
 mod client;
 pub(crate) mod fetch;

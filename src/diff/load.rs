@@ -28,10 +28,7 @@ const AT_A_TIME: usize = 4;
 pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     check(&options.destination)?;
     refuse_idle(options)?;
-    let files = match &options.sides {
-        Sides::Files(files) => files.clone(),
-        Sides::Words([base, new]) => [files_of(base, "base")?, files_of(new, "new side")?],
-    };
+    let files = files_of_sides(&options.sides)?;
     for file in files.iter().flatten() {
         check_not_input(&options.destination, &Input::File(file.clone()))?;
     }
@@ -44,6 +41,22 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
         say(&verdicts);
     }
     Ok(exit_status(&verdicts))
+}
+
+/// The same comparison of the files that its words name.
+///
+/// # Errors
+///
+/// Fails when they name none, or one twice.
+pub(crate) fn with_files(options: &DiffOptions) -> Result<DiffOptions, Failure> {
+    Ok(DiffOptions { sides: Sides::Files(files_of_sides(&options.sides)?), ..options.clone() })
+}
+
+fn files_of_sides(sides: &Sides) -> Result<[Vec<PathBuf>; 2], Failure> {
+    match sides {
+        Sides::Files(files) => Ok(files.clone()),
+        Sides::Words([base, new]) => Ok([files_of(base, "base")?, files_of(new, "new side")?]),
+    }
 }
 
 /// Refuses a gate on idle waits: they last as long as there is nothing to do, so their growth is not a regression.

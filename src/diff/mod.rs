@@ -24,7 +24,7 @@ mod tree;
 pub(crate) use comparison::{Comparison, DiffRow};
 pub(crate) use difference::{Difference, TESTED_SHARE, costs_to_name};
 pub(crate) use gate::rule::GateRule;
-pub(crate) use load::compare_files;
+pub(crate) use load::{compare_files, with_files};
 pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
 pub(crate) use pair::{PairSide, PartSums, compare, compare_parts, render};
 pub(crate) use per::Per;

@@ -32,6 +32,10 @@ impl Services for RecorderServices {
                 Ok((Vec::new(), cache.serve(body, descriptor)?))
             }
             Service::Output => self.output.serve(body),
+            // Those of commands that read.
+            Service::Pager | Service::Editor | Service::Stop | Service::DebugFiles => {
+                Err(io::ErrorKind::PermissionDenied.into())
+            }
         }
     }
 

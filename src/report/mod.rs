@@ -57,7 +57,7 @@ pub(crate) use print::json::document;
 pub(crate) use print::output::{check, check_not_input, replace_file, say_notes, write_with};
 pub use print::render::render;
 pub(crate) use print::render::report;
-pub(crate) use print::terminal::Screen;
+pub(crate) use print::terminal::{Screen, show_in_pager};
 pub use print::text::page::Page;
 pub(crate) use print::text::page::{FAINT, HEADING, NOTE, padded, push_line};
 pub(crate) use query::filter::pattern;

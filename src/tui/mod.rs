@@ -16,12 +16,14 @@ use crate::base::failure::Failure;
 use crate::report::Analysis;
 pub(crate) use app::action::{LiveCommand, LiveStatus, LiveUpdate};
 use app::diff_base::DiffBase;
+pub(crate) use app::export::EXPORT_STEM;
 pub(crate) use app::session::{LiveUpdates, SessionSource, run_source};
 pub(crate) use compute::seen::Seen;
 pub use options::TuiOptions;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::sync::Arc;
+pub(crate) use terminal::editor::edit_for;
 
 /// `prof tui FILE`; returns the exit status.
 ///

@@ -1,17 +1,20 @@
 //! The recorder's side: opens files directly where its own rights are enough, and asks the opener where they are not.
 
 use super::files;
+use super::given::{self, GivenRequest, Opening, SeenFile};
 use super::message::{
     FileContent, Links, MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, receive, send,
 };
+use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -253,6 +256,111 @@ pub(crate) fn name_new_file(from: &Path, to: &Path) -> io::Result<()> {
     }
     let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
     ask_for_nothing(&OpenerRequest::NameNewFile { from, to })
+}
+
+/// Gives a file from [`new_file`] a name that may be taken; the file that has it is lost. Only a name from the command line.
+///
+/// # Errors
+///
+/// As of rename(2).
+pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    if !makes_files() {
+        return given::replace(from, to);
+    }
+    let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
+    ask_for_nothing(&OpenerRequest::Given(GivenRequest::Replace { from, to }))
+}
+
+/// Gives a file from [`new_file`] the name, owner and mode of one that still is as it was ([`own_file::replace_same`]).
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] when another file is there, or it was written meanwhile: it stays.
+pub(crate) fn replace_same(from: &Path, to: &Path, was: FileStamp) -> io::Result<()> {
+    if !makes_files() {
+        return given::replace_same(from, to, was);
+    }
+    let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
+    ask_for_same(&OpenerRequest::Given(GivenRequest::ReplaceSame { from, to, was }))
+}
+
+/// Gives a file that is cut, if it still is as it was, a second name, under which it stays so; returns that.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] when it was written meanwhile, or the name is taken.
+pub(crate) fn keep_cut(path: &Path, was: FileStamp) -> io::Result<PathBuf> {
+    if makes_files() {
+        let path = path.as_os_str().as_bytes().to_vec();
+        ask_for_same(&OpenerRequest::Given(GivenRequest::KeepCut { path, was }))?;
+    } else {
+        given::keep_cut(path, was)?;
+    }
+    Ok(given::cut_name(path))
+}
+
+fn ask_for_same(request: &OpenerRequest) -> io::Result<()> {
+    match ask(request, None)? {
+        (OpenerReply::Done { .. }, _) => Ok(()),
+        (OpenerReply::Failed { code: None, .. }, _) => Err(own_file::is_other()),
+        (reply, _) => Err(failed(reply)),
+    }
+}
+
+/// Removes a file from [`new_file`] that has got no other name.
+pub(crate) fn remove_new_file(path: &Path) {
+    // What cannot be removed is gone, or stays where its user finds it.
+    let _ = match makes_files() {
+        false => privilege::as_user(|| std::fs::remove_file(path)),
+        true => {
+            let path = path.as_os_str().as_bytes().to_vec();
+            ask_for_nothing(&OpenerRequest::Given(GivenRequest::Remove { path }))
+        }
+    };
+}
+
+/// Looks at a path from the command line, with the user's own rights.
+///
+/// # Errors
+///
+/// When nothing is there, or the user may not look.
+pub(crate) fn look(path: &Path, follows: bool) -> io::Result<SeenFile> {
+    if !makes_files() {
+        return given::look(path, follows);
+    }
+    let path = path.as_os_str().as_bytes().to_vec();
+    match ask(&OpenerRequest::Given(GivenRequest::Look { path, follows }), None)? {
+        (OpenerReply::Done { body }, _) => Ok(serde_json::from_slice(&body)?),
+        (reply, _) => Err(failed(reply)),
+    }
+}
+
+/// Opens a file from the command line for reading, with the user's own rights.
+///
+/// # Errors
+///
+/// When it is not of the kind that `how` says, or cannot be opened.
+pub(crate) fn given_file(path: &Path, how: Opening) -> io::Result<File> {
+    if !makes_files() {
+        return given::open(path, how);
+    }
+    let path = path.as_os_str().as_bytes().to_vec();
+    ask_for_file(&OpenerRequest::Given(GivenRequest::Open { path, how }), None).map(File::from)
+}
+
+/// Names in the folder of a file from the command line that begin with its name and a dot.
+pub(crate) fn names_next_to(path: &Path) -> Vec<OsString> {
+    let names = match makes_files() {
+        false => given::names_next_to(path),
+        true => {
+            let path = path.as_os_str().as_bytes().to_vec();
+            match ask(&OpenerRequest::Given(GivenRequest::NamesNextTo { path }), None) {
+                Ok((OpenerReply::Done { body }, _)) => serde_json::from_slice(&body).unwrap_or_default(),
+                _ => Vec::new(),
+            }
+        }
+    };
+    names.into_iter().map(OsString::from_vec).collect()
 }
 
 /// Says which process is the command of the recording, if there is one: no other gets signals. Only once, while this process

@@ -16,10 +16,11 @@ const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Size of the largest source file that is read, bytes.
 const MAX_SOURCE_BYTES: u64 = 16 << 20;
 /// File name endings of source files.
-const SOURCE_ENDINGS: [&str; 46] = [
+const SOURCE_ENDINGS: [&str; 53] = [
     "c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "inc", "inl", "ipp", "tcc", "tpp", "rs", "go",
     "s", "asm", "f", "for", "f90", "f95", "f03", "zig", "d", "swift", "m", "mm", "nim", "pas", "pp", "adb",
-    "ads", "cu", "cuh", "y", "l", "rl", "js", "mjs", "ts", "java", "kt", "py", "rb", "hs",
+    "ads", "cu", "cuh", "y", "l", "rl", "js", "mjs", "ts", "java", "kt", "py", "rb", "hs", "pl", "pm", "php",
+    "cjs", "jsx", "tsx", "pyx",
 ];
 
 fn path_of(pid: u32, name: &str) -> PathBuf {
@@ -62,10 +63,14 @@ pub(super) fn named(path: &Path) -> io::Result<File> {
     privilege::as_user(|| regular(&openat2(CWD, path, PLACE, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?))
 }
 
-pub(super) fn source(path: &Path) -> io::Result<File> {
+/// Whether a path has the form of that of a source file.
+pub(crate) fn is_source(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
-    let is_source = ending.is_some_and(|ending| SOURCE_ENDINGS.contains(&&*ending));
-    if !is_source || !path.is_absolute() {
+    path.is_absolute() && ending.is_some_and(|ending| SOURCE_ENDINGS.contains(&&*ending))
+}
+
+pub(super) fn source(path: &Path) -> io::Result<File> {
+    if !is_source(path) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has not the name of a source file"));
     }
     let file = privilege::as_user(|| regular(&openat(CWD, path, PLACE, Mode::empty())?))?;

@@ -1,5 +1,6 @@
 //! What is asked of the opener and what it answers, and how both travel with descriptors over a socket.
 
+use super::given::GivenRequest;
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -42,6 +43,14 @@ pub(crate) enum Service {
     TableCache,
     /// The file of the recording.
     Output,
+    /// A pager, for the text in the file that comes with it.
+    Pager,
+    /// The user's editor.
+    Editor,
+    /// The stop of all processes of the shell's job.
+    Stop,
+    /// The cache of debug files from servers.
+    DebugFiles,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +77,8 @@ pub(super) enum OpenerRequest {
     Command { pid: Option<u32> },
     /// A signal for the command.
     Signal { signal: i32 },
+    /// A file that the command line names.
+    Given(GivenRequest),
     /// Work of a service.
     Serve { service: Service, body: Vec<u8> },
 }

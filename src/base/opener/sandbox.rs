@@ -60,6 +60,25 @@ pub(crate) fn confinement() -> Option<Confinement> {
 ///
 /// When rights that are not the user's own cannot be given up.
 pub(crate) fn enter() -> Result<(), Failure> {
+    enter_with(Network::Refused)
+}
+
+/// Whether a process may reach the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Network {
+    /// It may not.
+    #[default]
+    Refused,
+    /// It asks servers.
+    Used,
+}
+
+/// [`enter`], for a process that may ask servers.
+///
+/// # Errors
+///
+/// As [`enter`].
+pub(super) fn enter_with(network: Network) -> Result<(), Failure> {
     if !client::is_running() || CONFINED.get().is_some() {
         return Ok(());
     }
@@ -73,8 +92,8 @@ pub(crate) fn enter() -> Result<(), Failure> {
     let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum.map(|_| 0) };
     let _ = setrlimit(Resource::Core, none);
     // A user who is not root has files of its own to write: those of the recording.
-    let is_read_only = user.is_some() && refuse_writing();
-    let filters_calls = filter_calls();
+    let is_read_only = client::makes_files() && refuse_writing();
+    let filters_calls = filter_calls(network);
     let _ = CONFINED.set(Confinement { user, filters_calls, is_read_only });
     Ok(())
 }
@@ -100,7 +119,7 @@ pub(crate) fn close_off() -> Result<(), Failure> {
             .restrict_self()
     };
     let _ = nothing();
-    filter_calls();
+    filter_calls(Network::Refused);
     Ok(())
 }
 
@@ -142,7 +161,8 @@ fn refuse_writing() -> bool {
             .add_rules(path_beneath_rules(["/"], reading))?
             .add_rules(path_beneath_rules(
                 ["/dev/null", "/dev/tty"],
-                AccessFs::WriteFile | AccessFs::ReadFile,
+                // The size and the modes of a terminal are had by ioctl(2).
+                AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::IoctlDev,
             ))?
             .restrict_self()
     };
@@ -266,6 +286,9 @@ const COMPUTING: [libc::c_long; 61] = [
     libc::SYS_capget,
 ];
 
+/// Those of them that asking servers takes.
+const OF_CLIENTS: [libc::c_long; 3] = [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind];
+
 /// Commands of bpf(2) that make something or find it by number: maps and programs that are there are used by descriptor.
 const REFUSED_BPF: [libc::c_int; 11] = [
     0,  // BPF_MAP_CREATE
@@ -282,13 +305,14 @@ const REFUSED_BPF: [libc::c_int; 11] = [
 ];
 
 /// Has the kernel refuse these calls to all threads.
-fn filter_calls() -> bool {
-    call_filter().is_some_and(|filter| seccompiler::apply_filter_all_threads(&filter).is_ok())
+fn filter_calls(network: Network) -> bool {
+    call_filter(network).is_some_and(|filter| seccompiler::apply_filter_all_threads(&filter).is_ok())
 }
 
-fn call_filter() -> Option<BpfProgram> {
+fn call_filter(network: Network) -> Option<BpfProgram> {
+    let is_refused = |call: &i64| network == Network::Refused || !OF_CLIENTS.contains(call);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
+        REFUSED.into_iter().filter(is_refused).map(|call| (call, Vec::new())).collect();
     let bpf = REFUSED_BPF.into_iter().map(|command| {
         let is_it = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, command as u64);
         SeccompRule::new(vec![is_it?])
@@ -305,6 +329,7 @@ mod tests {
 
     #[test]
     fn the_filter_of_system_calls_can_be_built() {
-        assert!(call_filter().is_some_and(|filter| filter.len() > REFUSED.len()));
+        assert!(call_filter(Network::Refused).is_some_and(|filter| filter.len() > REFUSED.len()));
+        assert!(call_filter(Network::Used).is_some());
     }
 }

@@ -3,6 +3,7 @@
 
 use super::client::connect;
 use super::files;
+use super::given::{self, GivenFiles, GivenRequest};
 use super::message::{MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, receive, send};
 use crate::base::{own_file, privilege};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Threads that may be kept by files that do not open.
 const MOST_THREADS: usize = 64;
@@ -53,7 +54,11 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
             let kept: Vec<i32> = kept.iter().map(AsRawFd::as_raw_fd).chain([theirs.as_raw_fd()]).collect();
             detach(c"prof-opener", &kept);
             own_file::make_for(recorder);
-            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(&theirs, services)));
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                if privilege::keep_opening().is_ok() {
+                    serve(&theirs, services, None);
+                }
+            }));
             // SAFETY: ends the process without running what the other one has registered for its own end.
             unsafe { libc::_exit(i32::from(served.is_err())) }
         }
@@ -91,6 +96,8 @@ pub(crate) fn detach(name: &CStr, kept: &[i32]) {
 /// What the threads share.
 struct OpenerState {
     services: Box<dyn Services>,
+    /// What a command that reads may have besides; `None` for a recording.
+    given: Option<GivenFiles>,
     threads: AtomicUsize,
     busy: AtomicUsize,
     /// Files that were made and have not got their last name.
@@ -99,12 +106,11 @@ struct OpenerState {
     command: OnceLock<Option<OwnedFd>>,
 }
 
-fn serve(socket: &OwnedFd, services: Box<dyn Services>) {
-    if privilege::keep_opening().is_err() {
-        return;
-    }
+/// Answers what is asked over `socket` until no one can ask any more.
+pub(super) fn serve(socket: &OwnedFd, services: Box<dyn Services>, given: Option<GivenFiles>) {
     let shared = Arc::new(OpenerState {
         services,
+        given,
         threads: AtomicUsize::new(1),
         busy: AtomicUsize::new(0),
         made: Mutex::default(),
@@ -162,6 +168,7 @@ impl OpenerState {
             false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         match request {
+            _ if self.given.is_some() && is_of_recordings(&request) => Err(refused()),
             OpenerRequest::ProcessFile { pid, name } if files::is_open_to_recorder(&name) => {
                 Ok(done(Some(files::process_file(pid, &name)?.into())))
             }
@@ -188,26 +195,87 @@ impl OpenerState {
             OpenerRequest::NameNewFile { from, to } => self.name_new_file(from, to).map(|()| done(None)),
             OpenerRequest::Command { pid } => self.name_command(pid).map(|()| done(None)),
             OpenerRequest::Signal { signal } => self.signal(signal).map(|()| done(None)),
+            OpenerRequest::Given(request) => {
+                let (body, opened) = self.given(request)?;
+                Ok((OpenerReply::Done { body }, opened))
+            }
             OpenerRequest::Serve { service, body } => {
                 let (body, opened) = self.services.serve(service, &body, descriptor)?;
                 Ok((OpenerReply::Done { body }, opened))
             }
         }
     }
+
+    fn given(&self, request: GivenRequest) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+        let file = |path: Vec<u8>, may: &dyn Fn(&Path) -> bool| {
+            let path = PathBuf::from(OsString::from_vec(path));
+            if may(&path) { Ok(path) } else { Err(refused()) }
+        };
+        let none = GivenFiles::default();
+        let files = self.given.as_ref().unwrap_or(&none);
+        let is_made = |path: &Path| self.made().contains(path);
+        let nothing = || (Vec::new(), None);
+        match request {
+            GivenRequest::Look { path, follows } => {
+                let path = file(path, &|path| files.may_be_seen(path) || self.may_be_made(path))?;
+                Ok((serde_json::to_vec(&given::look(&path, follows)?)?, None))
+            }
+            GivenRequest::Open { path, how } => {
+                let path = file(path, &|path| files.may_be_read(path))?;
+                Ok((Vec::new(), Some(given::open(&path, how)?.into())))
+            }
+            GivenRequest::NamesNextTo { path } => {
+                let path = file(path, &|path| files.may_be_read(path))?;
+                Ok((serde_json::to_vec(&given::names_next_to(&path))?, None))
+            }
+            GivenRequest::Replace { from, to } => {
+                let (from, to) = (file(from, &is_made)?, file(to, &|path| files.may_be_replaced(path))?);
+                given::replace(&from, &to)?;
+                self.made().remove(&from);
+                Ok(nothing())
+            }
+            GivenRequest::ReplaceSame { from, to, was } => {
+                let (from, to) = (file(from, &is_made)?, file(to, &|path| files.may_be_replaced(path))?);
+                given::replace_same(&from, &to, was)?;
+                self.made().remove(&from);
+                Ok(nothing())
+            }
+            GivenRequest::KeepCut { path, was } => {
+                given::keep_cut(&file(path, &|path| files.may_be_replaced(path))?, was)?;
+                Ok(nothing())
+            }
+            GivenRequest::Remove { path } => {
+                let path = file(path, &is_made)?;
+                privilege::as_user(|| std::fs::remove_file(&path))?;
+                self.made().remove(&path);
+                Ok(nothing())
+            }
+        }
+    }
+
+    /// Whether the process without rights may have a new file made there.
+    fn may_be_made(&self, path: &Path) -> bool {
+        self.given.as_ref().map_or_else(|| files::may_be_made(path), |given| given.may_be_made(path))
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn new_file(&self, path: Vec<u8>) -> io::Result<OwnedFd> {
         let path = PathBuf::from(OsString::from_vec(path));
-        if !files::may_be_made(&path) {
+        if !self.may_be_made(&path) {
             return Err(refused());
         }
         let file = privilege::as_user(|| own_file::create(&path))?;
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        self.made().insert(path);
         Ok(file.into())
     }
 
     fn name_new_file(&self, from: Vec<u8>, to: Vec<u8>) -> io::Result<()> {
         let [from, to] = [from, to].map(|path| PathBuf::from(OsString::from_vec(path)));
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if !made.contains(&from) || !files::may_be_made(&to) {
+        let mut made = self.made();
+        if !made.contains(&from) || !self.may_be_made(&to) {
             return Err(refused());
         }
         privilege::as_user(|| own_file::rename_new(&from, &to))?;
@@ -226,6 +294,12 @@ impl OpenerState {
         let signal = Signal::from_named_raw(signal).ok_or_else(refused)?;
         Ok(pidfd_send_signal(command, signal)?)
     }
+}
+
+/// Whether only recordings ask for it.
+fn is_of_recordings(request: &OpenerRequest) -> bool {
+    use OpenerRequest::{Command, List, ProcessFile, ProcessPlace, Signal};
+    matches!(request, ProcessFile { .. } | ProcessPlace { .. } | List { .. } | Command { .. } | Signal { .. })
 }
 
 /// The error of what a process without rights may not have.

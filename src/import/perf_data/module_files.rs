@@ -6,6 +6,7 @@
 
 use super::processes::PerfMapping;
 use super::record::{FileIdentity, MmapRecord};
+use crate::base::opener::{self, FileContent};
 use crate::base::safe_text;
 use crate::elf::{ElfImage, ElfLimits};
 use crate::import::intake::cut_name;
@@ -13,8 +14,8 @@ use crate::import::module_kinds::classify;
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A mapped file.
@@ -166,14 +167,12 @@ fn open(path: &str, build_id: &[u8], identity: Option<FileIdentity>, limits: &El
         let device = (rustix::fs::major(facts.dev()), rustix::fs::minor(facts.dev()), facts.ino());
         !build_id.is_empty() || (identity == Some(device) && facts.ino() != 0)
     };
-    // Checked before opening: a path can name any device, and opening one may have side effects.
-    let facts = std::fs::metadata(path).ok()?;
-    if !path.starts_with('/') || !facts.is_file() || !is_same(&facts) {
+    if !path.starts_with('/') {
         return None;
     }
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().is_ok_and(|facts| facts.is_file() && is_same(&facts)) {
+    // Regular files only: a path can name any device, and opening one may have side effects.
+    let file = opener::named(Path::new(path), FileContent::Elf).ok()?;
+    if !file.metadata().is_ok_and(|facts| is_same(&facts)) {
         return None;
     }
     let elf = ElfImage::open_shared(&Arc::new(file), limits).ok()?;

@@ -9,8 +9,9 @@
 //! | `x.PID.old` | the previous `x`, until the new one holds samples |
 
 use super::glance::{Glance, recorder_words};
+use crate::base::opener::{self, Opening};
 use crate::base::own_file;
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -66,10 +67,7 @@ fn look(file: &File) -> Look {
 
 /// Opens a regular file for reading, without following links or blocking.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
-    let is_regular = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
-    is_regular.then_some(file)
+    opener::given_file(path, Opening::Regular).ok()
 }
 
 /// The recorder that is writing the file at `path`, in words; `None` if there is none or it cannot be determined.
@@ -126,14 +124,9 @@ pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
 /// Files next to `path` with such names, sorted, whether their recorders still run or not.
 pub(crate) fn siblings(path: &Path) -> Vec<(PathBuf, Sibling)> {
     let Some(own_name) = path.file_name() else { return Vec::new() };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<(PathBuf, Sibling)> = entries
-        .filter_map(|entry| {
-            let kind = kind_of(own_name, &entry.file_name())?;
-            Some((path.with_file_name(entry.file_name()), kind))
-        })
-        .collect();
+    let names = opener::names_next_to(path).into_iter();
+    let mut found: Vec<(PathBuf, Sibling)> =
+        names.filter_map(|name| Some((path.with_file_name(&name), kind_of(own_name, &name)?))).collect();
     found.sort();
     found
 }

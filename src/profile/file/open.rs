@@ -3,8 +3,10 @@
 use super::error::{Integrity, ReadError};
 use super::lock::is_written;
 use super::reader::{Rest, read_with};
+use crate::base::opener::{self, Opening};
 use crate::profile::contents::Profile;
 use crate::profile::file::glance::recorder_words;
+use rustix::fs::FileType;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -23,16 +25,14 @@ impl Opened {
     /// # Errors
     /// When it cannot be opened. The texts do not name the file.
     pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
-        use std::os::unix::fs::FileTypeExt;
-        let facts = std::fs::metadata(path)?;
-        let kind = facts.file_type();
-        if kind.is_dir() {
-            return Err(ReadError::Directory);
-        }
-        if !kind.is_file() && !kind.is_fifo() {
-            return Err(ReadError::NotAFile);
-        }
-        Ok(Opened { file: File::open(path)?, bytes: kind.is_file().then_some(facts.len()) })
+        let seen = opener::look(path, true)?;
+        let bytes = match seen.kind() {
+            FileType::Directory => return Err(ReadError::Directory),
+            FileType::RegularFile => Some(seen.size_bytes()),
+            FileType::Fifo => None,
+            _ => return Err(ReadError::NotAFile),
+        };
+        Ok(Opened { file: opener::given_file(path, Opening::Any)?, bytes })
     }
 
     /// Reads the profile.

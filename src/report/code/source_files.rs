@@ -1,5 +1,6 @@
 //! The text of sources: from the recording, from where the compiler found them, or from a folder that the user names.
 
+use crate::base::opener;
 use crate::profile::{Profile, StringId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -80,7 +81,7 @@ fn text_of(profile: &Profile, file: StringId, folders: &[PathBuf]) -> SourceLine
         .collect();
     let path = profile.tables.string(file);
     if !lines.is_empty() {
-        let path = candidates(path, folders).into_iter().find(|path| path.is_file());
+        let path = candidates(path, folders).into_iter().find(|path| is_here(path));
         return SourceLines { lines, remark: None, path };
     }
     let mut why = "no such file".to_owned();
@@ -122,10 +123,29 @@ fn candidates(path: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
+/// Whether there is a regular file that the user may read.
+fn is_here(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(facts) => facts.is_file(),
+        Err(error) if is_refused(&error) => {
+            std::path::absolute(path).is_ok_and(|path| opener::source(&path).is_ok())
+        }
+        Err(_) => false,
+    }
+}
+
+/// Whether the file may be one that the user may read and this process may not.
+fn is_refused(error: &std::io::Error) -> bool {
+    opener::is_running() && error.kind() == std::io::ErrorKind::PermissionDenied
+}
+
 /// The text of a regular file, and when it was written, ns since 1970.
 fn read_file(path: &Path) -> std::io::Result<(String, u64)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
+        Err(error) if is_refused(&error) => opener::source(&std::path::absolute(path)?)?,
+        opened => opened?,
+    };
     let facts = file.metadata()?;
     if !facts.is_file() {
         return Err(std::io::Error::other("it is no regular file"));

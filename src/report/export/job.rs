@@ -2,7 +2,7 @@
 
 use super::exporter::Rendered;
 use super::formats::ExportFormat;
-use crate::base::privilege;
+use crate::base::opener;
 use crate::report::analysis::Analysis;
 use crate::report::options::{
     ColorWhen, CommonOptions, ExportOptions, ReportDestination, ReportOptions, ReportView, SortKey,
@@ -118,7 +118,7 @@ pub(crate) fn write_to_free_name(
         PathBuf::from(name)
     };
     // A name is taken, whatever kind of file has it.
-    let is_free = |path: &PathBuf| privilege::as_user(|| std::fs::symlink_metadata(path)).is_err();
+    let is_free = |path: &PathBuf| opener::look(path, false).is_err();
     let Some(path) = (1..MOST_NAMES).map(path_of).find(is_free) else {
         anyhow::bail!("cannot write `{}`: too many files with that name", stem.display())
     };

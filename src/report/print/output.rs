@@ -6,14 +6,14 @@
 
 use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
-use crate::base::{opener, own_file, privilege, safe_text};
+use crate::base::{opener, privilege, safe_text};
 use crate::profile::lock;
 use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
-use rustix::fs::{AtFlags, CWD, FileType, Mode};
-use rustix::io::Errno;
+use rustix::fs::FileType;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// Names that are tried for the file next to the destination.
@@ -32,10 +32,10 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
     let ReportDestination::File { path, force } = destination else { return Ok(()) };
     let shown = path.display();
     let refuse = |why: &str| Failure::new(status::FAILED, format!("cannot write `{shown}`: {why}"));
-    let found = match privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(refuse(&io::Error::from(error).to_string())),
+    let found = match opener::look(path, false) {
+        Ok(seen) => seen.kind(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refuse(&error.to_string())),
     };
     match found {
         FileType::RegularFile if *force => match privilege::as_user(|| lock::writer_of(path)) {
@@ -60,12 +60,13 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
 pub(crate) fn check_not_input(destination: &ReportDestination, input: &Input) -> Result<(), Failure> {
     let ReportDestination::File { path, .. } = destination else { return Ok(()) };
     let read = match input {
-        Input::File(path) => privilege::as_user(|| rustix::fs::stat(path)),
-        Input::Stdin => rustix::fs::fstat(io::stdin()),
+        Input::File(path) => opener::look(path, true).map(|seen| seen.stamp),
+        Input::Stdin => {
+            io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| FileStamp::of(&File::from(stdin)))
+        }
     };
-    let written = privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW));
-    let (Ok(read), Ok(written)) = (read, written) else { return Ok(()) };
-    if (read.st_dev, read.st_ino) != (written.st_dev, written.st_ino) {
+    let (Ok(read), Ok(written)) = (read, opener::look(path, false)) else { return Ok(()) };
+    if !read.is_of_same_file(&written.stamp) {
         return Ok(());
     }
     let message = format!("cannot write `{}`: it is the recording being read", path.display());
@@ -99,16 +100,11 @@ pub(crate) fn write_with(
         return write(&mut io::stdout().lock()).context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
-    let (temporary, mut file) = privilege::as_user(|| create_next_to(path)).with_context(cannot)?;
-    let written = write(&mut file);
-    let placed = privilege::as_user(|| {
-        let placed = written.and_then(|()| take_name(&temporary, path, *force));
-        if placed.is_err() {
-            // Already failing for a better reason.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        placed
-    });
+    let (temporary, mut file) = create_next_to(path).with_context(cannot)?;
+    let placed = write(&mut file).and_then(|()| take_name(&temporary, path, *force));
+    if placed.is_err() {
+        opener::remove_new_file(&temporary);
+    }
     placed.with_context(cannot)
 }
 
@@ -122,22 +118,11 @@ pub(crate) fn write_with(
 pub(crate) fn replace_file(path: &Path, was: FileStamp, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&ReportDestination::File { path: path.to_owned(), force: true })?;
-    let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
     let (temporary, mut file) = create_next_to(path).with_context(cannot)?;
-    let keep = |file: &File| -> io::Result<()> {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
-        // Only root can give a file away; anyone else who may write here owns the new one.
-        match std::os::unix::fs::fchown(file, Some(facts.st_uid), Some(facts.st_gid)) {
-            Err(error) if rustix::process::geteuid().is_root() => Err(error),
-            _ => Ok(()),
-        }
-    };
-    let written = file.write_all(bytes).and_then(|()| keep(&file));
-    if written.is_err() {
-        // Already failing for a better reason.
-        let _ = std::fs::remove_file(&temporary);
+    let placed = file.write_all(bytes).and_then(|()| opener::replace_same(&temporary, path, was));
+    if placed.is_err() {
+        opener::remove_new_file(&temporary);
     }
-    let placed = written.and_then(|()| own_file::replace_same(&temporary, path, was));
     Ok(placed.map_err(|error| {
         let failure = Failure::new(status::FAILED, format!("{}: {}", cannot(), failure::io_words(&error)));
         match error.kind() {
@@ -149,13 +134,9 @@ pub(crate) fn replace_file(path: &Path, was: FileStamp, bytes: &[u8]) -> anyhow:
 
 /// A new file in the folder of `path`.
 fn create_next_to(path: &Path) -> io::Result<(PathBuf, File)> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
-    let process = std::process::id();
     for attempt in 0..MOST_ATTEMPTS {
-        let mut temporary_name = std::ffi::OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".{process}-{attempt}.tmp"));
-        let temporary = path.with_file_name(temporary_name);
+        let temporary =
+            opener::unfinished(path, attempt).ok_or_else(|| io::Error::other("it names no file"))?;
         match opener::new_file(&temporary) {
             Ok(file) => return Ok((temporary, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -167,13 +148,13 @@ fn create_next_to(path: &Path) -> io::Result<(PathBuf, File)> {
 
 /// Gives the finished file its name. Without `force` a file that came to be in the meantime stays.
 fn take_name(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
-    if force { std::fs::rename(temporary, path) } else { opener::name_new_file(temporary, path) }
+    if force { opener::replace(temporary, path) } else { opener::name_new_file(temporary, path) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::Mode;
+    use rustix::fs::{CWD, Mode};
     use std::os::unix::fs::MetadataExt;
 
     fn write(destination: &ReportDestination, bytes: &[u8]) -> anyhow::Result<()> {

@@ -1,11 +1,14 @@
 //! Standard output: its width, its colours, and the pager for text that does not fit.
 
 use super::text::page::Page;
+use crate::base::opener::{self, Service};
 use crate::base::{own_file, safe_text};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ColorWhen;
 use anyhow::Context;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 /// Narrowest and widest page that text is laid out for, columns.
@@ -85,26 +88,51 @@ impl Screen {
     }
 }
 
-/// Shows `text` in the pager of the environment, else `less`; false when there is none that runs.
+/// Shows `text` in the pager; false when there is none that runs. It has the user's rights, whatever this process has.
 fn page_through(text: &str) -> bool {
-    let from_env = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let command =
-        from_env("PROF_PAGER").or_else(|| from_env("PAGER")).unwrap_or_else(|| "less -FIRX".to_owned());
-    let mut words = command.split_whitespace();
-    let Some(program) = words.next() else { return false };
-    if program == "cat" {
-        return false;
+    if opener::is_running() {
+        return text_file(text)
+            .is_ok_and(|file| opener::ask_service(Service::Pager, Vec::new(), Some(file.as_fd())).is_ok());
     }
-    let mut pager = Command::new(program);
-    pager.args(words).stdin(Stdio::piped());
-    if std::env::var_os("LESS").is_none() {
-        pager.env("LESS", "FIRX");
-    }
-    let Ok(mut child) = pager.spawn() else { return false };
+    let Some(mut pager) = pager() else { return false };
+    let Ok(mut child) = pager.stdin(Stdio::piped()).spawn() else { return false };
     if let Some(mut stdin) = child.stdin.take() {
         // A user who has seen enough closes the pager: not an error.
         let _ = stdin.write_all(text.as_bytes());
     }
     let _ = child.wait();
     true
+}
+
+/// A file in memory that holds `text`, to be read from its beginning.
+fn text_file(text: &str) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("text", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Shows the text in a file in the pager, for a process without rights.
+///
+/// # Errors
+///
+/// When there is no pager that runs.
+pub(crate) fn show_in_pager(text: OwnedFd) -> io::Result<()> {
+    let mut pager = pager().filter(|_| own_file::invoking_user().is_none()).ok_or(io::ErrorKind::NotFound)?;
+    pager.stdin(text).spawn()?.wait().map(|_| ())
+}
+
+/// The pager of the environment, else `less`.
+fn pager() -> Option<Command> {
+    let from_env = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let command =
+        from_env("PROF_PAGER").or_else(|| from_env("PAGER")).unwrap_or_else(|| "less -FIRX".to_owned());
+    let mut words = command.split_whitespace();
+    let program = words.next().filter(|program| *program != "cat")?;
+    let mut pager = Command::new(program);
+    pager.args(words);
+    if std::env::var_os("LESS").is_none() {
+        pager.env("LESS", "FIRX");
+    }
+    Some(pager)
 }

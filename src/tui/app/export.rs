@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Prefix of the names of written files.
-const STEM: &str = "prof";
+pub(crate) const EXPORT_STEM: &str = "prof";
 
 impl App {
     /// Writes what is shown to a new file.
@@ -83,7 +83,7 @@ fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ScreenExport, Strin
             ExportOf::Recording(Box::new(job), Seen(Arc::clone(&picture.recording)))
         }
     };
-    (ScreenExport { of, stem: PathBuf::from(STEM) }, words)
+    (ScreenExport { of, stem: PathBuf::from(EXPORT_STEM) }, words)
 }
 
 /// The file of both sides, with what a view shows of the side that is shown.

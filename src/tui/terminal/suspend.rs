@@ -1,5 +1,6 @@
 //! Ctrl-Z: stops the whole process group of the shell job, as the terminal itself would.
 
+use crate::base::opener::{self, Service};
 use rustix::process::{Signal, kill_current_process_group};
 use std::io;
 use std::time::Duration;
@@ -13,7 +14,11 @@ use std::time::Duration;
 pub(crate) fn suspend() -> io::Result<()> {
     // SIGTSTP, since SIGSTOP would stop this process only, and even where no shell can continue it.
     let handler = set_handler(None)?;
-    let stopped = kill_current_process_group(Signal::TSTP);
+    // Of another user than the others of the group it may not signal them.
+    let stopped = match opener::ask_service(Service::Stop, Vec::new(), None) {
+        Ok(_) => Ok(()),
+        Err(_) => kill_current_process_group(Signal::TSTP),
+    };
     // The kernel chooses the thread that takes the signal; then all threads stop.
     std::thread::sleep(Duration::from_millis(10));
     set_handler(Some(handler))?;

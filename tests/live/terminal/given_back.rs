@@ -141,11 +141,12 @@ fn the_terminal_is_given_back_when_nobody_reads_it() {
     let program = terminal.program();
     let server: u32 = terminal.fact("#{pid}").parse().expect("a process has a number");
     let stopped = Stopped::new(server);
+    let screen = wait_for("the process with the screen", || children(program).first().copied());
     // Each draws the whole screen, until there is no room for more: the thread that draws waits for the terminal then, not for
     // what happens.
     wait_for("a program that is held by its terminal", || {
         send(program, Signal::CONT);
-        let waits = std::fs::read_to_string(format!("/proc/{program}/wchan")).unwrap_or_default();
+        let waits = std::fs::read_to_string(format!("/proc/{screen}/wchan")).unwrap_or_default();
         waits.contains("poll").then_some(())
     });
     send(program, Signal::TERM);
@@ -174,7 +175,8 @@ fn a_signal_ends_a_program_whose_terminal_was_full_before() {
         let waits = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
         let is_prof =
             |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == binary());
-        children(shell).into_iter().find(|pid| is_prof(pid) && waits(pid).contains("poll"))
+        let has_screen = |pid: &u32| children(*pid).iter().any(|screen| waits(screen).contains("poll"));
+        children(shell).into_iter().find(|pid| is_prof(pid) && has_screen(pid))
     });
     send(program, Signal::TERM);
     wait_for("the end of the program", || is_gone(program).then_some(()));
@@ -213,7 +215,7 @@ fn nothing_is_left_when_the_terminal_goes_away() {
         terminal.wait_for("share_fifty");
         let before = files(&terminal.file("."));
         let program = terminal.program();
-        // One opens files for it, one makes those that read them, and both end with it.
+        // Some open files for it, or read them, and end with it.
         let is_helper = |pid: &u32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("prof-"))
         };
