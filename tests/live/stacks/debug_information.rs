@@ -5,6 +5,7 @@ use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{Recording, messages, prof, text};
 use crate::support::skip;
+use crate::targets::rights::Rights;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -117,10 +118,12 @@ fn symbolize(recording: &Recording, options: &[&str], environment: &[(&str, &str
 }
 
 /// A server that has one debug file, and the paths that it was asked for.
-fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>) {
+fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Rights>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = format!("http://{}", listener.local_addr().expect("it has an address"));
     let asked = Arc::<Mutex<Vec<String>>>::default();
+    let clients = Arc::<Mutex<Vec<Rights>>>::default();
+    let known = Arc::clone(&clients);
     let (seen, wanted) = (Arc::clone(&asked), format!("/buildid/{build_id}/debuginfo"));
     let bytes = fs::read(debug_file).expect("it was built");
     std::thread::spawn(move || {
@@ -129,6 +132,9 @@ fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>)
             let mut lines = BufReader::new(stream.try_clone().expect("a second handle")).lines();
             let Some(Ok(first)) = lines.next() else { continue };
             while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let client = stream.peer_addr().ok().and_then(|address| process_with_port(address.port()));
+            let rights = client.map_or(Vec::new(), Rights::of);
+            known.lock().expect("no one panicked").extend(rights.into_iter().map(|(_, rights)| rights));
             let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
             let (status, body): (_, &[u8]) =
                 if path == wanted { ("200 OK", &bytes) } else { ("404 Not Found", &[]) };
@@ -139,7 +145,22 @@ fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>)
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         }
     });
-    (address, asked)
+    (address, asked, clients)
+}
+
+/// The process that has a TCP connection from this port of this machine.
+fn process_with_port(port: u16) -> Option<u32> {
+    let table = fs::read_to_string("/proc/net/tcp").ok()?;
+    let end = format!(":{port:04X}");
+    let line =
+        table.lines().find(|line| line.split_whitespace().nth(1).is_some_and(|own| own.ends_with(&end)));
+    let socket = format!("socket:[{}]", line?.split_whitespace().nth(9)?);
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|link| link.to_str() == Some(&socket))
+    })
 }
 
 /// Detail 13 of the promises: the network is used on request, and no server is waited for.
@@ -149,7 +170,7 @@ fn a_server_names_a_stripped_program_only_when_it_is_to_be_asked() {
     let Some(stripped) = Stripped::new() else { return };
     let program = stripped.program();
     let program = program.to_str().expect("text");
-    let (server, asked) = serve(&stripped.build_id, &stripped.debug_folder().join("shares.debug"));
+    let (server, asked, clients) = serve(&stripped.build_id, &stripped.debug_folder().join("shares.debug"));
     let cache = stripped.folder.path().join("cache");
     let environment = [
         ("DEBUGINFOD_URLS", server.as_str()),
@@ -174,6 +195,20 @@ fn a_server_names_a_stripped_program_only_when_it_is_to_be_asked() {
         asked.iter().filter(|path| path.contains(&stripped.build_id)).count()
     };
     assert_eq!(own(&asked), 1);
+    // Also after a recording, where the cache has nothing.
+    fs::remove_dir_all(&cache).expect("own folder");
+    Recording::made_by(0, |file| {
+        let mut command = prof();
+        command.args(["record", "--debuginfod", "-o"]).arg(file).args(["--", program, "1"]).envs(environment);
+        command
+    });
+    assert_eq!(own(&asked), 2);
+    let clients = clients.lock().expect("no one panicked");
+    assert!(clients.len() >= 2, "{clients:?}");
+    for rights in clients.iter() {
+        rights.assert_none("who asks a server and reads what it sends");
+        assert_ne!(rights.user, 0);
+    }
 
     // At the end of a recording, out of the cache by now.
     let named = Recording::made_by(0, |file| {
@@ -182,7 +217,7 @@ fn a_server_names_a_stripped_program_only_when_it_is_to_be_asked() {
         command
     });
     assert!(Stripped::place_of_fifty(&named).is_some_and(|(file, _)| file.ends_with("shares.c")));
-    assert_eq!(own(&asked), 1);
+    assert_eq!(own(&asked), 2);
 }
 
 /// Serves a folder over HTTPS, with a certificate of an authority that only `ca.pem` knows, until it is dropped.
