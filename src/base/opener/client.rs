@@ -16,13 +16,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// The way to the opener. A process has one, as it has one set of rights.
 static OPENER: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Whether this process is no longer of the user for whom files are made.
 static HAS_FILES_MADE: AtomicBool = AtomicBool::new(false);
+
+/// The opener, if it is a child of this process.
+static OPENER_PID: AtomicI32 = AtomicI32::new(0);
+
+/// CPU time that it had used when it was asked for last, ns.
+static OPENER_CPU_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether `/proc` hides the processes of others from this one (hidepid).
 static HIDES_PROCESSES: AtomicBool = AtomicBool::new(false);
@@ -48,6 +54,32 @@ pub(super) fn have_files_made() {
 pub(super) fn connect(socket: OwnedFd) {
     // There is only one recording.
     let _ = OPENER.set(socket);
+}
+
+/// The opener is a child of this process.
+pub(super) fn is_served_by(pid: libc::pid_t) {
+    OPENER_PID.store(pid, Ordering::Relaxed);
+}
+
+/// CPU time that the opener of this process has used so far, ns; as far as it is known, once it has ended.
+pub(crate) fn opener_cpu_ns() -> u64 {
+    let pid = OPENER_PID.load(Ordering::Relaxed);
+    if pid == 0 {
+        return 0;
+    }
+    let used_ns = cpu_ns_of(pid).unwrap_or(0);
+    OPENER_CPU_NS.fetch_max(used_ns, Ordering::Relaxed).max(used_ns)
+}
+
+/// CPU time that a process has used so far, ns; `None` if there is none with that number.
+fn cpu_ns_of(pid: libc::pid_t) -> Option<u64> {
+    // SAFETY: all-zero values are valid ones, and the calls fill them.
+    unsafe {
+        let (mut clock, mut time): (libc::clockid_t, libc::timespec) = std::mem::zeroed();
+        let is_known = libc::clock_getcpuclockid(pid, &raw mut clock) == 0
+            && libc::clock_gettime(clock, &raw mut time) == 0;
+        is_known.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
 }
 
 /// Whether the opener may be able to do what this process was refused. Only a `/proc` that hides processes says of others' that
@@ -402,5 +434,25 @@ pub(crate) fn ask_service(
     match ask(&OpenerRequest::Serve { service, body }, descriptor)? {
         (OpenerReply::Done { body }, descriptor) => Ok((body, descriptor)),
         (reply, _) => Err(failed(reply)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_time_of_another_process_is_known_until_it_is_gone() {
+        let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; sleep 60";
+        let mut command = std::process::Command::new("sh");
+        let mut busy = command.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 4];
+        io::Read::read_exact(&mut busy.stdout.take().unwrap(), &mut said).unwrap();
+        let pid = busy.id().cast_signed();
+        let used_ns = cpu_ns_of(pid).expect("it sleeps");
+        assert!(used_ns > 5_000_000, "{used_ns} ns");
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert_eq!(cpu_ns_of(pid), None);
     }
 }

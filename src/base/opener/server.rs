@@ -1,7 +1,7 @@
 //! The opener's side: a process that waits for requests, on several threads, since a file on a server that is away keeps the
 //! thread that opens it.
 
-use super::client::connect;
+use super::client::{connect, is_served_by};
 use super::files;
 use super::given::{self, GivenFiles, GivenRequest};
 use super::message::{MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, receive, send};
@@ -62,8 +62,9 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
             // SAFETY: ends the process without running what the other one has registered for its own end.
             unsafe { libc::_exit(i32::from(served.is_err())) }
         }
-        _ => {
+        pid => {
             connect(own);
+            is_served_by(pid);
             Ok(())
         }
     }

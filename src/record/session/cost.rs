@@ -1,14 +1,30 @@
 //! What `prof` itself uses.
 
+use crate::base::opener;
 use crate::record::workers;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Window over which the cost of an ongoing recording is measured, ns.
 const WINDOW_NS: u64 = 10_000_000_000;
 /// Looks at it are this far apart at least, ns.
 const STEP_NS: u64 = 500_000_000;
 
-/// CPU time of this process and its workers, user and system, in ns, and their peak resident memory in bytes.
+/// CPU time of children that have ended, ns.
+static ENDED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Adds what a child of `prof` has used that has ended.
+pub(super) fn add_ended(usage: &libc::rusage) {
+    ENDED_NS.fetch_add(cpu_ns(usage), Ordering::Relaxed);
+}
+
+fn cpu_ns(usage: &libc::rusage) -> u64 {
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// CPU time of this process and of those that work for it, user and system, in ns, and the peak resident memory of it and its
+/// workers in bytes.
 pub(crate) fn own() -> (u64, u64) {
     let workers = workers::usage();
     // SAFETY: an all-zero rusage is a valid value, and getrusage fills it.
@@ -17,9 +33,8 @@ pub(crate) fn own() -> (u64, u64) {
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
         usage
     };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    let cpu_ns = ns(usage.ru_utime) + ns(usage.ru_stime) + workers.cpu_ns;
-    (cpu_ns, usage.ru_maxrss as u64 * 1024 + workers.memory_bytes)
+    let others_ns = opener::opener_cpu_ns() + ENDED_NS.load(Ordering::Relaxed) + workers.cpu_ns;
+    (cpu_ns(&usage) + others_ns, usage.ru_maxrss as u64 * 1024 + workers.memory_bytes)
 }
 
 /// CPU time and run time of the BPF programs up to a moment.

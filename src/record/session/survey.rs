@@ -2,6 +2,7 @@
 //! its tables take, and which runtimes it has. Its files are read for that, so a child process does it, which has given up its
 //! rights already, and answers with these few numbers.
 
+use super::cost;
 use super::read_target::read_target;
 use crate::base::failure::{Failure, status};
 use crate::base::opener::{self, sandbox};
@@ -128,11 +129,14 @@ fn in_child(work: impl FnOnce() -> anyhow::Result<TargetSurvey>) -> io::Result<T
         pid => {
             drop(question);
             let survey = read_answer(File::from(answer));
-            // SAFETY: the pid is that of our own child, which is not waited for by anyone else.
-            unsafe {
+            // SAFETY: the pid is that of our own child, which is not waited for by anyone else. All-zero values are valid ones.
+            let usage = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
                 libc::kill(pid, libc::SIGKILL);
-                libc::waitpid(pid, std::ptr::null_mut(), 0);
-            }
+                libc::wait4(pid, std::ptr::null_mut(), 0, &raw mut usage);
+                usage
+            };
+            cost::add_ended(&usage);
             survey
         }
     }
