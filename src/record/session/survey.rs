@@ -38,6 +38,9 @@ pub(super) struct TargetSurvey {
     pub(super) has_managed: bool,
     /// The same of Go programs.
     pub(super) has_goroutines: bool,
+    /// What is to be said of a target that could not be looked at.
+    #[serde(skip)]
+    pub(super) notice: Option<String>,
 }
 
 impl TargetSurvey {
@@ -53,15 +56,15 @@ impl TargetSurvey {
     ) -> anyhow::Result<Self> {
         let survey = match opener::is_running() {
             true => in_child(|| TargetSurvey::of(options, found, program))
-                .unwrap_or_else(|_| TargetSurvey::without_reading(options)),
+                .unwrap_or_else(|error| TargetSurvey::without_reading(options, &error)),
             false => TargetSurvey::of(options, found, program)?,
         };
         let lacks_goroutines = options.goroutines().is_some() && !survey.has_goroutines;
         if lacks_goroutines { Err(no_go_program(found).into()) } else { Ok(survey) }
     }
 
-    /// What a target is assumed to be that could not be looked at: anything.
-    fn without_reading(options: &RecordOptions) -> Self {
+    /// What a target is assumed to be that could not be looked at: anything. `why` it could not is said.
+    fn without_reading(options: &RecordOptions, why: &io::Error) -> Self {
         let files = ModuleFiles::unread();
         let is_wanted = options.runtime != RuntimeFrames::Off;
         TargetSurvey {
@@ -70,6 +73,10 @@ impl TargetSurvey {
             interpreters: if is_wanted { ALL_LANGUAGES } else { 0 },
             has_managed: is_wanted,
             has_goroutines: is_wanted,
+            notice: Some(format!(
+                "the target could not be looked at before it was recorded ({why}): space for unwind tables and \
+                 programs for runtimes are those of any target"
+            )),
         }
     }
 
@@ -96,7 +103,7 @@ impl TargetSurvey {
             is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
         let has_goroutines =
             is_wanted && (may_come || running().any(|process| goroutines.has_program(process, files)));
-        Ok(TargetSurvey { rows, pages, interpreters: languages, has_managed, has_goroutines })
+        Ok(TargetSurvey { rows, pages, interpreters: languages, has_managed, has_goroutines, notice: None })
     }
 }
 
@@ -118,10 +125,8 @@ fn in_child(work: impl FnOnce() -> anyhow::Result<TargetSurvey>) -> io::Result<T
             drop(answer);
             let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let survey = sandbox::enter().map_err(anyhow::Error::from).and_then(|()| work());
-                survey.is_ok_and(|survey| {
-                    serde_json::to_vec(&survey)
-                        .is_ok_and(|text| File::from(question).write_all(&text).is_ok())
-                })
+                let survey = survey.map_err(|error| format!("{error:#}"));
+                serde_json::to_vec(&survey).is_ok_and(|text| File::from(question).write_all(&text).is_ok())
             }));
             // SAFETY: ends the process without running what the other one has registered for its own end.
             unsafe { libc::_exit(i32::from(!answered.unwrap_or(false))) }
@@ -145,18 +150,22 @@ fn in_child(work: impl FnOnce() -> anyhow::Result<TargetSurvey>) -> io::Result<T
 fn read_answer(mut answer: File) -> io::Result<TargetSurvey> {
     let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
     if rustix::event::poll(&mut [PollFd::new(&answer, PollFlags::IN)], Some(&patience))? == 0 {
-        return Err(io::ErrorKind::TimedOut.into());
+        return Err(io::Error::other(format!("that took more than {} s", PATIENCE.as_secs())));
     }
     let mut text = Vec::new();
     (&mut answer).take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
-    let survey: TargetSurvey = serde_json::from_slice(&text)?;
+    if text.is_empty() {
+        return Err(io::Error::other("the process that looked at it ended"));
+    }
+    let survey: Result<TargetSurvey, String> = serde_json::from_slice(&text)?;
+    let survey = survey.map_err(io::Error::other)?;
     // What answers has read foreign files.
     let is_sound = survey.rows.is_power_of_two()
         && survey.pages.is_power_of_two()
         && survey.rows <= 1 << 26
         && survey.pages <= 1 << 20
         && survey.interpreters & !ALL_LANGUAGES == 0;
-    if is_sound { Ok(survey) } else { Err(io::ErrorKind::InvalidData.into()) }
+    if is_sound { Ok(survey) } else { Err(io::Error::other("what was found is not possible")) }
 }
 
 #[cfg(test)]
@@ -171,13 +180,29 @@ mod tests {
             interpreters: ALL_LANGUAGES,
             has_managed: true,
             has_goroutines: false,
+            notice: None,
         };
         let wanted = survey.clone();
         assert_eq!(in_child(|| Ok(wanted)).expect("an answer"), survey);
-        assert!(in_child(|| anyhow::bail!("no")).is_err());
-        assert!(
-            in_child(|| Ok(TargetSurvey { rows: 7, ..survey.clone() })).is_err(),
-            "it is no power of two"
-        );
+        let why = |work: &dyn Fn() -> anyhow::Result<TargetSurvey>| in_child(work).unwrap_err().to_string();
+        assert_eq!(why(&|| anyhow::bail!("it is gone")), "it is gone");
+        assert_eq!(why(&|| std::process::abort()), "the process that looked at it ended");
+        let odd = TargetSurvey { rows: 7, ..survey };
+        assert_eq!(why(&|| Ok(odd.clone())), "what was found is not possible", "it is no power of two");
+    }
+
+    #[test]
+    fn a_target_that_takes_too_long_is_recorded_as_any_and_that_is_said() {
+        let begun = std::time::Instant::now();
+        let error = in_child(|| {
+            loop {
+                std::thread::sleep(PATIENCE)
+            }
+        })
+        .unwrap_err();
+        assert!(begun.elapsed() >= PATIENCE);
+        let survey = TargetSurvey::without_reading(&RecordOptions::default(), &error);
+        assert!(survey.notice.is_some_and(|notice| notice.contains("(that took more than 5 s)")));
+        assert_eq!((survey.interpreters, survey.has_managed), (ALL_LANGUAGES, true));
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn attach<'obj>(
     let loaded = load(objects, config, options, found, &mut why_no_waits);
     let (kernel, waits) = loaded.map_err(Unattached::unloaded)?;
     let mut collector = ground.read(opened, &survey)?;
-    let notices = Vec::from_iter(why_no_waits.clone());
+    let notices = why_no_waits.iter().cloned().chain(survey.notice).collect();
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
     let rings = Box::new(kernel.rings(events.sidebands)?);
     let (samplers, counters) = (events.samplers, events.counters);

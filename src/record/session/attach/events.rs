@@ -42,7 +42,8 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     }
     let with_kernel = side.has_kernel();
     let ground = Ground { user_only: !with_kernel, ..ground };
-    let mut collector = ground.read(ground.open(false)?, &ground.survey()?)?;
+    let survey = ground.survey()?;
+    let mut collector = ground.read(ground.open(false)?, &survey)?;
     let waits = options.waits().map(|waits| WaitConfig {
         min_block: waits.min_block,
         max_overhead_ppm: 0,
@@ -61,7 +62,14 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     collector.goroutines.is_wanted &= options.goroutines().is_some();
     let substitute = Some(note(&refused, found, with_kernel, waits.is_some()));
     let sampling = Sampling::Events(Box::new(side));
-    Ok(AttachedSide { sampling, rings, collector, waits, notices: Vec::new(), substitute })
+    Ok(AttachedSide {
+        sampling,
+        rings,
+        collector,
+        waits,
+        notices: survey.notice.into_iter().collect(),
+        substitute,
+    })
 }
 
 /// Whether a filter refuses perf events.
