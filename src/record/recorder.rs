@@ -12,6 +12,7 @@ use super::output::end_block::{self, Summary};
 use super::output::{Destination, Placed, ProfileFile};
 use super::services;
 use super::session::signal_relay::SignalRelay;
+use super::session::stop::lack_of_opener;
 use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
 use super::session::{Session, Start, cost, cpu_use};
@@ -262,11 +263,13 @@ impl FileRecording<'_, '_> {
         if let Err(lost) = is_there {
             return self.end_with(lost.into());
         }
+        let refused: Vec<String> =
+            lack_of_opener().into_iter().chain(self.naming.refused().iter().cloned()).collect();
         self.console.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
             cut_short: self.naming.cut_short(),
-            refused: self.naming.refused(),
+            refused: &refused,
             unread_modules: self.naming.unread_files(),
             path: self.placed.path.as_deref(),
             kept_old: self.placed.kept_old.as_deref(),
@@ -310,6 +313,7 @@ impl FileRecording<'_, '_> {
         if let Some(end) = &mut profile.end {
             (end.command_status, end.command_signal) = (command_status, command_signal);
             end.notices.extend(refused.iter().cloned());
+            end.notices.extend(lack_of_opener().filter(|lack| !end.notices.contains(lack)));
             (end.cpu_ns, end.max_rss_bytes) = cost::own();
         }
         Ok(())

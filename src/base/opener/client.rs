@@ -7,6 +7,7 @@ use super::message::{
 };
 use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::ffi::OsString;
@@ -36,6 +37,14 @@ static HIDES_PROCESSES: AtomicBool = AtomicBool::new(false);
 /// Whether an opener was started.
 pub(crate) fn is_running() -> bool {
     OPENER.get().is_some()
+}
+
+/// Whether the opener that was started has ended before this process.
+pub(crate) fn has_ended() -> bool {
+    OPENER.get().is_some_and(|opener| {
+        let mut looked_at = [PollFd::new(opener, PollFlags::empty())];
+        poll(&mut looked_at, Some(&Timespec::default())).is_ok_and(|found| found > 0)
+    })
 }
 
 /// Whether the opener makes files for the user, because this process became another user.

@@ -97,6 +97,16 @@ pub(super) fn may_be_made(path: &Path) -> bool {
         || std::env::temp_dir().canonicalize().is_ok_and(|top| is_below(&top))
 }
 
+/// Where new files may be made, in words.
+pub(super) fn where_made() -> String {
+    let (working, temporary) = (std::env::current_dir().unwrap_or_default(), std::env::temp_dir());
+    format!(
+        "prof has given up its rights, and makes files only in `{}`, where it was started, in `{}`, and below",
+        working.display(),
+        temporary.display()
+    )
+}
+
 /// Opens what was found if it is a regular file: opening a device may have side effects.
 fn regular(place: &OwnedFd) -> io::Result<File> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(place)?.st_mode);
@@ -163,6 +173,14 @@ mod tests {
             "../../etc/shadow",
         ] {
             assert!(!is_open_to_recorder(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn where_new_files_may_be_made_is_said() {
+        let said = where_made();
+        for folder in [std::env::current_dir().unwrap(), std::env::temp_dir()] {
+            assert!(said.contains(&format!("`{}`", folder.display())), "{said}");
         }
     }
 

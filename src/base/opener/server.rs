@@ -210,7 +210,7 @@ impl OpenerState {
     fn given(&self, request: GivenRequest) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
         let file = |path: Vec<u8>, may: &dyn Fn(&Path) -> bool| {
             let path = PathBuf::from(OsString::from_vec(path));
-            if may(&path) { Ok(path) } else { Err(refused()) }
+            if may(&path) { Ok(path) } else { Err(self.refusal()) }
         };
         let none = GivenFiles::default();
         let files = self.given.as_ref().unwrap_or(&none);
@@ -259,6 +259,11 @@ impl OpenerState {
         self.given.as_ref().map_or_else(|| files::may_be_made(path), |given| given.may_be_made(path))
     }
 
+    /// The error of a file that may not be made.
+    fn refusal(&self) -> io::Error {
+        if self.given.is_some() { refused() } else { io::Error::other(files::where_made()) }
+    }
+
     fn made(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,7 +271,7 @@ impl OpenerState {
     fn new_file(&self, path: Vec<u8>) -> io::Result<OwnedFd> {
         let path = PathBuf::from(OsString::from_vec(path));
         if !self.may_be_made(&path) {
-            return Err(refused());
+            return Err(self.refusal());
         }
         let file = privilege::as_user(|| own_file::create(&path))?;
         self.made().insert(path);
@@ -277,7 +282,7 @@ impl OpenerState {
         let [from, to] = [from, to].map(|path| PathBuf::from(OsString::from_vec(path)));
         let mut made = self.made();
         if !made.contains(&from) || !self.may_be_made(&to) {
-            return Err(refused());
+            return Err(self.refusal());
         }
         privilege::as_user(|| own_file::rename_new(&from, &to))?;
         made.remove(&from);

@@ -7,7 +7,7 @@
 use super::failure::write_failure;
 use super::steps::{self, FilePlace, OutputStep};
 use crate::base::failure::{Failure, status};
-use crate::base::{own_file, privilege};
+use crate::base::{opener, own_file, privilege};
 use crate::profile::begins_as_profile;
 use crate::profile::lock::{self, Sibling, another_name, with_ending};
 use rustix::fs::{FlockOperation, flock};
@@ -287,8 +287,12 @@ impl Placed {
     /// When it was removed and cannot be saved again, or overwritten: it is lost.
     pub(in crate::record) fn confirm(&mut self) -> Result<(), Failure> {
         if self.is_remote {
-            let (place, _) = steps::take(&OutputStep::Confirm)?;
-            self.set(place);
+            match steps::take(&OutputStep::Confirm) {
+                Ok((place, _)) => self.set(place),
+                // No one can look: the file is written, and that is said.
+                Err(_) if opener::has_ended() => {}
+                Err(failure) => return Err(failure),
+            }
             return Ok(());
         }
         let (Some(path), Some(file)) = (&self.path, &self.file) else { return Ok(()) };

@@ -13,7 +13,7 @@ mod read_target;
 mod sampling;
 pub(super) mod signal_relay;
 pub(crate) mod state;
-mod stop;
+pub(crate) mod stop;
 pub(crate) mod stop_reason;
 mod survey;
 pub(super) mod until_end;

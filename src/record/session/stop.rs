@@ -1,7 +1,7 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
 use super::{Session, TABLE_PATIENCE, cost};
-use crate::base::units;
+use crate::base::{opener, units};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::kernel::attach::CounterValues;
@@ -11,6 +11,15 @@ use std::time::Duration;
 
 /// Less time in the kernel is not worth a word, ns.
 const LEAST_UNSAMPLED_NS: u64 = 50_000_000;
+
+/// Sentence on an opener that has ended: each file that was asked for since was refused.
+pub(in crate::record) fn lack_of_opener() -> Option<String> {
+    opener::has_ended().then(|| {
+        "the process that opens files for prof ended during the recording (was it killed?): what came to run after that may have \
+         no names, and stacks in it may end early"
+            .to_owned()
+    })
+}
 
 impl Session<'_> {
     /// Returns what is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
@@ -52,7 +61,10 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
-            notices: self.lack_of_goroutines().into_iter().chain(self.lack_of_kernel_time()).collect(),
+            notices: [self.lack_of_goroutines(), self.lack_of_kernel_time(), lack_of_opener()]
+                .into_iter()
+                .flatten()
+                .collect(),
             ..End::default()
         });
         Ok(())

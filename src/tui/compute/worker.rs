@@ -2,7 +2,7 @@
 
 use super::export::ScreenExport;
 use super::picture::Picture;
-use crate::base::failure::Failure;
+use crate::base::failure::{self, Failure};
 use crate::base::mailbox::{Mail, MailKind, MailReceiver, MailSender, mailbox};
 use crate::base::pace::{Pace, process_cpu_time};
 use crate::report::Analysis;
@@ -167,7 +167,8 @@ impl WorkerState {
             }
             for (job, what) in self.exports.drain(..) {
                 let written = job.run().map(|(path, notes)| Exported { path, what, notes });
-                done.send(Done::Exported(written.map_err(|error| format!("{error:#}"))));
+                let why = |error| failure::without_error_numbers(&format!("{error:#}"));
+                done.send(Done::Exported(written.map_err(why)));
             }
         }
     }

@@ -252,6 +252,12 @@ fn of_limits() -> Vec<Fault> {
                 "a_new_file_is_private_and_a_failed_one_is_gone",
             ],
         ),
+        by_tests(
+            "49",
+            "the process that opens files is killed",
+            "the file is kept, and what it may lack is said once",
+            &["a_recording_whose_opener_was_killed_is_kept_and_says_so"],
+        ),
     ]
 }
 

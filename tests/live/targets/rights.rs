@@ -582,3 +582,37 @@ fn the_setting_that_hides_kernel_names_is_named() {
     let one_line = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(one_line.contains(&both), "{one_line}");
 }
+
+/// The process that opens files for a recorder.
+fn opener_of(recorder: u32) -> u32 {
+    wait_for("the opener", || {
+        let all = crate::harness::running::children(recorder).into_iter();
+        let is_opener = |pid: &u32| Rights::of(*pid).first().is_some_and(|(name, _)| name == "prof-opener");
+        all.into_iter().find(is_opener)
+    })
+}
+
+#[test]
+fn a_recording_whose_opener_was_killed_is_kept_and_says_so() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("x.data");
+    let recorder = prof()
+        .args(["record", "-d", "3s", "-p", &shares.pid().to_string(), "-o"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("`timeout` can be run");
+    let opener = opener_of(recorder_of(&recorder));
+    wait_for_samples(&file);
+    let opener = rustix::process::Pid::from_raw(opener.cast_signed()).expect("a process id");
+    rustix::process::kill_process(opener, rustix::process::Signal::KILL).expect("it runs");
+    let output = recorder.wait_with_output().expect("own child");
+    let said = messages(&output);
+    assert!(output.status.success(), "{said}");
+    let notice = "the process that opens files for prof ended during the recording";
+    assert_eq!(said.matches(notice).count(), 1, "{said}");
+    let report = prof().arg("report").arg(&file).output().expect("`timeout` can be run");
+    assert!(text(&report).contains("share_fifty"), "{}", messages(&report));
+}
