@@ -1,14 +1,13 @@
 //! What BPF programs may call, by where they run: docs/architecture.md, "What may be called where". Checked on the compiled
 //! object, so that no macro, inlined function or compiler hides a call.
 
+use super::instruction::{Instruction, OBJECT};
 use object::read::elf::ElfFile64;
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex, SectionKind,
     SymbolKind,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prof.bpf.o"));
 
 /// Place where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,41 +97,6 @@ impl Call {
 }
 
 type Elf<'a> = ElfFile64<'a>;
-
-/// One instruction, as `struct bpf_insn`.
-#[derive(Clone, Copy)]
-struct Instruction {
-    code: u8,
-    destination: usize,
-    source: usize,
-    offset: i16,
-    number: i32,
-}
-
-impl Instruction {
-    fn at(code: &[u8], index: usize) -> Instruction {
-        let bytes = &code[8 * index..8 * index + 8];
-        Instruction {
-            code: bytes[0],
-            destination: usize::from(bytes[1] & 15),
-            source: usize::from(bytes[1] >> 4),
-            offset: i16::from_le_bytes([bytes[2], bytes[3]]),
-            number: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
-        }
-    }
-
-    fn is_jump(self) -> bool {
-        self.code & 7 >= 5 && !self.is_call() && !self.is_exit()
-    }
-
-    fn is_call(self) -> bool {
-        self.code == 0x85
-    }
-
-    fn is_exit(self) -> bool {
-        self.code == 0x95
-    }
-}
 
 /// The object, for following calls.
 struct Code<'a> {
@@ -268,12 +232,11 @@ impl<'a> Code<'a> {
             let instruction = Instruction::at(code, index);
             let place = (start.0, 8 * index as u64);
             let after = self.step(place, instruction, &merged, &mut Function::default());
-            let length = if instruction.code == 0x18 { 2 } else { 1 };
             if instruction.is_jump() {
-                open.push_back(((index as i64 + 1 + i64::from(instruction.offset)) as usize, after));
+                open.push_back((instruction.target(index), after));
             }
-            if !instruction.is_exit() && instruction.code != 0x05 {
-                open.push_back((index + length, after));
+            if !instruction.is_exit() && !instruction.always_jumps() {
+                open.push_back((instruction.after(index), after));
             }
         }
         let mut function = Function::default();

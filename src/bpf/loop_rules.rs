@@ -1,10 +1,9 @@
 //! How loops are laid out, checked on the compiled object: Linux 6.1 refuses a program in which an instruction that is no jump,
 //! such as a call, leads to one that it leads back to ("back-edge"). Later kernels do not.
 
+use super::instruction::{INSTRUCTION_BYTES, Instruction, OBJECT};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prof.bpf.o"));
 
 /// How far the search is with an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,24 +16,19 @@ enum Seen {
 
 /// The instructions after the one at `index`, and whether it may lead back to them.
 fn successors(code: &[u8], index: usize) -> Vec<(usize, bool)> {
-    let instruction = &code[8 * index..8 * index + 8];
-    let offset = i16::from_le_bytes([instruction[2], instruction[3]]);
-    let target = (index as i64 + 1 + i64::from(offset)) as usize;
-    let is_jump = matches!(instruction[0] & 7, 5 | 6);
-    match instruction[0] {
-        0x95 => Vec::new(),
-        0x05 => vec![(target, true)],
-        0x85 => vec![(index + 1, false)],
-        _ if is_jump => vec![(index + 1, true), (target, true)],
-        // A number of 64 bits takes two.
-        0x18 => vec![(index + 2, false)],
-        _ => vec![(index + 1, false)],
+    let instruction = Instruction::at(code, index);
+    let (after, target) = (instruction.after(index), instruction.target(index));
+    match instruction.is_jump() {
+        _ if instruction.is_exit() => Vec::new(),
+        true if instruction.always_jumps() => vec![(target, true)],
+        true => vec![(after, true), (target, true)],
+        false => vec![(after, false)],
     }
 }
 
 /// Places where an instruction that is no jump leads back, in the order of the kernel's search: depth first.
 fn refused(code: &[u8]) -> Vec<usize> {
-    let mut seen = vec![Seen::Not; code.len() / 8];
+    let mut seen = vec![Seen::Not; code.len() / INSTRUCTION_BYTES];
     let mut found = Vec::new();
     let mut way = vec![(0, 0)];
     seen[0] = Seen::OnTheWay;

@@ -8,6 +8,8 @@ mod call_rules;
 mod event;
 mod fields;
 mod goroutine;
+#[cfg(test)]
+mod instruction;
 mod layout;
 #[cfg(test)]
 mod loop_rules;

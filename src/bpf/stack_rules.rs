@@ -1,16 +1,15 @@
 //! How much stack the programs take, checked on the compiled object: before private stacks (Linux 6.13), all functions in a
 //! chain of calls have 512 bytes together.
 
+use super::instruction::{INSTRUCTION_BYTES, Instruction, OBJECT};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prof.bpf.o"));
-
 /// `MAX_BPF_STACK` of include/linux/filter.h, bytes.
 const MOST_BYTES: u32 = 512;
 /// The register of the frame: of the end of the function's stack.
-const FRAME: u8 = 10;
+const FRAME: usize = 10;
 
 /// A place in the code: section and byte offset.
 type At = (usize, u64);
@@ -29,17 +28,15 @@ struct Function {
 fn stack_bytes(code: &[u8]) -> u32 {
     let mut most = 0;
     let mut copied = None;
-    for instruction in code.chunks_exact(8) {
-        let (to, from) = (instruction[1] & 15, instruction[1] >> 4);
-        let offset = i32::from(i16::from_le_bytes([instruction[2], instruction[3]]));
-        let number = i32::from_le_bytes([instruction[4], instruction[5], instruction[6], instruction[7]]);
-        let reached = match (instruction[0] & 7, instruction[0]) {
-            (1, _) if from == FRAME => offset,
-            (2 | 3, _) if to == FRAME => offset,
-            (_, 0x07) if copied == Some(to) => number,
+    for instruction in Instruction::all(code) {
+        let Instruction { destination, source, offset, number, .. } = instruction;
+        let reached = match (instruction.class(), instruction.code) {
+            (1, _) if source == FRAME => i32::from(offset),
+            (2 | 3, _) if destination == FRAME => i32::from(offset),
+            (_, 0x07) if copied == Some(destination) => number,
             _ => 0,
         };
-        copied = (instruction[0] == 0xbf && from == FRAME).then_some(to);
+        copied = (instruction.code == 0xbf && source == FRAME).then_some(destination);
         most = most.max(reached.min(0).unsigned_abs());
     }
     most
@@ -55,10 +52,9 @@ fn functions() -> BTreeMap<At, Function> {
         let data = section.data().unwrap();
         let mut callees = BTreeSet::new();
         let relocations: BTreeMap<_, _> = section.relocations().collect();
-        for at in (start..end).step_by(8) {
-            let instruction = &data[at as usize..at as usize + 8];
-            let number = i32::from_le_bytes([instruction[4], instruction[5], instruction[6], instruction[7]]);
-            let is_call = instruction[0] == 0x85 && instruction[1] >> 4 == 1;
+        for at in (start..end).step_by(INSTRUCTION_BYTES) {
+            let instruction = Instruction::at(data, at as usize / INSTRUCTION_BYTES);
+            let (number, is_call) = (instruction.number, instruction.is_own_call());
             let next = i64::from(number) + 1;
             let target = relocations.get(&at).map(|relocation| relocation.target());
             let callee = match target {
