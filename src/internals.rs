@@ -32,7 +32,7 @@ pub mod elf {
 
 #[cfg(feature = "testing")]
 pub mod fuzzing {
-    pub use crate::fuzzing::{BODIES, run};
+    pub use crate::fuzzing::{BODIES, run, unwind_elf};
 }
 
 pub mod profile {

@@ -15,10 +15,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use prof::internals::unwind::{
-    CfiSections, ElfImage, ElfLimits, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode,
-    ModuleMap, Registers, Table, compile, walk,
-};
+use prof::internals::fuzzing::unwind_elf;
+use prof::internals::unwind::{ElfImage, ElfLimits, Limits};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -91,64 +89,6 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The one module of a process, everywhere, and a stack of whatever words.
-struct Hostile {
-    table: Table,
-    cfi: CfiSections,
-    bias: u64,
-    seed: u64,
-}
-
-/// The stack: 64 KiB from here on.
-const STACK: u64 = 0x7ffc_0000_0000;
-const STACK_BYTES: u64 = 0x1_0000;
-
-impl ModuleMap for Hostile {
-    fn find(&self, address: u64) -> Option<MappedModule<'_>> {
-        (address < 1 << 40).then_some(MappedModule { bias: self.bias, code: ModuleCode::Table(&self.table) })
-    }
-
-    fn cfi(&self, _address: u64) -> Option<&CfiSections> {
-        Some(&self.cfi)
-    }
-}
-
-impl Memory for Hostile {
-    fn read(&self, address: u64) -> Result<u64, MemoryError> {
-        if address.wrapping_sub(STACK) >= STACK_BYTES {
-            return Err(MemoryError::Unreadable);
-        }
-        let random = (address ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
-        Ok(match random % 8 {
-            0..3 => STACK + (((random >> 3) % STACK_BYTES) & !7),
-            3 if random & 8 == 0 => random,
-            _ => self.bias + self.code(random >> 3),
-        })
-    }
-}
-
-impl Hostile {
-    /// Some address of the module's own that its table is about: at a row or a little behind.
-    fn code(&self, random: u64) -> u64 {
-        let rows = self.table.rows.len().max(1) as u64;
-        let index = random % rows;
-        let page = self.table.pages.partition_point(|page| u64::from(page.first) <= index).saturating_sub(1);
-        let low = self.table.rows.get(index as usize).map_or(0, |row| u64::from(row.pc_low));
-        ((self.table.first_page + page as u64) << 16) + low + (random >> 40) % 4
-    }
-}
-
-fn check_soundness(table: &Table) -> Result<(), TestCaseError> {
-    for page in &table.pages {
-        let rows = table.rows.get(page.first as usize..).and_then(|rows| rows.get(..page.count as usize));
-        let Some(rows) = rows else { return Err(TestCaseError::fail(format!("{page:?} has no rows"))) };
-        prop_assert!(rows.first().is_none_or(|row| row.pc_low == 0));
-        prop_assert!(rows.is_sorted_by(|a, b| a.pc_low < b.pc_low));
-        prop_assert!(rows.iter().all(|row| usize::from(row.rule) < table.rules.len()));
-    }
-    Ok(())
-}
-
 /// Reads, compiles and walks a file. Says how far it came: 0 refused, 1 compiled, 2 walked beyond the leaf.
 fn digest(bytes: Vec<u8>, seed: u64) -> Result<usize, TestCaseError> {
     let limits = Limits {
@@ -159,33 +99,9 @@ fn digest(bytes: Vec<u8>, seed: u64) -> Result<usize, TestCaseError> {
         max_symbols: 1 << 16,
         ..Limits::default()
     };
-    let Ok(image) = ElfImage::parse(bytes, &limits.elf) else { return Ok(0) };
-    for (start, end, offset) in [(0x5500_0000_0000, 0x5500_0000_4000, 0x1000), (0, u64::MAX, u64::MAX)] {
-        image.bias_of_mapping(start, end, offset);
-    }
-    let (Ok(table), Ok(cfi)) = (compile(&image, &limits), CfiSections::load(&image)) else {
-        return Ok(0);
-    };
-    check_soundness(&table)?;
-    let mut process = Hostile { table, cfi, bias: 0, seed };
-    // Fixed, or anywhere that keeps the code below the end of `find`.
-    if process.table.first_page < 1 << 10 {
-        process.bias = (seed & 0xff) << 12;
-    }
-    let mut reached = 1;
-    for leaf in 0..8 {
-        let mut general = [0; 16];
-        for (number, register) in (0..).zip(&mut general) {
-            *register = STACK + (((seed.rotate_left(number * 4) ^ leaf) % STACK_BYTES) & !7);
-        }
-        let rip = process.bias + process.code(seed.rotate_right(7) ^ (leaf << 30));
-        let stack = walk(&FrameState::interrupted(&Registers { general, rip }), &process, &process, 1500);
-        prop_assert!(stack.frames.len() <= 300);
-        if stack.frames.len() > 1 {
-            reached = 2;
-        }
-    }
-    Ok(reached)
+    let Some(most_frames) = unwind_elf(bytes, &limits, seed, 1500) else { return Ok(0) };
+    prop_assert!(most_frames <= 300);
+    Ok(if most_frames > 1 { 2 } else { 1 })
 }
 
 /// `PROF_FUZZ_FACTOR`: how many times as many cases.

@@ -3,6 +3,7 @@
 //! `testing`. Not here: the kernel's walker, which is C and has its fuzzer in `tests/walker`.
 
 mod generated;
+mod hostile;
 mod imports;
 mod input;
 mod interpreters;
@@ -12,6 +13,8 @@ mod modules;
 mod names;
 mod profiles;
 mod records;
+
+pub use hostile::unwind_elf;
 
 /// What a target does with an input.
 type Body = fn(&[u8]);

@@ -1,20 +1,15 @@
 //! ELF files of strangers: unwind tables and walks by them, and names.
 
+use super::hostile::{check_table, unwind_elf};
 use super::input::choice;
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfImage;
 use crate::symbols::{ModuleNames, NamingLimits};
 use crate::unwind::table::bytes;
-use crate::unwind::{
-    CfiSections, ElfLimits, FrameState, GoTable, Limits, MappedModule, Memory, MemoryError, ModuleCode,
-    ModuleMap, Registers, Table, compile, walk,
-};
+use crate::unwind::{ElfLimits, GoTable, Limits};
 use std::sync::Arc;
 
-/// The stack: 64 KiB from here on.
-const STACK: u64 = 0x7ffc_0000_0000;
-const STACK_BYTES: u64 = 0x1_0000;
 /// Addresses of a file that are asked for their names.
 const MOST_NAMED: usize = 16;
 /// Frames of a walk, at most.
@@ -39,93 +34,22 @@ fn limits() -> Limits {
 pub(super) fn elf_rows(data: &[u8]) {
     let (seed, data) = choice(data);
     let limits = limits();
-    let Ok(image) = ElfImage::parse(data.to_vec(), &limits.elf) else { return };
-    for (start, end, offset) in [(0x5500_0000_0000, 0x5500_0000_4000, 0x1000), (0, u64::MAX, u64::MAX)] {
-        image.bias_of_mapping(start, end, offset);
-    }
-    if let Some(go) = GoTable::load(&image) {
+    if let Ok(image) = ElfImage::parse(data.to_vec(), &limits.elf)
+        && let Some(go) = GoTable::load(&image)
+    {
         for function in go.functions().take(MOST_NAMED) {
             go.chain_at(function.start, &image);
             go.chain_at(function.end.wrapping_sub(1), &image);
         }
     }
-    let (Ok(table), Ok(cfi)) = (compile(&image, &limits), CfiSections::load(&image)) else { return };
-    check(&table);
-    assert_eq!(bytes::from_bytes(&bytes::to_bytes(&table), &limits).as_ref(), Some(&table));
-    walks(Hostile { table, cfi, seed: seed.into() });
+    unwind_elf(data.to_vec(), &limits, seed.into(), MOST_FRAMES);
 }
 
 /// Reads any bytes as a table that was kept on disk: it is none, or a sound one.
 pub(super) fn kept_tables(data: &[u8]) {
     let Some(table) = bytes::from_bytes(data, &limits()) else { return };
-    check(&table);
+    check_table(&table);
     assert_eq!(bytes::to_bytes(&table), data, "the same bytes again");
-}
-
-fn check(table: &Table) {
-    for page in &table.pages {
-        let rows = table.rows.get(page.first as usize..).and_then(|rows| rows.get(..page.count as usize));
-        let rows = rows.expect("a page has rows");
-        assert!(rows.first().is_none_or(|row| row.pc_low == 0), "the first row is that of the page's start");
-        assert!(rows.is_sorted_by(|a, b| a.pc_low < b.pc_low), "rows are sorted");
-        assert!(rows.iter().all(|row| usize::from(row.rule) < table.rules.len()), "rules are there");
-    }
-}
-
-/// The one module of a process, everywhere, and a stack of whatever words.
-struct Hostile {
-    table: Table,
-    cfi: CfiSections,
-    seed: u64,
-}
-
-impl ModuleMap for Hostile {
-    fn find(&self, address: u64) -> Option<MappedModule<'_>> {
-        (address < 1 << 40).then_some(MappedModule { bias: 0, code: ModuleCode::Table(&self.table) })
-    }
-
-    fn cfi(&self, _address: u64) -> Option<&CfiSections> {
-        Some(&self.cfi)
-    }
-}
-
-impl Memory for Hostile {
-    fn read(&self, address: u64) -> Result<u64, MemoryError> {
-        if address.wrapping_sub(STACK) >= STACK_BYTES {
-            return Err(MemoryError::Unreadable);
-        }
-        let random = (address ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
-        Ok(match random % 8 {
-            0..3 => STACK + (((random >> 3) % STACK_BYTES) & !7),
-            3 if random & 8 == 0 => random,
-            _ => self.code(random >> 3),
-        })
-    }
-}
-
-impl Hostile {
-    /// Some address that the table is about: at a row or a little behind.
-    fn code(&self, random: u64) -> u64 {
-        let rows = self.table.rows.len().max(1) as u64;
-        let index = random % rows;
-        let page = self.table.pages.partition_point(|page| u64::from(page.first) <= index).saturating_sub(1);
-        let low = self.table.rows.get(index as usize).map_or(0, |row| u64::from(row.pc_low));
-        (self.table.first_page.wrapping_add(page as u64) << 16).wrapping_add(low + (random >> 40) % 4)
-    }
-}
-
-fn walks(process: Hostile) {
-    for leaf in 0..4u64 {
-        let mut general = [0; 16];
-        for (number, register) in (0..).zip(&mut general) {
-            let random = process.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(number * 4) ^ leaf;
-            *register = STACK + ((random % STACK_BYTES) & !7);
-        }
-        let rip = process.code(process.seed.rotate_right(7) ^ (leaf << 30));
-        let registers = Registers { general, rip };
-        let stack = walk(&FrameState::interrupted(&registers), &process, &process, MOST_FRAMES);
-        assert!(stack.frames.len() <= MOST_FRAMES, "a walk ends at its limit");
-    }
 }
 
 /// Looks up addresses of any bytes, as an ELF file with symbols and DWARF. All memory is given back.
