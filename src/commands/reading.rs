@@ -14,7 +14,7 @@ use crate::report::{Input, ReportDestination, show_in_pager};
 use crate::tui;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files of a command line.
 #[derive(Debug, Default)]
@@ -46,8 +46,9 @@ impl CommandFiles {
     }
 
     /// One that is read, and replaced.
-    pub(crate) fn of_replaced(path: &PathBuf) -> Self {
-        let files = GivenFiles { read: vec![path.clone()], written: vec![path.clone()], made_from: None };
+    pub(crate) fn of_replaced(path: &Path) -> Self {
+        let path = || vec![path.to_owned()];
+        let files = GivenFiles { read: path(), written: path(), made_from: None };
         CommandFiles { files, asks_servers: false }
     }
 

@@ -171,11 +171,10 @@ extern "C" fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut 
         let errno = libc::__errno_location();
         let before = *errno;
         match (signal, (*about).si_code) {
-            (libc::SIGCHLD, code) => {
-                if code == libc::CLD_STOPPED && IS_ASKED_TO_STOP.swap(false, Ordering::Relaxed) {
-                    stop_here();
-                }
+            (libc::SIGCHLD, libc::CLD_STOPPED) if IS_ASKED_TO_STOP.swap(false, Ordering::Relaxed) => {
+                stop_here();
             }
+            (libc::SIGCHLD, _) => {}
             (_, ..=0) => {
                 IS_ASKED_TO_STOP.store(signal == libc::SIGTSTP, Ordering::Relaxed);
                 if libc::kill(READER.load(Ordering::Relaxed), signal) != 0 && is_end {

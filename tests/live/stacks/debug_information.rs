@@ -117,8 +117,11 @@ fn symbolize(recording: &Recording, options: &[&str], environment: &[(&str, &str
     text(&output)
 }
 
+/// What the server has noted so far.
+type Shared<T> = Arc<Mutex<Vec<T>>>;
+
 /// A server that has one debug file, and the paths that it was asked for.
-fn serve(build_id: &str, debug_file: &Path) -> (String, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Rights>>>) {
+fn serve(build_id: &str, debug_file: &Path) -> (String, Shared<String>, Shared<Rights>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = format!("http://{}", listener.local_addr().expect("it has an address"));
     let asked = Arc::<Mutex<Vec<String>>>::default();
