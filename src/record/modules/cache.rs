@@ -1,14 +1,14 @@
 //! Unwind tables kept from one recording to the next.
 //!
 //! One file for each table in `$XDG_CACHE_HOME/prof`, else `~/.cache/prof`, that no one but its owner can write. A table
-//! is found by a hash of all that it was made from: the unwind sections and headers, the build ID, the very file with
-//! its times, and this program's own compiler. The time of change of an inode (ctime) is among them, which no one can set:
-//! no process can give its own table to another program by claiming that one's build ID. Whatever goes wrong here costs
-//! time, never a recording.
+//! is found by a hash of what it was made from: the very file with its times, its headers and build ID, and this program's own
+//! compiler. The time of change of an inode (ctime) is among them, which no one can set: no process can give its own table to
+//! another program by claiming that one's build ID. A table that a separate debug file went into is not kept: that file may be
+//! another one next time. Whatever goes wrong here costs time, never a recording.
 
 use crate::base::opener::{self, Service};
 use crate::unwind::table::bytes;
-use crate::unwind::{CfiSections, ElfImage, Limits, Table};
+use crate::unwind::{ElfImage, Limits, Table};
 use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::ffi::OsString;
 use std::fs::File;
@@ -49,9 +49,9 @@ const HEADER_BYTES: usize = 8 + 32 + 8 + 4;
 pub(super) struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// The key of the table of a file with this content ([`content_hash`]). `None` for a file whose time of change does not yet
-    /// tell its states apart.
-    pub(super) fn of(file: &File, content: &[u8; 32]) -> Option<CacheKey> {
+    /// The key of the table of a file with these headers. `None` for a file whose time of change does not yet tell its states
+    /// apart.
+    pub(super) fn of(file: &File, elf: &ElfImage) -> Option<CacheKey> {
         let facts = file.metadata().ok()?;
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(
             facts.ctime().try_into().ok()?,
@@ -69,7 +69,22 @@ impl CacheKey {
         for number in times {
             hasher.update(&number.to_le_bytes());
         }
-        hasher.update(content);
+        let mut add = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        add(elf.build_id().unwrap_or_default());
+        for segment in elf.segments() {
+            let numbers = [segment.file_offset, segment.address, segment.file_size, segment.memory_size];
+            numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
+            add(&[u8::from(segment.is_executable)]);
+        }
+        for section in elf.sections() {
+            add(&section.name);
+            add(&section.kind.to_le_bytes());
+            let numbers = [section.flags, section.address, section.file_offset, section.size];
+            numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
+        }
         Some(CacheKey(*hasher.finalize().as_bytes()))
     }
 
@@ -77,29 +92,6 @@ impl CacheKey {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         digits + SUFFIX
     }
-}
-
-/// A hash of all in a file that its table is made from. Who reads the file makes it; which file it is of is known without.
-pub(super) fn content_hash(elf: &ElfImage, sections: &CfiSections) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    let mut add = |bytes: &[u8]| {
-        hasher.update(&(bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    add(elf.build_id().unwrap_or_default());
-    for segment in elf.segments() {
-        let numbers = [segment.file_offset, segment.address, segment.file_size, segment.memory_size];
-        numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
-        add(&[u8::from(segment.is_executable)]);
-    }
-    for section in elf.sections() {
-        add(&section.name);
-        add(&section.kind.to_le_bytes());
-        let numbers = [section.flags, section.address, section.file_offset, section.size];
-        numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
-    }
-    sections.bytes().into_iter().for_each(add);
-    *hasher.finalize().as_bytes()
 }
 
 /// Why there is no cache, for `-v`.

@@ -38,7 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
-pub(super) use table_work::TableWork;
+pub(super) use table_work::work as make_table;
 
 /// Threads that read files which may never be read.
 const SLOW_THREADS: usize = 2;

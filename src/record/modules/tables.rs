@@ -1,10 +1,10 @@
 //! Tables of files: compiled on other threads, small files first, and placed in the kernel as far as there is room.
 
 use super::ModuleFiles;
-use super::cache::{self, CacheKey, TableCache};
+use super::cache::{CacheKey, TableCache};
 use super::compiled::NoTable;
 use super::file::{FileId, SentFile, TableState};
-use super::table_work::{ReadElsewhere, ReadSections, TableSource};
+use super::table_work::{MadeTable, TableSource};
 use crate::base::deadline::Deadline;
 use crate::bpf::ImageState;
 use crate::record::kernel::table_space::GRACE;
@@ -34,55 +34,31 @@ struct Made {
     kept: Option<(CacheKey, Vec<u8>)>,
 }
 
-/// Sections that were read, and by whom.
-enum Read {
-    Here(ReadSections),
-    Elsewhere(ReadElsewhere),
-}
-
 impl TableJob {
     /// The table of the module: that of the cache, or a new one. `None`: it has hardly any entries of its own, and its
     /// separate debug file may have them.
-    fn make(&self) -> Option<Result<Made, NoTable>> {
-        let deadline = Deadline::after(LONGEST_WORK, &Arc::default());
-        Some(match self.read(&deadline).transpose()? {
-            Ok(read) => self.table(read, &deadline),
-            Err(why) => Err(why),
-        })
-    }
-
-    fn read(&self, deadline: &Deadline) -> Result<Option<Read>, NoTable> {
-        if !workers::is_running() {
-            return Ok(self.source.read()?.map(Read::Here));
-        }
-        let worker = workers::take(self.worker_lane, deadline)?;
-        let read = ReadElsewhere::read(worker, &self.source, self.sent.clone(), deadline)?;
-        Ok(read.map(Read::Elsewhere))
-    }
-
-    fn table(&self, read: Read, deadline: &Deadline) -> Result<Made, NoTable> {
-        let content = || match &read {
-            Read::Here(read) => cache::content_hash(&self.source.elf, &read.sections),
-            Read::Elsewhere(read) => read.content,
-        };
-        let key = |content: &[u8; 32]| CacheKey::of(self.source.file.as_ref()?, content);
-        let cached = self.cache.as_ref().map(|cache| (cache, content()));
-        let cached = cached.and_then(|(cache, content)| Some((cache, key(&content)?, content)));
-        if let Some((cache, key, _)) = &cached
+    fn make(&self) -> Result<Option<Made>, NoTable> {
+        let key = || CacheKey::of(self.source.file.as_ref()?, &self.source.elf);
+        let cached = self.cache.as_ref().and_then(|cache| Some((cache, key()?)));
+        if let Some((cache, key)) = &cached
             && let Some(table) = cache.load(key, &self.source.limits)
         {
-            return Ok(Made { table: FirstTable { table, is_whole: true }, kept: None });
+            return Ok(Some(Made { table: FirstTable { table, is_whole: true }, kept: None }));
         }
-        let table = match read {
-            Read::Here(read) => self.source.compile(&read, self.wanted)?,
-            Read::Elsewhere(read) => read.compile(self.wanted, &self.source.limits, deadline)?,
+        let deadline = Deadline::after(LONGEST_WORK, &Arc::default());
+        let made = match workers::is_running() {
+            true => {
+                self.source.make_elsewhere(self.sent.clone(), self.wanted, self.worker_lane, &deadline)?
+            }
+            false => self.source.make(self.wanted)?,
         };
-        let kept = cached.filter(|_| table.is_whole).and_then(|(cache, before, content)| {
+        let Some(MadeTable { table, is_of_file }) = made else { return Ok(None) };
+        let kept = cached.filter(|_| table.is_whole && is_of_file).and_then(|(cache, before)| {
             // What was read may be of two states of the file.
-            let is_same = key(&content) == Some(before);
+            let is_same = key() == Some(before);
             is_same.then(|| cache.packed(&before, &table.table)).flatten().map(|packed| (before, packed))
         });
-        Ok(Made { table, kept })
+        Ok(Some(Made { table, kept }))
     }
 }
 
@@ -127,9 +103,9 @@ impl ModuleFiles {
         };
         let work = move || {
             let (table, kept) = match job.make() {
-                Some(Ok(Made { table, kept })) => (Some(Ok(table)), kept),
-                Some(Err(error)) => (Some(Err(error)), None),
-                None => (None, None),
+                Ok(Some(Made { table, kept })) => (Some(Ok(table)), kept),
+                Ok(None) => (None, None),
+                Err(why) => (Some(Err(why)), None),
             };
             // The recorder may be gone already: then no one wants the table.
             let _ = sender.send(Compiled { id, lane, table });

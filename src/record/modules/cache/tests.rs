@@ -206,8 +206,7 @@ fn the_build_id_does_not_make_a_key() {
     let key_of = |path: &Path| {
         let file = File::open(path).expect("it is there");
         let elf = ElfImage::open(&file, &Limits::default().elf).expect("it is ELF");
-        let sections = CfiSections::load(&elf).expect("it has entries");
-        CacheKey::of(&file, &content_hash(&elf, &sections))
+        CacheKey::of(&file, &elf)
     };
     assert_eq!(key_of(&copy), None, "it may still change unnoticed");
     std::thread::sleep(SETTLING);
