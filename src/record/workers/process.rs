@@ -151,7 +151,8 @@ fn misbehave(job: &WorkerMessage) {
         "swells" => {
             let mut kept = Vec::new();
             loop {
-                kept.push(vec![1u8; 16 << 20]);
+                // Address space counts, used or not.
+                kept.push(vec![0u8; 16 << 20]);
             }
         }
         "hangs" => std::thread::sleep(std::time::Duration::from_secs(3600)),
