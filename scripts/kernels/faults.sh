@@ -74,13 +74,18 @@ cpu() {
 	echo 1 >/sys/devices/system/cpu/cpu1/online
 	wait $recorder || { bad cpu "prof ends with $?"; return; }
 	accounts /tmp/b.data || { bad cpu "samples are not accounted for: $hits hits, $sum"; return; }
-	prof export -f --format perf-script -o /tmp/lines /tmp/b.data >/dev/null 2>&1
+	prof export -f --format perf-script -o /tmp/lines /tmp/b.data >/tmp/said 2>&1
 	# Times of samples on CPU 1, whole seconds from the first sample on.
 	grep '\[001\]' /tmp/lines | sed 's/.*\[001\] *\([0-9]*\)\..*/\1/' | uniq -c >/tmp/seconds
 	last=$(grep '\[00[01]\]' /tmp/lines | tail -n 1 | sed 's/.*\[00[01]\] *\([0-9]*\)\..*/\1/')
 	again=$(awk -v last="$last" '$2 >= last - 3 { n += $1 } END { print n + 0 }' /tmp/seconds)
 	gap=$(awk 'NR > 1 && $2 - before > most { most = $2 - before } { before = $2 } END { print most + 0 }' /tmp/seconds)
-	[ "$again" -gt 0 ] || { bad cpu "no sample after its return"; cat /tmp/seconds; return; }
+	[ "$again" -gt 0 ] || {
+		bad cpu "no sample after its return, of $hits hits; samples of each CPU:"
+		grep -o '\[0[0-9]*\]' /tmp/lines | sort | uniq -c
+		cat /tmp/seconds
+		return
+	}
 	ok cpu "gap of $gap s, $again samples in the last seconds, $hits hits, all accounted for"
 }
 
@@ -99,12 +104,13 @@ pause() {
 	ok pause "length $((length / 1000000)) ms, $hits hits, all accounted for"
 }
 
-# The kernel refuses programs that read its memory.
+# The kernel refuses programs that read its memory: perf events sample, and lockdown is named as the reason.
 lockdown() {
-	if prof record -q -f -p $target -d 1s -o /tmp/d.data >/tmp/said 2>&1; then
-		bad lockdown "it records: $(cat /sys/kernel/security/lockdown 2>/dev/null)"
-	elif grep -q lockdown /tmp/said && [ ! -e /tmp/d.data ]; then
-		ok lockdown "$(head -n 1 /tmp/said)"
+	mount -t securityfs none /sys/kernel/security
+	grep -q '\[confidentiality\]' /sys/kernel/security/lockdown || { bad lockdown "the kernel is not locked down"; return; }
+	prof record -f -p $target -d 1s -o /tmp/d.data >/tmp/said 2>&1 || { bad lockdown "prof ends with $?"; return; }
+	if grep -q '^note: .*lockdown.*: sampling by perf events' /tmp/said; then
+		ok lockdown "$(grep -m 1 '^note: ' /tmp/said)"
 	else
 		bad lockdown "it is not named as the reason"
 	fi

@@ -14,6 +14,14 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     if let Some(why) = too_old(&rustix::system::uname().release().to_string_lossy()) {
         return Failure::new(status::FAILED, why).hint(format!("what it refused: {error:#}")).into();
     }
+    if is_locked_down(&std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default()) {
+        return Failure::new(
+            status::FAILED,
+            "cannot load the samplers: kernel lockdown (confidentiality) does not let BPF programs read its memory",
+        )
+        .hint("boot with lockdown=integrity or without lockdown")
+        .into();
+    }
     if error.to_string().contains("Too many open files") {
         return crate::record::environment::descriptors::lack("cannot load the samplers").into();
     }
@@ -44,6 +52,11 @@ pub(crate) fn too_old(release: &str) -> Option<String> {
     ))
 }
 
+/// Whether lockdown, as its file in securityfs has it, keeps BPF programs from reading the kernel's memory.
+fn is_locked_down(state: &str) -> bool {
+    state.contains("[confidentiality]")
+}
+
 /// The first version of the kernel that the BPF programs are made for.
 pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
 
@@ -64,5 +77,13 @@ mod tests {
         for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
             assert_eq!(too_old(release), None, "{release}");
         }
+    }
+
+    #[test]
+    fn only_confidentiality_keeps_bpf_programs_from_reading() {
+        assert!(is_locked_down("none integrity [confidentiality]\n"));
+        assert!(!is_locked_down("none [integrity] confidentiality\n"));
+        assert!(!is_locked_down("[none] integrity confidentiality\n"));
+        assert!(!is_locked_down(""));
     }
 }

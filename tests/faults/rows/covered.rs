@@ -178,7 +178,7 @@ fn of_machines() -> Vec<Fault> {
         in_a_guest(
             "24",
             "lockdown=confidentiality",
-            "refused, with the reason, nothing left",
+            "sampled by perf events, with the reason",
             "scripts/test-faults.sh, step lockdown",
             &[],
         ),
