@@ -299,8 +299,13 @@ fn empty_bounding_set() {
     }
 }
 
+/// [`keep_watching_or_end`] for a thread that works little and waits much: it has the priority of the one that started it.
+pub(crate) fn keep_waiting_or_end() {
+    keep_watching().expect("a thread can give up what its process has given up");
+}
+
 /// Reduces the rights of a new thread that works on other users' files, and its priority to the ordinary one.
 pub(crate) fn keep_watching_or_end() {
     super::pace::be_ordinary();
-    keep_watching().expect("a thread can give up what its process has given up");
+    keep_waiting_or_end();
 }

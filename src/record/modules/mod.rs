@@ -22,8 +22,10 @@ use super::environment::descriptors;
 use super::kernel::sideband::CodeMapping;
 use super::process::proc_fs;
 use crate::base::file_state::FileState;
+use crate::base::privilege;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
+use crate::record::workers;
 use crate::unwind::{CfiSections, ElfType, Limits, Segment, Table};
 pub(super) use cache::TableCache;
 pub(crate) use file::read_own_vdso;
@@ -40,6 +42,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 pub(super) use table_work::work as make_table;
 
+/// Threads that wait for workers which make tables: for small files, a large one, and one that is followed.
+const WAITING_THREADS: usize = 8;
 /// Threads that read files which may never be read.
 const SLOW_THREADS: usize = 2;
 
@@ -135,9 +139,13 @@ impl ModuleFiles {
     pub(crate) fn new(wants_tables: bool) -> Self {
         let (sender, receiver) = channel();
         let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
-        let pool = |threads| {
+        let pool = |threads, start: fn()| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            pool.start_handler(|_| crate::base::privilege::keep_watching_or_end()).build().ok()
+            pool.start_handler(move |_| start()).build().ok()
+        };
+        let small_pool = match workers::is_running() {
+            true => pool(WAITING_THREADS, privilege::keep_waiting_or_end),
+            false => pool(0, privilege::keep_watching_or_end),
         };
         ModuleFiles {
             files: vec![Some(Box::new(generated))],
@@ -158,8 +166,8 @@ impl ModuleFiles {
             sender,
             receiver,
             compiling: 0,
-            small_pool: pool(0),
-            slow_pool: pool(SLOW_THREADS),
+            small_pool,
+            slow_pool: pool(SLOW_THREADS, privilege::keep_watching_or_end),
             large: Vec::new(),
             large_running: None,
             unfollowed: Vec::new(),

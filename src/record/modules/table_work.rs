@@ -5,7 +5,7 @@ use super::file::{ModuleFile, SentFile};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::record::process::proc_fs;
-use crate::record::workers::{self, JobKind, WorkerEnd, WorkerJob, WorkerLane};
+use crate::record::workers::{self, JobKind, JobUrgency, WorkerEnd, WorkerJob, WorkerLane};
 use crate::symbols::find_debug_file;
 use crate::unwind::table::bytes;
 use crate::unwind::{CfiSections, ElfImage, FirstTable, Limits, TableError, compile_first, compile_sections};
@@ -85,19 +85,14 @@ impl TableSource {
         &self,
         sent: SentFile,
         wanted: Wanted,
-        lane: WorkerLane,
+        (lane, urgency): (WorkerLane, JobUrgency),
         deadline: &Deadline,
     ) -> Result<Option<MadeTable>, NoTable> {
         let request = TableRequest { file: sent, may_search: self.may_search, wanted };
         let descriptors = Vec::from_iter(self.file.as_ref().map(|file| file.as_fd()));
         let body = postcard::to_stdvec(&request).unwrap_or_default();
-        let job = WorkerJob {
-            kind: JobKind::Table,
-            is_background: false,
-            part: 0,
-            body: &body,
-            descriptors: &descriptors,
-        };
+        let job =
+            WorkerJob { kind: JobKind::Table, urgency, part: 0, body: &body, descriptors: &descriptors };
         let answer = workers::take(lane, deadline).and_then(|mut worker| worker.work(&job, deadline))?;
         match postcard::from_bytes(&answer) {
             Ok(TableReply::Made { is_whole, is_of_file, bytes }) => {

@@ -10,7 +10,7 @@ use crate::bpf::ImageState;
 use crate::record::kernel::table_space::GRACE;
 use crate::record::kernel::unwind_tables::{KernelTables, PlaceError};
 use crate::record::modules::compiled::{Compiled, Lane, Wanted};
-use crate::record::workers;
+use crate::record::workers::{self, JobUrgency, WorkerLane};
 use crate::unwind::{FirstTable, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ struct TableJob {
     /// How a worker is told of the file.
     sent: SentFile,
     wanted: Wanted,
-    worker_lane: workers::WorkerLane,
+    at_worker: (WorkerLane, JobUrgency),
     cache: Option<Arc<TableCache>>,
 }
 
@@ -47,9 +47,7 @@ impl TableJob {
         }
         let deadline = Deadline::after(LONGEST_WORK, &Arc::default());
         let made = match workers::is_running() {
-            true => {
-                self.source.make_elsewhere(self.sent.clone(), self.wanted, self.worker_lane, &deadline)?
-            }
+            true => self.source.make_elsewhere(self.sent.clone(), self.wanted, self.at_worker, &deadline)?,
             false => self.source.make(self.wanted)?,
         };
         let Some(MadeTable { table, is_of_file }) = made else { return Ok(None) };
@@ -98,7 +96,11 @@ impl ModuleFiles {
             },
             sent: module.to_send(),
             wanted,
-            worker_lane: if may_search { workers::WorkerLane::Slow } else { workers::WorkerLane::Local },
+            at_worker: match lane {
+                _ if may_search => (WorkerLane::Slow, JobUrgency::Ordinary),
+                Lane::Small => (WorkerLane::Local, JobUrgency::First),
+                _ => (WorkerLane::Local, JobUrgency::Ordinary),
+            },
             cache: self.cache.clone(),
         };
         let work = move || {
@@ -116,6 +118,8 @@ impl ModuleFiles {
         let pool = match lane {
             _ if may_search => self.slow_pool.as_ref(),
             Lane::Small => self.small_pool.as_ref(),
+            // Where workers make them, its threads only wait.
+            _ if workers::is_running() => self.small_pool.as_ref(),
             Lane::Large | Lane::Following | Lane::Slow | Lane::Known => None,
         };
         match pool {

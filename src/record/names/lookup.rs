@@ -11,6 +11,7 @@ use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
 use crate::record::modules::{FileId, ModuleFile};
+use crate::record::workers::JobUrgency;
 use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
@@ -311,10 +312,10 @@ impl Names {
             let kept = queue.kept.take().map(|(names, _)| names);
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
             let folders = Arc::clone(&self.folders);
-            let is_background = background.is_some();
+            let of_job = if background.is_some() { JobUrgency::Background } else { JobUrgency::Ordinary };
             let work = move || {
                 let begun = Instant::now();
-                let looked = look_up(&source, kept, frames, &folders, is_background, &stop);
+                let looked = look_up(&source, kept, frames, &folders, of_job, &stop);
                 let LookupResult { named, kept, problems, refused, notes } = looked;
                 let took = begun.elapsed();
                 deliver(Answer { origin, look, named, took, kept, problems, refused, notes });
@@ -436,12 +437,12 @@ fn look_up(
     kept: Option<KeptNames>,
     frames: Addresses,
     folders: &[PathBuf],
-    is_background: bool,
+    urgency: JobUrgency,
     stop: &Arc<AtomicBool>,
 ) -> LookupResult {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
-        LookupSource::File(file) => look::in_file(file, kept, frames, folders, is_background, &deadline),
+        LookupSource::File(file) => look::in_file(file, kept, frames, folders, urgency, &deadline),
         LookupSource::Map(map) => look::in_map(map, frames, &deadline),
     }
 }

@@ -1,6 +1,6 @@
 //! One worker as its process of origin sees it: jobs go out, answers come in, and what it asks for is opened meanwhile.
 
-use super::message::{JobKind, WorkerJob, receive, send_job};
+use super::message::{JobKind, JobUrgency, WorkerJob, receive, send_job};
 use super::process::WorkerUsage;
 use crate::base::deadline::Deadline;
 use crate::base::opener;
@@ -34,8 +34,13 @@ pub(super) struct WorkerProcess {
 impl WorkerProcess {
     pub(super) fn forget(&mut self, part: u64) {
         if self.kept.remove(&part) {
-            let job =
-                WorkerJob { kind: JobKind::Forget, is_background: false, part, body: &[], descriptors: &[] };
+            let job = WorkerJob {
+                kind: JobKind::Forget,
+                urgency: JobUrgency::First,
+                part,
+                body: &[],
+                descriptors: &[],
+            };
             // One that has died meanwhile is noticed at its next job.
             let _ = send_job(self.jobs.as_fd(), &job);
         }

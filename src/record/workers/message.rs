@@ -37,12 +37,32 @@ impl JobKind {
     }
 }
 
+/// What a job may take from others that want to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobUrgency {
+    /// It takes little, and samples wait for it: it comes before all others.
+    First,
+    /// It is done at the priority that the program was started with.
+    Ordinary,
+    /// It is done at the lowest priority.
+    Background,
+}
+
+impl JobUrgency {
+    fn of_byte(byte: u8) -> Self {
+        match byte {
+            0 => JobUrgency::First,
+            1 => JobUrgency::Ordinary,
+            _ => JobUrgency::Background,
+        }
+    }
+}
+
 /// Work for a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerJob<'a> {
     pub(crate) kind: JobKind,
-    /// Whether it is done at the lowest priority.
-    pub(crate) is_background: bool,
+    pub(crate) urgency: JobUrgency,
     /// What was kept by an earlier job and is meant by this one; 0: nothing.
     pub(crate) part: u64,
     pub(crate) body: &'a [u8],
@@ -53,7 +73,7 @@ pub(crate) struct WorkerJob<'a> {
 #[derive(Debug)]
 pub(super) struct WorkerMessage {
     pub(super) kind: JobKind,
-    pub(super) is_background: bool,
+    pub(super) urgency: JobUrgency,
     pub(super) part: u64,
     pub(super) body: Vec<u8>,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -63,7 +83,7 @@ pub(super) struct WorkerMessage {
 pub(super) fn send_job(socket: BorrowedFd<'_>, job: &WorkerJob<'_>) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[0] = job.kind as u8;
-    header[1] = u8::from(job.is_background);
+    header[1] = job.urgency as u8;
     header[4..12].copy_from_slice(&job.part.to_le_bytes());
     header[12..].copy_from_slice(&(job.body.len() as u64).to_le_bytes());
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -124,7 +144,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<WorkerMessage
         }
         body.truncate(begin + received);
     }
-    Ok(Some(WorkerMessage { kind, is_background: header[1] != 0, part, body, descriptors }))
+    let urgency = JobUrgency::of_byte(header[1]);
+    Ok(Some(WorkerMessage { kind, urgency, part, body, descriptors }))
 }
 
 #[cfg(test)]
@@ -149,7 +170,7 @@ mod tests {
             let descriptors = [file.as_fd()];
             let job = WorkerJob {
                 kind: JobKind::Names,
-                is_background: true,
+                urgency: JobUrgency::Background,
                 part: u64::MAX - 1,
                 body: &body,
                 descriptors: &descriptors,
@@ -158,7 +179,7 @@ mod tests {
         });
         let got = receive(theirs.as_fd()).expect("a job").expect("not the end");
         sender.join().expect("no panic").expect("it was sent");
-        assert_eq!((got.kind, got.is_background, got.part), (JobKind::Names, true, u64::MAX - 1));
+        assert_eq!((got.kind, got.urgency, got.part), (JobKind::Names, JobUrgency::Background, u64::MAX - 1));
         assert!(got.body == wanted);
         let mut text = String::new();
         let mut file = std::fs::File::from(got.descriptors.into_iter().next().expect("it came along"));

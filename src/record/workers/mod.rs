@@ -12,6 +12,6 @@ mod origin;
 mod pool;
 mod process;
 
-pub(crate) use message::{JobKind, WorkerJob};
+pub(crate) use message::{JobKind, JobUrgency, WorkerJob};
 pub(crate) use pool::{HeldWorker, KeptPart, WorkerEnd, WorkerLane, end, is_running, start, take, usage};
 pub(crate) use process::{Ask, Jobs};

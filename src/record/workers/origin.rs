@@ -4,6 +4,7 @@
 use super::process::{self, Jobs, MOST_CPU_SECONDS, WorkerSockets};
 use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
+use crate::base::pace;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
@@ -98,6 +99,8 @@ impl WorkerOrigin {
 
 /// Makes and ends workers until the process that wants them has gone; then ends them all.
 fn serve(socket: &OwnedFd, jobs: fn() -> Box<dyn Jobs>) {
+    // Small jobs that samples wait for; all others are done at a lower priority.
+    pace::come_first();
     if sandbox::close_off().is_err() {
         return;
     }

@@ -1,7 +1,8 @@
 //! A worker: does one job after the other until it is no longer wanted, or dies of one.
 
-use super::message::{JobKind, WorkerJob, WorkerMessage, receive, send_job};
+use super::message::{JobKind, JobUrgency, WorkerJob, WorkerMessage, receive, send_job};
 use crate::base::opener::{self, sandbox};
+use crate::base::pace;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -73,9 +74,16 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
     while let Ok(Some(job)) = receive(socket.as_fd()) {
         #[cfg(feature = "testing")]
         misbehave(&job);
-        let WorkerMessage { kind, is_background, part, body, descriptors } = job;
+        let WorkerMessage { kind, urgency, part, body, descriptors } = job;
         let ask = Ask { kind, part, body, descriptors, stop: Arc::clone(&is_stopped) };
-        let answer = if is_background { in_background(jobs.as_mut(), ask) } else { jobs.work(ask) };
+        let answer = match urgency {
+            // This thread has the priority for it.
+            JobUrgency::First => jobs.work(ask),
+            JobUrgency::Ordinary => on_thread(jobs.as_mut(), ask, pace::be_ordinary),
+            JobUrgency::Background => on_thread(jobs.as_mut(), ask, || {
+                let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
+            }),
+        };
         if kind == JobKind::Forget {
             continue;
         }
@@ -84,18 +92,18 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
         body.extend(used.cpu_us.to_le_bytes());
         body.extend(used.memory_bytes.to_le_bytes());
         body.extend(answer);
-        let answer = WorkerJob { kind, is_background, part, body: &body, descriptors: &[] };
+        let answer = WorkerJob { kind, urgency, part, body: &body, descriptors: &[] };
         if send_job(socket.as_fd(), &answer).is_err() {
             return;
         }
     }
 }
 
-/// Does a job on a thread of the lowest priority: a process could not raise its own again.
-fn in_background(jobs: &mut dyn Jobs, ask: Ask) -> Vec<u8> {
+/// Does a job on a thread of a lower priority: one could not raise its own again.
+fn on_thread(jobs: &mut dyn Jobs, ask: Ask, lower: impl FnOnce() + Send) -> Vec<u8> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
+            lower();
             jobs.work(ask)
         });
         match thread.join() {

@@ -11,7 +11,7 @@ use crate::base::deadline::Deadline;
 use crate::profile::ModuleNotes;
 use crate::record::environment::packages;
 use crate::record::modules::ModuleFile;
-use crate::record::workers::{self, HeldWorker, JobKind, KeptPart, WorkerEnd, WorkerJob};
+use crate::record::workers::{self, HeldWorker, JobKind, JobUrgency, KeptPart, WorkerEnd, WorkerJob};
 use crate::symbols::PerfMapSource;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -51,20 +51,20 @@ pub(super) struct LookupResult {
     pub(super) notes: Option<Box<ModuleNotes>>,
 }
 
-/// Looks up names in a file, `kept` open by the last lookup; in the background, if nobody waits for them.
+/// Looks up names in a file, `kept` open by the last lookup.
 pub(super) fn in_file(
     file: &ModuleFile,
     kept: Option<KeptNames>,
     frames: Addresses,
     folders: &[PathBuf],
-    is_background: bool,
+    urgency: JobUrgency,
     deadline: &Deadline,
 ) -> LookupResult {
     let said = |problem: String| format!("{}: {problem}", file.path);
     let looked = match kept {
         Some(KeptNames::Here(names)) => here(file, Some(names), frames, folders, deadline),
         _ if !workers::is_running() => here(file, None, frames, folders, deadline),
-        kept => elsewhere(file, kept, frames, folders, is_background, deadline),
+        kept => elsewhere(file, kept, frames, folders, urgency, deadline),
     };
     match looked {
         Ok((Looked { named, problems, notes, .. }, kept)) => {
@@ -114,12 +114,12 @@ fn elsewhere(
     kept: Option<KeptNames>,
     frames: Addresses,
     folders: &[PathBuf],
-    is_background: bool,
+    urgency: JobUrgency,
     deadline: &Deadline,
 ) -> Result<(Looked, Option<KeptNames>), String> {
     let (mut worker, part) = worker_for(file, kept, deadline).map_err(|end| end.to_string())?;
     let request = NamesRequest::LookUp { file: file.to_send(), folders: folders.to_vec(), frames };
-    match ask(&mut worker, file, part, is_background, &request, deadline)? {
+    match ask(&mut worker, file, part, urgency, &request, deadline)? {
         NamesReply::LookedUp(looked) => {
             let memory_bytes = looked.memory_bytes;
             let kept = worker.keep(part).map(|part| KeptNames::Elsewhere { part, memory_bytes });
@@ -154,13 +154,13 @@ fn ask(
     worker: &mut HeldWorker,
     file: &ModuleFile,
     part: u64,
-    is_background: bool,
+    urgency: JobUrgency,
     request: &NamesRequest,
     deadline: &Deadline,
 ) -> Result<NamesReply, String> {
     let descriptors: Vec<BorrowedFd<'_>> = file.file.iter().map(|file| file.as_fd()).collect();
     let body = postcard::to_stdvec(request).map_err(|error| error.to_string())?;
-    let job = WorkerJob { kind: JobKind::Names, is_background, part, body: &body, descriptors: &descriptors };
+    let job = WorkerJob { kind: JobKind::Names, urgency, part, body: &body, descriptors: &descriptors };
     let answer = worker.work(&job, deadline).map_err(|end| end.to_string())?;
     postcard::from_bytes(&answer).map_err(|_| "its reader was not understood".to_owned())
 }
@@ -192,7 +192,7 @@ fn read_map(
     let descriptors = [opened.as_fd()];
     let job = WorkerJob {
         kind: JobKind::Names,
-        is_background: false,
+        urgency: JobUrgency::Ordinary,
         part: 0,
         body: &body,
         descriptors: &descriptors,
@@ -237,7 +237,7 @@ fn find_code_elsewhere(
     let (mut worker, part) = worker_for(file, kept, deadline).map_err(|end| end.to_string())?;
     let (file_sent, folders) = (file.to_send(), folders.to_vec());
     let request = NamesRequest::FindCode { file: file_sent, folders, sampled: sampled.to_vec(), room };
-    match ask(&mut worker, file, part, false, &request, deadline)? {
+    match ask(&mut worker, file, part, JobUrgency::Ordinary, &request, deadline)? {
         NamesReply::FoundCode(found) if found.functions.iter().all(|code| code.is_sound()) => Ok(found),
         reply => Err(reply.failure()),
     }
