@@ -30,6 +30,9 @@ use std::time::{Duration, Instant};
 const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 /// The same where there is room for copies of all stacks, since they are small.
 const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
+/// Tables are waited for at least this part of the time that attaching has taken: where the kernel checks programs slowly, tables
+/// are made slowly, too.
+const LEAST_PART: u32 = 4;
 
 impl<'obj> Session<'obj> {
     /// Attaches to the target. Sampling begins with [`Session::begin`].
@@ -115,10 +118,28 @@ fn parent(options: &RecordOptions, found: &FoundTarget) -> Option<(String, bool)
 fn table_patience(options: &RecordOptions, found: &FoundTarget, so_far: Duration) -> (Duration, Wanted) {
     let patience = match options.target {
         // It has not begun: what is waited for here it does not miss.
-        Target::Launch(_) => return (TABLE_PATIENCE, Wanted::Whole),
+        Target::Launch(_) => return (TABLE_PATIENCE.max(so_far / LEAST_PART), Wanted::Whole),
         Target::System => FIRST_SAMPLE_PATIENCE,
         _ if found.pids.iter().all(|&pid| proc_fs::has_small_stacks(pid)) => SMALL_STACKS_PATIENCE,
         _ => FIRST_SAMPLE_PATIENCE,
     };
-    (patience.saturating_sub(so_far), Wanted::First)
+    (time_left(patience, so_far), Wanted::First)
+}
+
+/// What is left of `patience` when attaching has taken `so_far`.
+fn time_left(patience: Duration, so_far: Duration) -> Duration {
+    patience.saturating_sub(so_far).max(so_far / LEAST_PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_waited_for_however_long_the_programs_took() {
+        let left = |so_far| time_left(FIRST_SAMPLE_PATIENCE, Duration::from_millis(so_far)).as_millis();
+        assert_eq!(left(100), 900, "what takes little is not prolonged");
+        assert_eq!(left(1000), 250);
+        assert_eq!(left(40_000), 10_000, "a machine of which all is slow");
+    }
 }
