@@ -253,6 +253,15 @@ fn of_limits() -> Vec<Fault> {
             ],
         ),
         by_tests(
+            "48",
+            "a file that ends its reader: a crash, more memory than there is, no end",
+            "its names and stacks are missing, with a line; all else is there",
+            &[
+                "a_file_that_ends_its_reader_is_skipped_with_a_line_and_all_others_are_read",
+                "a_file_whose_reader_hangs_is_not_waited_for",
+            ],
+        ),
+        by_tests(
             "49",
             "the process that opens files is killed",
             "the file is kept, and what it may lack is said once",
