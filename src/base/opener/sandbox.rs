@@ -222,7 +222,7 @@ const REFUSED: [libc::c_long; 46] = [
 ];
 
 /// Calls of a process that only computes: memory, threads, time, and reading and writing what is open.
-const COMPUTING: [libc::c_long; 61] = [
+const COMPUTING: [libc::c_long; 60] = [
     libc::SYS_read,
     libc::SYS_pread64,
     libc::SYS_readv,
@@ -262,7 +262,6 @@ const COMPUTING: [libc::c_long; 61] = [
     libc::SYS_getpriority,
     libc::SYS_prctl,
     libc::SYS_prlimit64,
-    libc::SYS_getrlimit,
     libc::SYS_getrusage,
     libc::SYS_getpid,
     libc::SYS_getppid,

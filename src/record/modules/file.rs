@@ -84,7 +84,7 @@ pub(crate) struct ModuleFile {
     pub(super) lacks_descriptor: bool,
 }
 
-/// A file as a worker is told of it; its descriptor comes with that.
+/// A file as it is sent to a worker, next to its descriptor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SentFile {
     path: String,
@@ -149,7 +149,7 @@ impl ModuleFile {
         if self.is_remote { workers::WorkerLane::Slow } else { workers::WorkerLane::Local }
     }
 
-    /// The file as a worker is told of it.
+    /// The file as it is sent to a worker.
     pub(crate) fn to_send(&self) -> SentFile {
         SentFile {
             path: self.path.clone(),

@@ -80,7 +80,7 @@ impl TableSource {
         }
     }
 
-    /// Has a worker make the table of the file that is told of as `sent`, as [`TableSource::make`] does.
+    /// Has a worker make the table of the file, sent as `sent`, as [`TableSource::make`] does.
     pub(super) fn make_elsewhere(
         &self,
         sent: SentFile,

@@ -21,7 +21,7 @@ const LONGEST_WORK: Duration = Duration::from_secs(120);
 /// A table to be made.
 struct TableJob {
     source: TableSource,
-    /// How a worker is told of the file.
+    /// The file as it is sent to a worker.
     sent: SentFile,
     wanted: Wanted,
     at_worker: (WorkerLane, JobUrgency),

@@ -1,10 +1,11 @@
 //! The process that workers are copies of. It is single-threaded, so that a copy is sound, and keeps one socket, over which it
-//! is told to make a worker or to end one.
+//! is asked to make a worker or to end one.
 
 use super::process::{self, Jobs, MOST_CPU_SECONDS, WorkerSockets};
 use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
 use crate::base::pace;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
@@ -23,7 +24,7 @@ const MOST_DESCRIPTORS: u64 = 256;
 /// Time for a worker to end that has closed its sockets, or was killed. One that waits for a server of files may not.
 const END_PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the process is told: a letter, and a number.
+/// Requests to the process: a letter, and a number.
 const MAKE: u8 = b'M';
 const END: u8 = b'E';
 const KILL: u8 = b'K';
@@ -90,9 +91,10 @@ impl WorkerOrigin {
         }
         let gone = || io::Error::other("the process that makes workers has ended");
         let socket = self.socket.as_ref().ok_or_else(gone)?;
-        sendmsg(socket, &[IoSlice::new(&request)], &mut control, SendFlags::NOSIGNAL)?;
+        // Half a question would have the next one get its answer.
+        retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&request)], &mut control, SendFlags::NOSIGNAL))?;
         let mut answer = [0; 4];
-        let (length, _) = rustix::net::recv(socket, &mut answer[..], RecvFlags::empty())?;
+        let (length, _) = retry_on_intr(|| rustix::net::recv(socket, &mut answer[..], RecvFlags::empty()))?;
         if length == answer.len() { Ok(i32::from_le_bytes(answer)) } else { Err(gone()) }
     }
 }
@@ -122,8 +124,10 @@ fn serve_until_end(socket: &OwnedFd, jobs: fn() -> Box<dyn Jobs>, workers: &mut 
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut pieces = [IoSliceMut::new(&mut request)];
-        let Ok(received) = recvmsg(socket, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC) else {
-            return;
+        let received = match recvmsg(socket, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+            Ok(received) => received,
         };
         if received.bytes != REQUEST_BYTES {
             return;

@@ -1,4 +1,4 @@
-//! Who has which worker: jobs wait for one, and what a worker asks for is opened meanwhile.
+//! Who has which worker: jobs wait for one, and workers that take too long are ended.
 
 use super::connection::WorkerProcess;
 use super::message::WorkerJob;
@@ -391,7 +391,7 @@ impl HeldWorker {
         })
     }
 
-    /// Takes over what this worker keeps, for a job that uses it up unless it is kept anew. Returns its number.
+    /// Takes over what this worker keeps, for a job that uses it up unless it is kept again. Returns its number.
     pub(crate) fn take_over(&mut self, part: KeptPart) -> u64 {
         let number = part.part;
         // The job has it now: there is nothing to have forgotten.
@@ -429,7 +429,8 @@ impl Drop for HeldWorker {
         let own: Vec<(u64, u64)> = own;
         own.into_iter().for_each(|(_, part)| worker.forget(part));
         // One that was told to stop does no more jobs.
-        if worker.stop.is_none() || (worker.used.is_worn() && worker.kept.is_empty()) {
+        let is_worn = worker.used.is_near_its_end() || (worker.used.has_grown() && worker.kept.is_empty());
+        if worker.stop.is_none() || is_worn {
             drop(state);
             pool.end(self.lane, worker, false);
             return;

@@ -3,7 +3,6 @@
 use super::message::{JobKind, JobUrgency, WorkerJob, WorkerMessage, receive, send_job};
 use crate::base::opener::{self, sandbox};
 use crate::base::pace;
-use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +39,7 @@ pub(crate) trait Jobs: Send {
 }
 
 /// What a worker has used so far; comes with each answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct WorkerUsage {
     pub(super) cpu_us: u64,
     /// Peak resident memory beyond what a worker has at its start, bytes.
@@ -124,11 +123,15 @@ impl WorkerUsage {
         ))
     }
 
-    /// Whether the worker is to be replaced before its limits end it.
-    pub(super) fn is_worn(&self) -> bool {
-        /// Memory is not given back by an allocator for what is left in its midst.
+    /// Whether the worker is to be replaced between two jobs, before its limit of CPU time ends it in one.
+    pub(super) fn is_near_its_end(&self) -> bool {
+        self.cpu_us > MOST_CPU_SECONDS * 1_000_000 / 4
+    }
+
+    /// Whether the worker has grown, and is to be replaced when it keeps nothing: an allocator does not give everything back.
+    pub(super) fn has_grown(&self) -> bool {
         const MOST_BYTES: u64 = 128 << 20;
-        self.memory_bytes > MOST_BYTES || self.cpu_us > MOST_CPU_SECONDS * 1_000_000 / 4
+        self.memory_bytes > MOST_BYTES
     }
 }
 

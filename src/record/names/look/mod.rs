@@ -45,7 +45,7 @@ pub(super) struct LookupResult {
     pub(super) kept: Option<KeptNames>,
     /// Messages about what could not be read.
     pub(super) problems: Vec<String>,
-    /// WorkerMessage about existing names that were not read.
+    /// Message about existing names that were not read.
     pub(super) refused: Option<String>,
     /// Sources of the names.
     pub(super) notes: Option<Box<ModuleNotes>>,

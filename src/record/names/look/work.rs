@@ -111,7 +111,7 @@ impl NameWork {
     ) -> Result<NamesReply, String> {
         match request {
             NamesRequest::LookUp { file, folders, frames } => {
-                // What fails is opened anew the next time.
+                // What fails is opened again the next time.
                 let (file, mut names) = self.take(part, file, descriptors, &folders, deadline)?;
                 let looked = Looked::up(&mut names, &file, frames, deadline)?;
                 self.kept.insert(part, (file, names));
