@@ -6,7 +6,7 @@ use super::origin::WorkerOrigin;
 use super::process::{Jobs, WorkerSockets, WorkerUsage};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MOST_PROCESSES, MemoryBudget};
-use crate::base::units;
+use crate::base::{failure, units};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -243,7 +243,7 @@ pub(crate) fn take(lane: WorkerLane, deadline: &Deadline) -> Result<HeldWorker, 
                 Err(error) => {
                     lock(&of_lane.state).alive.remove(&number);
                     of_lane.freed.notify_all();
-                    Err(WorkerEnd::NotMade(error.to_string()))
+                    Err(WorkerEnd::NotMade(failure::io_words(&error)))
                 }
             };
         }
