@@ -1,0 +1,213 @@
+//! Sampled blocks that are live, until they become rows of the profile.
+//!
+//! A block gets its row when it is freed, or when the recording ends. Its allocation may be stored late, since its stack lacks
+//! a table; then its end is there before.
+
+use crate::bpf::{BlockEvent, SampleEvent};
+use crate::profile::{EventId, FrameId, HeapBlock, LabelSetId, Outcome, Sample, StackId, Tables, counter};
+use crate::record::collect::row_writer::RowWriter;
+use rustc_hash::FxHashMap;
+
+/// Ends of blocks are kept for so long for an allocation that comes late, ns.
+const PATIENCE_NS: u64 = 30_000_000_000;
+/// Number of such ends after which old ones are looked for.
+const MANY_ENDS: usize = 4096;
+
+/// A block by its process and address.
+type BlockKey = (u32, u64);
+
+/// A block that is live.
+#[derive(Debug, Clone)]
+struct LiveBlock {
+    time_ns: u64,
+    tid: u32,
+    comm: Vec<u8>,
+    cpu: u16,
+    stack: Option<StackId>,
+    outcome: Outcome,
+    labels: Option<LabelSetId>,
+    size: u64,
+    weight: u64,
+}
+
+/// Sampled blocks that are live.
+#[derive(Debug)]
+pub(crate) struct LiveBlocks {
+    event: EventId,
+    live: FxHashMap<BlockKey, LiveBlock>,
+    /// Times of ends whose beginning was not stored yet, if it was sampled at all.
+    ends: FxHashMap<BlockKey, Vec<u64>>,
+    samples: u64,
+}
+
+/// What the stack of a sample came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockPart {
+    pub(crate) stack: Option<StackId>,
+    pub(crate) outcome: Outcome,
+    pub(crate) labels: Option<LabelSetId>,
+}
+
+impl LiveBlocks {
+    /// None are live so far; rows go to `event`.
+    pub(crate) fn new(event: EventId) -> Self {
+        LiveBlocks { event, live: FxHashMap::default(), ends: FxHashMap::default(), samples: 0 }
+    }
+
+    /// A sampled block was allocated.
+    pub(crate) fn allocated(
+        &mut self,
+        sample: &SampleEvent,
+        block: &BlockEvent,
+        part: BlockPart,
+        rows: &mut RowWriter<'_>,
+    ) {
+        let key = (sample.tgid, block.address);
+        let new = LiveBlock {
+            time_ns: sample.time_ns,
+            tid: sample.tid,
+            comm: sample.comm.clone(),
+            cpu: sample.cpu as u16,
+            stack: part.stack,
+            outcome: part.outcome,
+            labels: part.labels,
+            size: block.size.max(1),
+            weight: weight(block.size.max(1), block.mean),
+        };
+        self.samples += 1;
+        if let Some(end_ns) = self.take_end(key, new.time_ns) {
+            self.store(key, new, Some(end_ns), rows);
+            return;
+        }
+        let (older, newer) = match self.live.remove(&key) {
+            Some(known) if known.time_ns <= new.time_ns => (Some(known), new),
+            Some(known) => (Some(new), known),
+            None => (None, new),
+        };
+        if let Some(older) = older {
+            // It cannot be longer there than until another one is.
+            rows.profile.count(counter::BLOCK_ENDS_MISSED, 1);
+            self.store(key, older, Some(newer.time_ns), rows);
+        }
+        self.live.insert(key, newer);
+    }
+
+    /// The earliest end of a block after its beginning.
+    fn take_end(&mut self, key: BlockKey, begin_ns: u64) -> Option<u64> {
+        let ends = self.ends.get_mut(&key)?;
+        let end = (0..ends.len()).filter(|at| ends[*at] >= begin_ns).min_by_key(|at| ends[*at])?;
+        let end_ns = ends.swap_remove(end);
+        if ends.is_empty() {
+            self.ends.remove(&key);
+        }
+        Some(end_ns)
+    }
+
+    /// A block that may have been sampled was freed.
+    pub(crate) fn freed(&mut self, sample: &SampleEvent, address: u64, rows: &mut RowWriter<'_>) {
+        let key = (sample.tgid, address);
+        if self.live.get(&key).is_some_and(|block| block.time_ns <= sample.time_ns)
+            && let Some(block) = self.live.remove(&key)
+        {
+            return self.store(key, block, Some(sample.time_ns), rows);
+        }
+        // Of a child of fork, a block may be its parent's.
+        self.ends.entry(key).or_default().push(sample.time_ns);
+        if self.ends.len() > MANY_ENDS {
+            let since_ns = sample.time_ns.saturating_sub(PATIENCE_NS);
+            self.ends.retain(|_, ends| {
+                ends.retain(|end_ns| *end_ns >= since_ns);
+                !ends.is_empty()
+            });
+        }
+    }
+
+    /// A process has another program, or none: its blocks are gone. `is_target`: the recording is of it, and they count as live
+    /// at its end.
+    pub(crate) fn process_ended(
+        &mut self,
+        pid: u32,
+        time_ns: u64,
+        is_target: bool,
+        rows: &mut RowWriter<'_>,
+    ) {
+        let of_process =
+            self.live.iter().filter(|((tgid, _), block)| *tgid == pid && block.time_ns <= time_ns);
+        let keys: Vec<BlockKey> = of_process.map(|(key, _)| *key).collect();
+        let end_ns = (!is_target).then_some(time_ns);
+        for key in keys {
+            if let Some(block) = self.live.remove(&key) {
+                self.store(key, block, end_ns, rows);
+            }
+        }
+    }
+
+    /// Stores all blocks that are live, at the end of the recording.
+    pub(crate) fn end(&mut self, rows: &mut RowWriter<'_>) {
+        let mut live: Vec<(BlockKey, LiveBlock)> = self.live.drain().collect();
+        live.sort_by_key(|(key, block)| (block.time_ns, *key));
+        for (key, block) in live {
+            self.store(key, block, None, rows);
+        }
+    }
+
+    /// Gives the stacks of live blocks new numbers.
+    pub(crate) fn renumber(&mut self, mut new: impl FnMut(StackId) -> StackId) {
+        for block in self.live.values_mut() {
+            block.stack = block.stack.map(&mut new);
+        }
+    }
+
+    fn store(&self, key: BlockKey, block: LiveBlock, end_ns: Option<u64>, rows: &mut RowWriter<'_>) {
+        let task = rows.task(block.time_ns, (key.0, block.tid), &block.comm);
+        rows.totals.add(self.event, block.weight);
+        *rows.totals.outcomes.entry(block.outcome).or_default() += 1;
+        rows.totals.threads.insert((key.0, block.tid));
+        if let Some(stack) = block.stack {
+            *rows.totals.stacks.entry(stack).or_default() += 1;
+        }
+        let lifetime_ns = end_ns.map(|end_ns| end_ns.saturating_sub(block.time_ns));
+        rows.profile.events[self.event.index()].push(Sample {
+            time_ns: block.time_ns.saturating_sub(rows.start_ns),
+            task,
+            stack: block.stack,
+            weight: block.weight,
+            cpu: block.cpu,
+            outcome: block.outcome,
+            wait: None,
+            merged: None,
+            block: Some(HeapBlock { size: block.size, lifetime_ns }),
+            labels: block.labels,
+        });
+    }
+}
+
+/// Bytes that a sampled block of `size` bytes is weighted as, where one of `mean` bytes is sampled: its size divided by the
+/// chance that one of its bytes is.
+fn weight(size: u64, mean: u64) -> u64 {
+    let chance = -(-(size as f64) / mean.max(1) as f64).exp_m1();
+    (size as f64 / chance).round() as u64
+}
+
+/// Takes the sampler's own frames off a stack, leaf first: the first one is that of the function that has called the
+/// allocator.
+pub(super) fn leave_sampler(path: &mut Vec<FrameId>, tables: &Tables) {
+    let is_sampler = |frame: &FrameId| {
+        let module = tables.module(tables.frame(*frame).module);
+        tables.string(module.path).starts_with(concat!("/memfd:", "prof-heap"))
+    };
+    let own = path.iter().take_while(|frame| is_sampler(frame)).count();
+    path.drain(..own);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weight_of_a_block_is_its_size_divided_by_its_chance() {
+        assert_eq!(weight(64, 512 << 10), (512 << 10) + 32, "nearly the mean");
+        assert_eq!(weight(64 << 20, 512 << 10), 64 << 20, "it is always sampled");
+        assert_eq!(weight(1, 1), 2);
+    }
+}

@@ -1,0 +1,55 @@
+//! Sampled blocks in a collector.
+
+use super::blocks::{BlockPart, LiveBlocks, leave_sampler};
+use crate::bpf::{BlockStep, SampleEvent};
+use crate::profile::{EventInfo, EventKind, FrameId};
+use crate::record::collect::collector::Collector;
+use crate::record::collect::row_writer::RowWriter;
+
+impl Collector {
+    /// Blocks of memory are sampled; `sampling` says by which rule, for people.
+    pub(crate) fn add_heap(&mut self, sampling: String) {
+        let info = EventInfo { kind: EventKind::HEAP, sampling, ..EventInfo::default() };
+        self.blocks = Some(LiveBlocks::new(self.profile.add_event(info)));
+    }
+
+    /// Takes a record of a block that is freed; whether it is one.
+    pub(crate) fn took_end_of_block(&mut self, sample: &SampleEvent) -> bool {
+        let block = sample.block.filter(|block| block.step == BlockStep::Freed);
+        if let Some(block) = block {
+            self.with_blocks(|blocks, rows| blocks.freed(sample, block.address, rows));
+        }
+        block.is_some()
+    }
+
+    /// Takes the frames of the sampler off the path of a block's sample, leaf first.
+    pub(crate) fn leave_sampler(&self, sample: &SampleEvent, path: &mut Vec<FrameId>) {
+        if sample.block.is_some() {
+            leave_sampler(path, &self.profile.tables);
+        }
+    }
+
+    /// Stores a block that was allocated, if the sample is of one.
+    pub(crate) fn store_block(&mut self, sample: &SampleEvent, part: BlockPart) {
+        if let Some(block) = &sample.block {
+            self.with_blocks(|blocks, rows| blocks.allocated(sample, block, part, rows));
+        }
+    }
+
+    /// Has `work` done with the blocks that are live, if they are sampled.
+    fn with_blocks(&mut self, work: impl FnOnce(&mut LiveBlocks, &mut RowWriter<'_>)) {
+        let Some(mut blocks) = self.blocks.take() else { return };
+        work(&mut blocks, &mut self.rows());
+        self.blocks = Some(blocks);
+    }
+
+    /// A process has another program, or none, from `time_ns` on: `is_target` if the recording is of it.
+    pub(crate) fn blocks_are_gone(&mut self, pid: u32, time_ns: u64, is_target: bool) {
+        self.with_blocks(|blocks, rows| blocks.process_ended(pid, time_ns, is_target, rows));
+    }
+
+    /// Stores the blocks that are live at the end.
+    pub(crate) fn store_live_blocks(&mut self) {
+        self.with_blocks(LiveBlocks::end);
+    }
+}

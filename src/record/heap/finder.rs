@@ -1,0 +1,115 @@
+//! Functions of allocators in a process, by the symbol tables of its files, which workers read.
+
+use super::functions::{AllocatorFunction, FunctionKind};
+use crate::base::deadline::Deadline;
+use crate::elf::ElfImage;
+use crate::record::modules::{ModuleFile, ModuleFiles};
+use crate::record::process::mappings::Process;
+use crate::record::workers::{self, JobKind, JobUrgency, WorkerJob};
+use crate::unwind::Limits;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for the symbol tables of one file.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most functions of one file: more are not those of an allocator.
+const MOST_FUNCTIONS: usize = 64;
+
+/// Functions of a file's allocator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundAllocator {
+    /// Path of the file. Foreign text.
+    pub(super) path: String,
+    /// With process addresses.
+    pub(super) functions: Vec<AllocatorFunction>,
+}
+
+/// The allocators of a process. A file that cannot be read has none.
+pub(super) fn find(process: &Process, files: &ModuleFiles) -> Vec<FoundAllocator> {
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for mapped in process.mappings() {
+        if seen.contains(&(mapped.file, mapped.bias)) {
+            continue;
+        }
+        seen.push((mapped.file, mapped.bias));
+        let file = files.get(mapped.file);
+        let mut functions = functions_of(file);
+        for function in &mut functions {
+            function.address = function.address.wrapping_add(mapped.bias);
+        }
+        // A static program that frees nothing has no function for that.
+        if functions.iter().any(|function| function.kind == FunctionKind::Malloc) {
+            found.push(FoundAllocator { path: file.path.clone(), functions });
+        }
+    }
+    found
+}
+
+/// Has a worker read the symbol tables of a file; those of one that it does not come back from are empty.
+fn functions_of(module: &ModuleFile) -> Vec<AllocatorFunction> {
+    let Some(file) = &module.file else { return Vec::new() };
+    if !workers::is_running() {
+        return read(Arc::clone(file));
+    }
+    let deadline = Deadline::after(PATIENCE, &Arc::default());
+    let descriptors = [file.as_fd()];
+    let job = WorkerJob {
+        kind: JobKind::Allocators,
+        urgency: JobUrgency::Ordinary,
+        part: 0,
+        body: module.path.as_bytes(),
+        descriptors: &descriptors,
+    };
+    let answer =
+        workers::take(module.reader_lane(), &deadline).and_then(|mut worker| worker.work(&job, &deadline));
+    answer.ok().and_then(|answer| postcard::from_bytes(&answer).ok()).unwrap_or_default()
+}
+
+/// Reads symbol tables in a worker.
+pub(crate) fn work(descriptors: Vec<OwnedFd>) -> Vec<u8> {
+    let file = descriptors.into_iter().next().map(|file| Arc::new(File::from(file)));
+    file.and_then(|file| postcard::to_stdvec(&read(file)).ok()).unwrap_or_default()
+}
+
+fn read(file: Arc<File>) -> Vec<AllocatorFunction> {
+    let Ok(image) = ElfImage::open_shared(&file, &Limits::default().elf) else { return Vec::new() };
+    let code: Vec<_> =
+        image.sections().iter().filter(|section| section.is_code()).map(|code| code.range()).collect();
+    let mut functions: Vec<AllocatorFunction> = Vec::new();
+    for table in [b".dynsym".as_slice(), b".symtab"] {
+        // A file without that table has the other one.
+        let _ = image.visit_symbols(table, |name, symbol| {
+            let Some(kind) = FunctionKind::of_name(name) else { return };
+            let is_known = functions.iter().any(|known| known.address == symbol.address);
+            let is_code = code.iter().any(|range| range.contains(&symbol.address));
+            if !is_known && is_code && functions.len() < MOST_FUNCTIONS {
+                let (address, size) = (symbol.address, symbol.size);
+                functions.push(AllocatorFunction { kind, name: name.to_owned(), address, size });
+            }
+        });
+    }
+    functions.sort_by_key(|function| function.address);
+    functions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_allocator_of_the_c_library_is_found_in_its_file() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
+        let path = maps.lines().find_map(|line| {
+            Some(line.get(line.find('/')?..)?.to_owned()).filter(|path| path.contains("/libc.so"))
+        });
+        let Some(path) = path else { return println!("skipped: this program has no C library of its own") };
+        let functions = read(Arc::new(File::open(path).expect("it can be opened")));
+        for kind in [FunctionKind::Malloc, FunctionKind::Free, FunctionKind::Realloc, FunctionKind::Calloc] {
+            assert!(functions.iter().any(|function| function.kind == kind), "{kind:?} of {functions:?}");
+        }
+        assert!(functions.windows(2).all(|pair| pair[0].address < pair[1].address));
+    }
+}

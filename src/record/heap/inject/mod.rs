@@ -1,0 +1,14 @@
+//! The sampler in another process: `image` is the sampler as bytes, `patch` has functions of a process jump to it and gives
+//! these their own instructions back. `stopped` is a process whose threads are stopped, in which `stub` maps the sampler,
+//! where `memory_map` finds room; `prologue` moves the instructions in whose place a jump is. `refusal` knows which processes
+//! are left alone. Which functions these are is decided outside: addresses are checked here, symbols are not read.
+
+pub(crate) mod entry;
+pub(crate) mod image;
+mod memory_map;
+pub(crate) mod patch;
+mod prologue;
+mod refusal;
+mod registers;
+mod stopped;
+mod stub;

@@ -1,0 +1,368 @@
+//! A process whose allocator's functions jump to the sampler: from finding a place for it to the bytes as they were.
+
+use super::image::{self, SamplerImage};
+use super::memory_map::MemoryMap;
+use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
+use super::stopped::StoppedProcess;
+use super::{refusal, stub};
+use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// Number of attempts to find all threads outside of the instructions that are replaced, and the time between them.
+const ATTEMPTS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A function that jumps to its hook.
+#[derive(Debug, Clone)]
+struct PatchedFunction {
+    address: u64,
+    number: usize,
+    /// The bytes in whose place the jump is.
+    original: [u8; JUMP_BYTES],
+    moved: MovedPrologue,
+}
+
+/// The sampler in a process.
+#[derive(Debug)]
+pub(crate) struct Patch {
+    pid: u32,
+    /// Start of the sampler's code.
+    at: u64,
+    functions: Vec<PatchedFunction>,
+    /// The file that is mapped there.
+    pub(crate) file: File,
+    /// Functions that are as they were, and why.
+    pub(crate) skipped: Vec<String>,
+    /// Time for which the process was stopped.
+    pub(crate) stopped: Duration,
+}
+
+impl Patch {
+    /// Number of functions that jump to the sampler.
+    pub(crate) fn count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Puts the sampler into a process, and has `functions` jump to it; one of `mean` bytes is sampled.
+    ///
+    /// # Errors
+    ///
+    /// Why the process is left as it is.
+    pub(crate) fn apply(pid: u32, functions: &[AllocatorFunction], mean: u64) -> Result<Self, String> {
+        let image = SamplerImage::of_this_build().ok_or("there is no sampler for this processor")?;
+        if let Some(why) = refusal::reason(pid) {
+            return Err(why);
+        }
+        let mut why = String::new();
+        for _ in 0..ATTEMPTS {
+            let begun = Instant::now();
+            let mut process = StoppedProcess::stop(pid)?;
+            match Patch::apply_to(&mut process, (pid, &image), functions, mean) {
+                Ok(patch) => {
+                    drop(process);
+                    return Ok(Patch { stopped: begun.elapsed(), ..patch });
+                }
+                Err(Failed::ForNow(reason)) => why = reason,
+                Err(Failed::ForGood(reason)) => return Err(reason),
+            }
+            drop(process);
+            std::thread::sleep(PAUSE);
+        }
+        Err(why)
+    }
+
+    fn apply_to(
+        process: &mut StoppedProcess,
+        (pid, image): (u32, &SamplerImage),
+        functions: &[AllocatorFunction],
+        mean: u64,
+    ) -> Result<Self, Failed> {
+        if !process.is_64_bit()? {
+            return Err(Failed::ForGood("it runs 32-bit code".to_owned()));
+        }
+        let map = process.map()?;
+        take_back(process, image, &map)?;
+        let (wanted, mut skipped) = with_hooks(functions, &map);
+        let known = map.samplers().map(|range| range.start);
+        for at in known.collect::<Vec<_>>() {
+            let (patched, why) = moved_to(process, image, &wanted, at);
+            let bytes = file_bytes(image, &patched);
+            let mut there = vec![0; bytes.len()];
+            let is_same = process.read(at, &mut there).is_ok() && there == bytes;
+            if is_same && !patched.is_empty() {
+                skipped.extend(why);
+                let file = open_mapped(pid, &map, at)?;
+                return Patch { pid, at, functions: patched, file, skipped, stopped: Duration::ZERO }
+                    .activate(process, image, mean);
+            }
+        }
+        let at = map_sampler(process, image, &map, &wanted)?;
+        let (patched, why) = moved_to(process, image, &wanted, at);
+        skipped.extend(why);
+        let file = open_mapped(pid, &process.map()?, at)?;
+        file.write_all_at(&file_bytes(image, &patched), 0)?;
+        Patch { pid, at, functions: patched, file, skipped, stopped: Duration::ZERO }
+            .activate(process, image, mean)
+    }
+
+    /// Writes the jumps. All else is in place.
+    fn activate(self, process: &StoppedProcess, image: &SamplerImage, mean: u64) -> Result<Self, Failed> {
+        if self.functions.is_empty() {
+            let why = self.skipped.first().map_or_else(String::new, |why| format!(": {why}"));
+            return Err(Failed::ForGood(format!("none of its allocator's functions can be patched{why}")));
+        }
+        for function in &self.functions {
+            let moved_at = self.at + image.displaced(function.number);
+            let to = |address: u64| {
+                let offset = (address - function.address) as usize;
+                let moved = function.moved.offsets.iter().find(|(was, _)| *was == offset)?;
+                Some(moved_at + moved.1 as u64)
+            };
+            let taken = function.address..function.address + function.moved.length as u64;
+            process.leave(&taken, to).map_err(Failed::ForNow)?;
+        }
+        process.write_data(self.at + image::MEAN_AT, &mean.to_ne_bytes())?;
+        for function in &self.functions {
+            let hook = self.at + image.hook(function.number);
+            let jump = jump(function.address, hook).ok_or("the sampler is too far away")?;
+            process.write_code(function.address, &jump)?;
+        }
+        Ok(self)
+    }
+
+    /// Gives the functions their own first instructions back. The sampler stays mapped, since a thread may be in it, and has
+    /// nothing to do. Returns the number of blocks that it could not follow.
+    ///
+    /// # Errors
+    ///
+    /// Why they could not be given back; a process that has ended is none.
+    pub(crate) fn undo(&self) -> Result<u64, String> {
+        let has_sampler = |map: std::io::Result<MemoryMap>| {
+            map.is_ok_and(|map| map.samplers().any(|range| range.start == self.at))
+        };
+        // It has ended, or called exec; its number may be another's.
+        if !has_sampler(MemoryMap::read(self.pid)) {
+            return Ok(0);
+        }
+        if let Some(why) = refusal::reason(self.pid).filter(|why| why.contains("traces")) {
+            return Err(why);
+        }
+        let process = StoppedProcess::stop(self.pid)?;
+        let image = SamplerImage::of_this_build().ok_or("there is no sampler for this processor")?;
+        for function in &self.functions {
+            let mut now = [0; JUMP_BYTES];
+            let wanted = jump(function.address, self.at + image.hook(function.number));
+            // After exec, or dlclose, other code may be there.
+            if process.read(function.address, &mut now).is_ok() && wanted == Some(now) {
+                let written = process.write_code(function.address, &function.original);
+                written.map_err(|error| error.to_string())?;
+            }
+        }
+        if !has_sampler(process.map()) {
+            return Ok(0);
+        }
+        let mut not_followed = [0; 8];
+        process
+            .read(self.at + image::NOT_FOLLOWED_AT, &mut not_followed)
+            .map_err(|error| error.to_string())?;
+        clear_set(&process, self.at).map_err(|error| error.to_string())?;
+        Ok(u64::from_ne_bytes(not_followed))
+    }
+}
+
+/// Why an attempt came to nothing.
+enum Failed {
+    /// Another one may do better.
+    ForNow(String),
+    ForGood(String),
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Failed::ForGood(why)
+    }
+}
+
+impl From<&str> for Failed {
+    fn from(why: &str) -> Self {
+        Failed::ForGood(why.to_owned())
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Failed::ForGood(error.to_string())
+    }
+}
+
+/// Gives each function that is in code of a file a hook of its kind, one for each address; with those that get none, and why.
+fn with_hooks<'f>(
+    functions: &'f [AllocatorFunction],
+    map: &MemoryMap,
+) -> (Vec<(&'f AllocatorFunction, usize)>, Vec<String>) {
+    let mut next: BTreeMap<FunctionKind, usize> = BTreeMap::new();
+    let (mut wanted, mut skipped) = (Vec::<(&AllocatorFunction, usize)>::new(), Vec::new());
+    for function in functions {
+        if wanted.iter().any(|(other, _)| other.address == function.address) {
+            continue;
+        }
+        let is_code = map.at(function.address).is_some_and(|range| {
+            let end = function.address + JUMP_BYTES as u64;
+            range.is_executable && range.inode != 0 && end <= range.end
+        });
+        let used = next.entry(function.kind).or_default();
+        let number = function.kind.hooks().nth(*used);
+        // A jump that crosses pages might be written in part.
+        let crosses = function.address % image::PAGE_BYTES > image::PAGE_BYTES - JUMP_BYTES as u64;
+        match number {
+            Some(number) if is_code && !crosses => {
+                *used += 1;
+                wanted.push((function, number));
+            }
+            _ if crosses => {
+                skipped.push(format!("{}: its first instructions are in two pages", function.name))
+            }
+            _ if !is_code => skipped.push(format!("{}: it is not in code of a file", function.name)),
+            _ => skipped.push(format!("{}: there are too many like it", function.name)),
+        }
+    }
+    (wanted, skipped)
+}
+
+/// What becomes of the functions with a sampler at `at`; with those that cannot jump, and why.
+fn moved_to(
+    process: &StoppedProcess,
+    image: &SamplerImage,
+    wanted: &[(&AllocatorFunction, usize)],
+    at: u64,
+) -> (Vec<PatchedFunction>, Vec<String>) {
+    let (mut patched, mut skipped) = (Vec::new(), Vec::new());
+    for (function, number) in wanted {
+        match moved_function(process, image, function, *number, at) {
+            Ok(function) => patched.push(function),
+            Err(why) => skipped.push(format!("{}: {why}", function.name)),
+        }
+    }
+    (patched, skipped)
+}
+
+fn moved_function(
+    process: &StoppedProcess,
+    image: &SamplerImage,
+    function: &AllocatorFunction,
+    number: usize,
+    at: u64,
+) -> Result<PatchedFunction, String> {
+    // Of one whose size is not known, the beginning.
+    let size = if function.size == 0 { 64 } else { function.size };
+    let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
+    process.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
+    let to = at + image.displaced(number);
+    let moved = MovedPrologue::of(&code, function.address, to, image::DISPLACED_BYTES as usize)?;
+    jump(function.address, at + image.hook(number)).ok_or("the sampler is too far away")?;
+    let original = code[..JUMP_BYTES].try_into().map_err(|_| "it is too short")?;
+    Ok(PatchedFunction { address: function.address, number, original, moved })
+}
+
+/// The sampler's file for these functions.
+fn file_bytes(image: &SamplerImage, patched: &[PatchedFunction]) -> Vec<u8> {
+    let mut bytes = image.bytes();
+    for function in patched {
+        let to = image.displaced(function.number) as usize;
+        bytes[to..to + function.moved.bytes.len()].copy_from_slice(&function.moved.bytes);
+        let note = to + image::DISPLACED_BYTES as usize;
+        bytes[note..note + 8].copy_from_slice(&function.address.to_ne_bytes());
+        bytes[note + 8..note + 8 + JUMP_BYTES].copy_from_slice(&function.original);
+    }
+    bytes
+}
+
+/// Has the process map the file of a sampler near the functions. Returns where its code is.
+fn map_sampler(
+    process: &mut StoppedProcess,
+    image: &SamplerImage,
+    map: &MemoryMap,
+    wanted: &[(&AllocatorFunction, usize)],
+) -> Result<u64, Failed> {
+    let addresses: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
+    let at = map.place_near(&addresses, image::FILE_BYTES).ok_or("there is no room near its allocator")?;
+    let zeros = [0; stub::MOST_BYTES];
+    let is_free = |place: &u64| {
+        let mut bytes = [1; stub::MOST_BYTES];
+        process.read(*place, &mut bytes).is_ok() && bytes == zeros
+    };
+    // The end of code is filled up to a whole page.
+    let places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
+    let place = places.into_iter().find(is_free).ok_or("it has no room for code to map the sampler")?;
+    let code_bytes = image.code_bytes();
+    let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);
+    process.write_code(place, &zeros)?;
+    match results?[..] {
+        [file, ..] if file < 0 => Err(call_error("memfd_create", file)),
+        [_, size, ..] if size < 0 => Err(call_error("ftruncate", size)),
+        [_, _, code, data, _] if code == at.cast_signed() && data == (at + image::DATA_AT).cast_signed() => {
+            Ok(at)
+        }
+        [_, _, code, data, _] => Err(call_error("mmap", code.min(data))),
+        _ => Err("its system calls did something else".into()),
+    }
+}
+
+fn call_error(call: &str, result: i64) -> Failed {
+    let error = std::io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO));
+    Failed::ForGood(format!("{call} failed in it: {error}"))
+}
+
+/// The file of the sampler at `at`.
+fn open_mapped(pid: u32, map: &MemoryMap, at: u64) -> Result<File, Failed> {
+    let range = map.at(at).ok_or("the sampler is not where it was mapped")?;
+    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
+    Ok(File::options().read(true).write(true).open(path)?)
+}
+
+/// Gives functions their own instructions back that a prof which was killed has left jumping to its sampler.
+fn take_back(process: &StoppedProcess, image: &SamplerImage, map: &MemoryMap) -> Result<(), Failed> {
+    for range in map.samplers() {
+        for number in 0..image::HOOKS {
+            let Some((address, original)) = left_jump(process, image, range.start, number) else { continue };
+            process.write_code(address, &original)?;
+        }
+        clear_set(process, range.start)?;
+    }
+    Ok(())
+}
+
+/// The function that jumps to a hook, and the bytes in whose place the jump is, by the note next to its moved instructions.
+fn left_jump(
+    process: &StoppedProcess,
+    image: &SamplerImage,
+    at: u64,
+    number: usize,
+) -> Option<(u64, [u8; JUMP_BYTES])> {
+    let mut note = [0; image::NOTE_BYTES];
+    process.read(at + image.displaced(number) + image::DISPLACED_BYTES, &mut note).ok()?;
+    let (address, original) = (note.first_chunk()?, note[8..].first_chunk()?);
+    let address = u64::from_ne_bytes(*address);
+    let mut now = [0; JUMP_BYTES];
+    process.read(address, &mut now).ok()?;
+    (jump(address, at + image.hook(number)) == Some(now)).then_some((address, *original))
+}
+
+/// Empties the set of blocks that are followed. Only what is in use of it is touched.
+fn clear_set(process: &StoppedProcess, at: u64) -> std::io::Result<()> {
+    let mut bits = vec![0; image::BITS_BYTES];
+    process.read(at + image::BITS_AT, &mut bits)?;
+    if bits.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    for (index, byte) in (0..).zip(&bits) {
+        for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+            let bucket = at + image::BUCKETS_AT + image::BUCKET_BYTES * (8 * index + bit);
+            process.write_data(bucket, &[0; image::BUCKET_BYTES as usize])?;
+        }
+    }
+    process.write_data(at + image::BITS_AT, &vec![0; image::BITS_BYTES])
+}

@@ -1,0 +1,158 @@
+//! The first instructions of a function, moved elsewhere to make room for a jump: which may be moved, and how they read there.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+};
+
+/// Bytes of a jump to an address within 2 GiB.
+pub(super) const JUMP_BYTES: usize = 5;
+/// Most bytes of a function that are read in search of jumps into the moved instructions.
+pub(super) const MOST_READ_BYTES: usize = 4096;
+
+/// The moved instructions of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MovedPrologue {
+    /// Bytes of the function that the instructions took: those after are as they were.
+    pub(super) length: usize,
+    /// The instructions for their new place, with the jump back.
+    pub(super) bytes: Vec<u8>,
+    /// Where each instruction was in the function, and is in `bytes`.
+    pub(super) offsets: Vec<(usize, usize)>,
+}
+
+impl MovedPrologue {
+    /// Moves the first instructions of the function `code` at the address `from` to the address `to`, where there is room for
+    /// `room` bytes. `code` is the function as far as it is known.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be moved.
+    pub(super) fn of(code: &[u8], from: u64, to: u64, room: usize) -> Result<Self, String> {
+        let (instructions, length) = first_instructions(code, from)?;
+        let taken = from + 1..from + length as u64;
+        let leads_inside = |instruction: &Instruction| {
+            near_target(instruction).is_some_and(|target| taken.contains(&target))
+        };
+        let mut decoder = Decoder::with_ip(64, code, from, DecoderOptions::NONE);
+        if decoder.iter().take_while(|instruction| !instruction.is_invalid()).any(|each| leads_inside(&each))
+        {
+            return Err("a jump leads into its first instructions".to_owned());
+        }
+        let options =
+            BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS | BlockEncoderOptions::DONT_FIX_BRANCHES;
+        let block = InstructionBlock::new(&instructions, to);
+        let encoded = BlockEncoder::encode(64, block, options)
+            .map_err(|_| "its first instructions depend on where they are".to_owned())?;
+        let starts = instructions.iter().map(|instruction| (instruction.ip() - from) as usize);
+        let new_starts = encoded.new_instruction_offsets.iter().map(|offset| *offset as usize);
+        let offsets = starts.zip(new_starts).collect();
+        let mut bytes = encoded.code_buffer;
+        let goes_on =
+            instructions.last().is_some_and(|last| last.flow_control() != FlowControl::UnconditionalBranch);
+        if goes_on {
+            let back = jump(to + bytes.len() as u64, from + length as u64);
+            bytes.extend(back.ok_or("it is too far away")?);
+        }
+        if bytes.len() > room {
+            return Err("its first instructions take too much room".to_owned());
+        }
+        Ok(MovedPrologue { length, bytes, offsets })
+    }
+}
+
+/// The instructions that a jump at the beginning of a function takes the place of, and their bytes.
+fn first_instructions(code: &[u8], from: u64) -> Result<(Vec<Instruction>, usize), String> {
+    let mut decoder = Decoder::with_ip(64, code, from, DecoderOptions::NONE);
+    let (mut instructions, mut length) = (Vec::new(), 0);
+    while length < JUMP_BYTES {
+        if !decoder.can_decode() {
+            return Err("it is too short".to_owned());
+        }
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return Err("it has bytes that are no instruction".to_owned());
+        }
+        length += instruction.len();
+        let is_last = match instruction.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => false,
+            FlowControl::UnconditionalBranch if length >= JUMP_BYTES => true,
+            FlowControl::UnconditionalBranch | FlowControl::Return => {
+                return Err("it is too short".to_owned());
+            }
+            _ => return Err("it begins with a call".to_owned()),
+        };
+        // Moved, they would need other instructions to keep their meaning.
+        let is_short_only = instruction.is_loop() || instruction.is_loopcc() || instruction.is_jcx_short();
+        if is_short_only
+            || (instruction.is_jcc_short() || instruction.is_jmp_short()) && length < JUMP_BYTES + 2
+        {
+            return Err("it begins with a short jump".to_owned());
+        }
+        instructions.push(instruction);
+        if is_last {
+            break;
+        }
+    }
+    Ok((instructions, length))
+}
+
+/// Where an instruction may lead to, other than to the next one, if it says so itself.
+fn near_target(instruction: &Instruction) -> Option<u64> {
+    use FlowControl::{Call, ConditionalBranch, UnconditionalBranch};
+    let is_branch = matches!(instruction.flow_control(), Call | ConditionalBranch | UnconditionalBranch);
+    is_branch.then(|| instruction.near_branch_target())
+}
+
+/// A jump from one address to another; `None` where that is more than 2 GiB away.
+pub(super) fn jump(from: u64, to: u64) -> Option<[u8; JUMP_BYTES]> {
+    let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
+    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
+    Some([0xe9, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: u64 = 0x7f00_0000_1000;
+    const TO: u64 = 0x7f00_2000_0000;
+
+    fn moved(code: &[u8]) -> Result<MovedPrologue, String> {
+        MovedPrologue::of(code, FROM, TO, 64)
+    }
+
+    #[test]
+    fn instructions_are_moved_whole_with_a_jump_to_the_rest() {
+        // push %r12; mov %rdi,%r12; push %rbp; ret
+        let moved = moved(&[0x41, 0x54, 0x49, 0x89, 0xfc, 0x55, 0xc3]).expect("they can be moved");
+        assert_eq!((moved.length, &moved.bytes[..5]), (5, &[0x41, 0x54, 0x49, 0x89, 0xfc][..]));
+        assert_eq!(moved.bytes[5..], jump(TO + 5, FROM + 5).expect("it is near"));
+        assert_eq!(moved.offsets, [(0, 0), (2, 2)]);
+    }
+
+    #[test]
+    fn addresses_relative_to_the_instruction_and_conditional_jumps_keep_their_meaning() {
+        // test %rdi,%rdi; je +0x100; push %rbp: as in free of glibc
+        let moved = moved(&[0x48, 0x85, 0xff, 0x0f, 0x84, 0, 1, 0, 0, 0x55]).expect("they can be moved");
+        assert_eq!(moved.length, 9);
+        let mut decoder = Decoder::with_ip(64, &moved.bytes, TO, DecoderOptions::NONE);
+        let instructions: Vec<Instruction> = decoder.iter().take(3).collect();
+        assert_eq!(instructions[1].near_branch_target(), FROM + 9 + 0x100);
+        assert_eq!(instructions[2].near_branch_target(), FROM + 9);
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_refused_in_words() {
+        let why = |code: &[u8]| moved(code).expect_err("it cannot be moved");
+        assert_eq!(why(&[0xc3]), "it is too short");
+        assert_eq!(why(&[0x90, 0xe8, 0, 0, 0, 0, 0x90]), "it begins with a call");
+        assert_eq!(why(&[0xeb, 0x10, 0x90, 0x90, 0x90, 0x90]), "it is too short");
+        // Five nops and a jump back to the third of them.
+        assert_eq!(
+            why(&[0x90, 0x90, 0x90, 0x90, 0x90, 0xeb, 0xfb]),
+            "a jump leads into its first instructions"
+        );
+        let code = [0x90; 16];
+        assert_eq!(MovedPrologue::of(&code, FROM, FROM + (4 << 30), 64).unwrap_err(), "it is too far away");
+    }
+}

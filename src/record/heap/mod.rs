@@ -1,0 +1,18 @@
+//! The heap of a process: which functions allocated the memory that it has.
+//!
+//! A sampler is put into the target (`inject`), to which the functions of its allocator jump (`functions`, found by `finder`).
+//! The opener does that, on request (`service`); the recorder cannot. The kernel runs programs at the sampler's probes, which
+//! send stacks; `blocks` makes rows of what they send. `sampling` is the order of all this in a recording.
+
+mod blocks;
+mod collected;
+mod finder;
+mod functions;
+mod inject;
+mod sampling;
+mod service;
+
+pub(in crate::record) use blocks::{BlockPart, LiveBlocks};
+pub(in crate::record) use finder::work as find_allocators;
+pub(in crate::record) use sampling::HeapSampling;
+pub(in crate::record) use service::HeapService;

@@ -1,0 +1,179 @@
+//! The heap in one recording: which processes are patched, and that they are as they were at its end.
+
+use super::finder::{self, FoundAllocator};
+use super::functions::AllocatorFunction;
+use super::service::{self, Probe};
+use crate::base::failure::{Failure, io_words, status};
+use crate::base::{opener, units};
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::modules::ModuleFiles;
+use crate::record::process::proc_fs;
+use crate::record::process::table::Processes;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+/// Sampling of the heap.
+#[derive(Debug)]
+pub(crate) struct HeapSampling {
+    /// Mean number of bytes between sampled ones.
+    mean: u64,
+    /// What is to be patched of each process.
+    planned: BTreeMap<u32, Vec<FoundAllocator>>,
+    /// Processes that were.
+    patched: BTreeMap<u32, PatchedProcess>,
+}
+
+/// A process that was patched.
+#[derive(Debug, Clone, Copy)]
+struct PatchedProcess {
+    /// When, CLOCK_MONOTONIC, ns.
+    since_ns: u64,
+    /// Memory without files that it had then, bytes.
+    memory_bytes: Option<u64>,
+}
+
+/// What is known at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HeapEnd {
+    /// Sampled blocks that could not be followed.
+    pub(crate) not_followed: u64,
+    /// Growth of the processes' memory without files, bytes, as far as they still were there.
+    pub(crate) growth_bytes: u64,
+    /// Processes that are not as they were, in words.
+    pub(crate) notices: Vec<String>,
+}
+
+impl HeapSampling {
+    /// Nothing is planned so far.
+    ///
+    /// # Errors
+    ///
+    /// When there is no process that could put a sampler into others.
+    pub(crate) fn new(mean: u64) -> Result<Self, Failure> {
+        if !opener::is_running() {
+            return Err(Failure::new(
+                status::NOT_PERMITTED,
+                "-e heap needs root: it changes the memory of its target",
+            )
+            .hint("page faults need less, and say who first used memory:  prof record -e page-faults …"));
+        }
+        Ok(HeapSampling { mean, planned: BTreeMap::new(), patched: BTreeMap::new() })
+    }
+
+    /// Finds the allocators of a process. Returns what will be done to it, in words.
+    ///
+    /// # Errors
+    ///
+    /// When it has none.
+    pub(crate) fn plan(
+        &mut self,
+        pid: u32,
+        processes: &Processes,
+        files: &ModuleFiles,
+    ) -> Result<String, Failure> {
+        let found = processes.get(pid).map(|process| finder::find(process, files)).unwrap_or_default();
+        if found.is_empty() {
+            let what = format!("cannot sample the heap of pid {pid}: no function `malloc` was found in it");
+            return Err(Failure::new(status::FAILED, what)
+                .hint("programs in Go and Java have allocators of their own:  prof record -e page-faults …")
+                .hint(
+                    "a program without symbol tables hides the functions of an allocator that is part of it",
+                ));
+        }
+        let of_file = |found: &FoundAllocator| {
+            let name = found.path.rsplit('/').next().unwrap_or_default();
+            format!("{} of {name}", units::counted(found.functions.len() as u64, "function"))
+        };
+        let files: Vec<String> = found.iter().map(of_file).collect();
+        let words = format!("heap: patches {} in pid {pid} while it records", files.join(", "));
+        self.planned.insert(pid, found);
+        Ok(words)
+    }
+
+    /// Patches what is planned. Returns the events of the probes of each process: of blocks that are allocated, and freed.
+    /// `notices` gets what is to be said of it.
+    ///
+    /// # Errors
+    ///
+    /// Why a process is left as it is.
+    pub(crate) fn patch(&mut self, notices: &mut Vec<String>) -> Result<Vec<[OwnedFd; 2]>, Failure> {
+        let mut probes = Vec::new();
+        for (pid, found) in std::mem::take(&mut self.planned) {
+            let functions: Vec<AllocatorFunction> =
+                found.into_iter().flat_map(|found| found.functions).collect();
+            let failed = |error: std::io::Error| {
+                let what = format!("cannot sample the heap of pid {pid}: {}", io_words(&error));
+                Failure::new(status::FAILED, what)
+                    .hint("page faults say who first used memory, and change nothing:  prof record -e page-faults …")
+            };
+            let memory_bytes = proc_fs::anonymous_bytes(pid);
+            let reply = service::patch(pid, functions, self.mean).map_err(failed)?;
+            self.patched.insert(pid, PatchedProcess { since_ns: monotonic_ns(), memory_bytes });
+            let stopped = units::duration(reply.stopped_us.saturating_mul(1000));
+            notices.push(format!(
+                "heap: {} of pid {pid} patched; it was stopped for {stopped}",
+                units::counted(reply.count as u64, "function")
+            ));
+            if !reply.skipped.is_empty() {
+                let skipped = reply.skipped.join("; ");
+                notices
+                    .push(format!("heap: what these functions of pid {pid} allocate is not seen: {skipped}"));
+            }
+            let probe = |probe| service::probe(pid, probe).map_err(failed);
+            probes.push([probe(Probe::Allocated)?, probe(Probe::Freed)?]);
+        }
+        Ok(probes)
+    }
+
+    /// Has all processes be as they were.
+    pub(crate) fn end(&mut self, processes: &Processes) -> HeapEnd {
+        let mut end = HeapEnd::default();
+        for (pid, patched) in std::mem::take(&mut self.patched) {
+            let memory_bytes = proc_fs::anonymous_bytes(pid).zip(patched.memory_bytes);
+            end.growth_bytes += memory_bytes.map_or(0, |(now, before)| now.saturating_sub(before));
+            if processes.get(pid).is_some_and(|process| process.exec_ns > patched.since_ns) {
+                end.notices.push(format!(
+                    "heap: pid {pid} has called exec since it was patched: what its new program allocates is not in this recording"
+                ));
+            }
+            match service::restore(pid) {
+                Ok(not_followed) => end.not_followed += not_followed,
+                Err(error) => end.notices.push(format!(
+                    "heap: pid {pid} could not be given back its functions ({}): they still jump to the sampler, which does nothing now",
+                    io_words(&error)
+                )),
+            }
+        }
+        end
+    }
+
+    /// Has a command that has not begun stop at its entry point, where it can be patched.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    pub(crate) fn hold(pid: u32) -> Result<(), Failure> {
+        service::hold(pid).map_err(|error| no_command(&error))
+    }
+
+    /// Waits until it has stopped there.
+    ///
+    /// # Errors
+    ///
+    /// Why it has not.
+    pub(crate) fn await_entry(pid: u32) -> Result<(), Failure> {
+        service::await_entry(pid).map_err(|error| no_command(&error))
+    }
+
+    /// Has it go on.
+    pub(crate) fn go_on(pid: u32) {
+        // It may have been killed.
+        let _ = service::go_on(pid);
+    }
+}
+
+fn no_command(error: &std::io::Error) -> Failure {
+    let what = format!("cannot sample the heap of the command: {}", io_words(error));
+    Failure::new(status::FAILED, what)
+        .hint("start it yourself, and record it by its pid:  prof record -e heap -p PID")
+}

@@ -1,0 +1,212 @@
+//! What the opener does for a recording of the heap: only it may change other processes. The recorder, which has read foreign
+//! files, can ask it for nothing but the sampler, at functions of processes that the user has named.
+
+use super::functions::AllocatorFunction;
+use super::inject::entry::HeldCommand;
+use super::inject::image::{SEMAPHORE_AT, SamplerImage};
+use super::inject::patch::Patch;
+use crate::base::opener::{self, Service};
+use crate::base::privilege;
+use crate::record::kernel::perf_event;
+use crate::record::process::proc_fs;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+enum HeapRequest {
+    /// A process's functions are to jump to the sampler.
+    Patch { pid: u32, functions: Vec<AllocatorFunction>, mean: u64 },
+    /// An event of a probe of the sampler in a process.
+    Probe { pid: u32, probe: Probe },
+    /// The process is to be as it was.
+    Restore { pid: u32 },
+    /// A command that has not begun is to stop at its entry point.
+    Hold { pid: u32 },
+    /// Waits until it has.
+    AwaitEntry { pid: u32 },
+    /// It is to go on.
+    Continue { pid: u32 },
+}
+
+/// A probe of the sampler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Probe {
+    Allocated,
+    Freed,
+}
+
+/// What was done to a process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PatchReply {
+    /// Number of functions that jump to the sampler.
+    pub(super) count: usize,
+    /// Functions that do not, and why. Foreign text.
+    pub(super) skipped: Vec<String>,
+    /// Time for which the process was stopped, us.
+    pub(super) stopped_us: u64,
+}
+
+/// Has the sampler put into a process.
+pub(super) fn patch(pid: u32, functions: Vec<AllocatorFunction>, mean: u64) -> io::Result<PatchReply> {
+    let (body, _) = ask(&HeapRequest::Patch { pid, functions, mean })?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// The event of a probe in a process that was patched.
+pub(super) fn probe(pid: u32, probe: Probe) -> io::Result<OwnedFd> {
+    let (_, event) = ask(&HeapRequest::Probe { pid, probe })?;
+    event.ok_or_else(|| io::ErrorKind::Other.into())
+}
+
+/// Has a process be as it was. Returns the number of blocks that could not be followed.
+pub(super) fn restore(pid: u32) -> io::Result<u64> {
+    let (body, _) = ask(&HeapRequest::Restore { pid })?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// Has a command that has not begun stop at its entry point.
+pub(super) fn hold(pid: u32) -> io::Result<()> {
+    ask(&HeapRequest::Hold { pid }).map(drop)
+}
+
+/// Waits until it has stopped there.
+pub(super) fn await_entry(pid: u32) -> io::Result<()> {
+    ask(&HeapRequest::AwaitEntry { pid }).map(drop)
+}
+
+/// Has it go on.
+pub(super) fn go_on(pid: u32) -> io::Result<()> {
+    ask(&HeapRequest::Continue { pid }).map(drop)
+}
+
+fn ask(request: &HeapRequest) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    opener::ask_service(Service::Heap, serde_json::to_vec(request)?, None)
+}
+
+/// The opener's side.
+#[derive(Debug, Default)]
+pub(crate) struct HeapService {
+    /// Processes that the user has named. Children of the recorder, such as its command, are allowed, too.
+    pids: Vec<u32>,
+    /// Whether the heap is recorded at all.
+    is_wanted: bool,
+    recorder: u32,
+    patches: Mutex<BTreeMap<u32, Patch>>,
+    held: Mutex<BTreeMap<u32, HeldCommand>>,
+}
+
+impl HeapService {
+    /// For a recording of this process; `pids` are the processes that the user has named.
+    pub(crate) fn new(pids: Vec<u32>, is_wanted: bool) -> Self {
+        HeapService { pids, is_wanted, recorder: std::process::id(), ..HeapService::default() }
+    }
+
+    /// Whether the heap is recorded at all.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// Does what a request asks for.
+    ///
+    /// # Errors
+    ///
+    /// For what is no request, for other processes, and why a process is left as it is.
+    pub(crate) fn serve(&self, body: &[u8]) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+        let request: HeapRequest = serde_json::from_slice(body)?;
+        let (HeapRequest::Patch { pid, .. }
+        | HeapRequest::Probe { pid, .. }
+        | HeapRequest::Restore { pid }
+        | HeapRequest::Hold { pid }
+        | HeapRequest::AwaitEntry { pid }
+        | HeapRequest::Continue { pid }) = request;
+        let is_patched = self.patches().contains_key(&pid);
+        if !is_patched && !self.may_change(pid) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let nothing = || Ok((Vec::new(), None));
+        match request {
+            HeapRequest::Patch { functions, mean, .. } => {
+                let reply = self.patch(pid, functions, mean)?;
+                Ok((serde_json::to_vec(&reply)?, None))
+            }
+            HeapRequest::Probe { probe, .. } => Ok((Vec::new(), Some(self.probe(pid, probe)?))),
+            HeapRequest::Restore { .. } => {
+                let patch = self.patches().remove(&pid);
+                let not_followed = patch.map_or(Ok(0), |patch| on_own_thread(|| patch.undo()))?;
+                Ok((serde_json::to_vec(&not_followed)?, None))
+            }
+            HeapRequest::Hold { .. } => {
+                let held = HeldCommand::hold(pid).map_err(io::Error::other)?;
+                self.held().insert(pid, held);
+                nothing()
+            }
+            HeapRequest::AwaitEntry { .. } => {
+                let held = self.held().remove(&pid).ok_or(io::ErrorKind::NotFound)?;
+                held.wait().map_err(io::Error::other)?;
+                nothing()
+            }
+            HeapRequest::Continue { .. } => {
+                // SAFETY: kill takes numbers.
+                match unsafe { libc::kill(pid.cast_signed(), libc::SIGCONT) } {
+                    0 => nothing(),
+                    _ => Err(io::Error::last_os_error()),
+                }
+            }
+        }
+    }
+
+    /// Has every process be as it was: the recorder has ended, perhaps without a word.
+    pub(crate) fn end(&self) {
+        let patches = std::mem::take(&mut *self.patches());
+        for patch in patches.into_values() {
+            // There is no one left to be told.
+            let _ = on_own_thread(|| patch.undo());
+        }
+    }
+
+    fn patch(&self, pid: u32, functions: Vec<AllocatorFunction>, mean: u64) -> io::Result<PatchReply> {
+        let mut patches = self.patches();
+        if patches.contains_key(&pid) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let patch = on_own_thread(|| Patch::apply(pid, &functions, mean))?;
+        let stopped_us = u64::try_from(patch.stopped.as_micros()).unwrap_or(u64::MAX);
+        let reply = PatchReply { count: patch.count(), skipped: patch.skipped.clone(), stopped_us };
+        patches.insert(pid, patch);
+        Ok(reply)
+    }
+
+    fn probe(&self, pid: u32, probe: Probe) -> io::Result<OwnedFd> {
+        let patches = self.patches();
+        let patch = patches.get(&pid).ok_or(io::ErrorKind::NotFound)?;
+        let image = SamplerImage::of_this_build().ok_or(io::ErrorKind::Unsupported)?;
+        let offset = match probe {
+            Probe::Allocated => image.probe_alloc,
+            Probe::Freed => image.probe_free,
+        };
+        let path = format!("/proc/self/fd/{}", patch.file.as_raw_fd());
+        privilege::open_event(|| perf_event::open_probe(&path, offset, SEMAPHORE_AT))
+    }
+
+    fn may_change(&self, pid: u32) -> bool {
+        self.is_wanted && (self.pids.contains(&pid) || proc_fs::parent(pid) == Some(self.recorder))
+    }
+
+    fn patches(&self) -> MutexGuard<'_, BTreeMap<u32, Patch>> {
+        self.patches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<u32, HeldCommand>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does `work`, which traces a process, on a thread that ends with it: whatever is left traced goes on then.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> io::Result<T> {
+    let done = std::thread::scope(|scope| scope.spawn(work).join());
+    done.map_err(|_| io::Error::other("the thread that traced it has failed"))?.map_err(io::Error::other)
+}

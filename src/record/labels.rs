@@ -1,0 +1,43 @@
+//! The labels of samples: of goroutines, of the lock of an interpreter, of the memory of a page fault, and of the lock of a wait.
+
+use super::collect::collector::Collector;
+use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
+use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL};
+
+impl Collector {
+    /// The labels of a sample: those that a runtime gives it, the memory of a page fault, and the lock of a wait.
+    pub(in crate::record) fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
+        let labels = self.runtime_labels_of(sample);
+        let memory = sample.memory.label();
+        let labels =
+            memory.map(|memory| self.profile.tables.add_label(labels, (MEMORY_LABEL, memory))).or(labels);
+        let Collector { waits: Some(waits), processes, files, profile, .. } = self else { return labels };
+        waits.locks.labels(sample, labels, processes, files, profile)
+    }
+
+    /// The labels of the goroutine that a sample's thread worked for, or that its thread held the lock of its interpreter
+    /// while it ran.
+    fn runtime_labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
+        let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
+        if sample.goroutine != SampleGoroutine::None && !is_of_waker {
+            let process = self.processes.at_mut(sample.tgid, sample.time_ns)?;
+            return self.goroutines.labels_of(process, &sample.goroutine, &mut self.profile);
+        }
+        let is_running = sample.event == 0 && sample.wait.is_none();
+        if !is_running || sample.interpreter.holds_lock() != Some(true) {
+            return None;
+        }
+        // Sets keep their ids when the rows begin again.
+        let tables = &mut self.profile.tables;
+        Some(*self.lock_held.get_or_insert_with(|| tables.intern_labels(&[LOCK_HELD])))
+    }
+
+    /// Reads the labels of the goroutine of a sample that may have to wait for others: soon they may be gone.
+    pub(crate) fn read_labels_early(&mut self, sample: &SampleEvent) {
+        if let SampleGoroutine::Known(goroutine) = &sample.goroutine
+            && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns)
+        {
+            self.goroutines.read_labels(process, goroutine);
+        }
+    }
+}

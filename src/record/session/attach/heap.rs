@@ -1,0 +1,118 @@
+//! The heap in a session: when the target is patched, and given back.
+
+use crate::base::failure::Failure;
+use crate::profile::counter;
+use crate::record::heap::HeapSampling;
+use crate::record::kernel::load_failure::load_failure;
+use crate::record::modules::Wanted;
+use crate::record::options::{RecordOptions, Target};
+use crate::record::session::Session;
+use crate::record::session::sampling::{BpfSampling, Sampling};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+/// How the heap is recorded; `None` if it is not.
+///
+/// # Errors
+///
+/// When it cannot be recorded of this target, or by this user.
+pub(super) fn of_options(options: &RecordOptions) -> Result<Option<HeapSampling>, Failure> {
+    let Some(mean) = options.heap() else { return Ok(None) };
+    let whole = match options.target {
+        Target::System => "the whole machine",
+        Target::Tids(_) => "single threads",
+        Target::Pids(_) | Target::Name(_) | Target::Launch(_) => return HeapSampling::new(mean).map(Some),
+    };
+    Err(Failure::usage(format!("-e heap changes the memory of processes, and is not for {whole}"))
+        .hint("name a process or a command:  prof record -e heap -p PID"))
+}
+
+impl Session<'_> {
+    /// Finds the allocators of the target, if its heap is to be recorded, or has the command stop at its entry point, where they
+    /// can be found. Returns what will be done, in words.
+    ///
+    /// # Errors
+    ///
+    /// When a process has none, or the command cannot be stopped.
+    pub(crate) fn expect_heap(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
+        match command.filter(|_| self.heap.is_some()) {
+            Some(pid) => HeapSampling::hold(pid).map(|()| Vec::new()).map_err(Into::into),
+            None if command.is_some() => Ok(Vec::new()),
+            None => self.plan_heap(),
+        }
+    }
+
+    /// Finds the allocators of the target, if its heap is to be recorded. Returns what will be done to it, in words.
+    ///
+    /// # Errors
+    ///
+    /// When a process has none.
+    fn plan_heap(&mut self) -> anyhow::Result<Vec<String>> {
+        let Some(heap) = &mut self.heap else { return Ok(Vec::new()) };
+        let mut roots: Vec<u32> = self.roots.iter().copied().collect();
+        roots.sort_unstable();
+        let (processes, files) = (&self.collector.processes, &self.collector.files);
+        let planned = roots.into_iter().map(|pid| heap.plan(pid, processes, files));
+        Ok(planned.collect::<Result<_, _>>()?)
+    }
+
+    /// Patches what is planned, and begins to sample blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why a process is left as it is.
+    pub(in crate::record::session) fn begin_heap(&mut self) -> anyhow::Result<()> {
+        let Some(heap) = &mut self.heap else { return Ok(()) };
+        let probes = heap.patch(&mut self.notices)?;
+        if probes.is_empty() {
+            return Ok(());
+        }
+        // The sampler's code is to be known before its first sample.
+        self.take()?;
+        self.place_tables(Duration::from_millis(500), Wanted::Whole);
+        let Sampling::Bpf(bpf) = &mut self.kernel else { return Ok(()) };
+        for [allocated, freed] in probes {
+            attach_probes(bpf, allocated, freed)?;
+        }
+        Ok(())
+    }
+
+    /// Patches a command that was let run and stands at its entry point. Returns what was done to it, in words.
+    ///
+    /// # Errors
+    ///
+    /// Why it is left as it is; it runs in any case.
+    pub(crate) fn begin_heap_of_command(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
+        let Some(pid) = command.filter(|_| self.heap.is_some()) else { return Ok(Vec::new()) };
+        HeapSampling::await_entry(pid)?;
+        let begun = self.take().and_then(|()| self.plan_heap()).and_then(|words| {
+            self.begin_heap()?;
+            Ok(words)
+        });
+        HeapSampling::go_on(pid);
+        begun
+    }
+
+    /// Has the target be as it was, and counts what is known of the heap by then. Sampling has ended.
+    pub(in crate::record::session) fn end_heap(&mut self) -> Vec<String> {
+        let Some(heap) = &mut self.heap else { return Vec::new() };
+        let end = heap.end(&self.collector.processes);
+        let profile = &mut self.collector.profile;
+        profile.count(counter::BLOCKS_NOT_FOLLOWED, end.not_followed);
+        profile.count(counter::RSS_GROWTH_BYTES, end.growth_bytes);
+        end.notices
+    }
+}
+
+/// Attaches the programs of blocks to the probes of a sampler: of blocks that are allocated, and freed.
+fn attach_probes(bpf: &mut BpfSampling<'_>, allocated: OwnedFd, freed: OwnedFd) -> anyhow::Result<()> {
+    let programs = &bpf.kernel.skeleton.progs;
+    // The ends first: a block whose end is missed looks as if it were live.
+    for (program, event) in [(&programs.on_block_freed, freed), (&programs.on_block_allocated, allocated)] {
+        // libbpf enables the event, and the link that it returns owns the descriptor.
+        let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| load_failure(&error))?;
+        let _ = event.into_raw_fd();
+        bpf.kernel.links.push(link);
+    }
+    Ok(())
+}
