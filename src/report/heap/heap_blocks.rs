@@ -1,0 +1,209 @@
+//! A recording of which only those blocks of the heap are left that are asked for: every view and export shows these alone.
+
+use super::HeapView;
+use crate::base::failure::{Failure, status};
+use crate::profile::{Event, EventInfo, EventKind, HeapBlock, Merged, Profile, Sample, StackId};
+use crate::report::analysis::Analysis;
+use crate::report::model::metric::{Metric, Shown};
+use crate::report::options::{CommonOptions, ReportOptions, ReportView};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Name of the event that has all blocks, next to that of the ones that count.
+const ALL_BLOCKS: &str = "heap-blocks";
+/// A leak's blocks are older than this part of the recording.
+const LEAK_AGE_PARTS: u64 = 2;
+
+/// A block with its row.
+#[derive(Debug, Clone, Copy)]
+struct BlockRow {
+    sample: Sample,
+    block: HeapBlock,
+}
+
+/// Leaves the blocks that count in `recording`, and the sums of all.
+///
+/// # Errors
+///
+/// Status 3 if the recording has none.
+pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis, Failure> {
+    let mut recording = recording.into_recording();
+    let profile = &mut recording.profile;
+    let Some(event) = profile.event_of(&EventKind::HEAP) else {
+        return Err(Failure::new(
+            status::NO_MATCH,
+            "the recording has no heap: it was not made with -e heap",
+        )
+        .hint("to record it:  prof record -e heap -p PID"));
+    };
+    let info = event.info().clone();
+    let rows = event.samples().filter_map(|sample| Some(BlockRow { sample, block: sample.block? }));
+    let rows: Vec<BlockRow> = rows.collect();
+    let kept = kept(&rows, view, profile);
+    let of_kind = |kind, rows: &[BlockRow]| {
+        let mut event = Event::new(EventInfo { kind, ..info.clone() });
+        rows.iter().for_each(|row| event.push(Sample { merged: Some(merged(row)), ..row.sample }));
+        event
+    };
+    let shown = EventKind { title: Cow::Borrowed(view.title()), ..EventKind::HEAP };
+    let all = EventKind { name: Cow::Borrowed(ALL_BLOCKS), ..EventKind::HEAP };
+    profile.events = vec![of_kind(shown, &kept), of_kind(all, &rows)];
+    profile.thread_times.clear();
+    Ok(Analysis::of(recording))
+}
+
+/// The event of all blocks of a recording of which only some count.
+pub(crate) fn all_blocks(profile: &Profile) -> Option<&Event> {
+    profile.events.iter().find(|event| event.kind().name == ALL_BLOCKS)
+}
+
+/// Statistics of a block as a row: number of blocks that it is weighted as, and the variance of its weight. A weight w of a
+/// block of d bytes was chosen with the chance d / w.
+fn merged(row: &BlockRow) -> Merged {
+    let (weight, size) = (row.sample.weight / 1000, row.block.size.min(row.sample.weight));
+    let left_out = (row.sample.weight - size) / 1000;
+    Merged {
+        samples: 1,
+        count_thousandths: (row.block.count(row.sample.weight) * 1000.0) as u64,
+        variance_us2: weight.saturating_mul(left_out),
+        span_ns: 0,
+    }
+}
+
+fn kept(rows: &[BlockRow], view: HeapView, profile: &Profile) -> Vec<BlockRow> {
+    let end_ns = profile.duration_ns();
+    let live_at = |at_ns: u64| move |row: &&BlockRow| row.block.is_live(row.sample.time_ns, at_ns);
+    let is_kept: Box<dyn Fn(&&BlockRow) -> bool> = match view {
+        HeapView::LiveAtEnd => Box::new(|row: &&BlockRow| row.block.lifetime_ns.is_none()),
+        HeapView::LiveAt(at_ns) => Box::new(live_at(at_ns)),
+        HeapView::LiveAtPeak => Box::new(live_at(peak_ns(rows))),
+        HeapView::Allocated => Box::new(|_: &&BlockRow| true),
+        HeapView::Grown(from_ns, to_ns) => {
+            let is_live = live_at(to_ns.unwrap_or(end_ns));
+            Box::new(move |row: &&BlockRow| row.sample.time_ns >= from_ns.unwrap_or(0) && is_live(row))
+        }
+        HeapView::Leaks => {
+            let rising = rising_stacks(rows, end_ns / LEAK_AGE_PARTS);
+            Box::new(move |row: &&BlockRow| {
+                let is_old = row.sample.time_ns < end_ns / LEAK_AGE_PARTS;
+                row.block.lifetime_ns.is_none() && is_old && rising.contains_key(&row.sample.stack)
+            })
+        }
+        HeapView::Short(most_ns) => Box::new(move |row: &&BlockRow| {
+            row.block.lifetime_ns.is_some_and(|lifetime_ns| lifetime_ns <= most_ns)
+        }),
+    };
+    rows.iter().filter(|row| is_kept(row)).copied().collect()
+}
+
+/// The time at which most bytes are live, ns; the first of several.
+fn peak_ns(rows: &[BlockRow]) -> u64 {
+    let weight = |row: &BlockRow| i64::try_from(row.sample.weight).unwrap_or(i64::MAX);
+    let begins = rows.iter().map(|row| (row.sample.time_ns, weight(row)));
+    let ends = rows
+        .iter()
+        .filter_map(|row| Some((row.sample.time_ns.saturating_add(row.block.lifetime_ns?), -weight(row))));
+    let mut changes: Vec<(u64, i64)> = begins.chain(ends).collect();
+    // What is freed at a time is not live with what is allocated then.
+    changes.sort_unstable();
+    let (mut live, mut most, mut at_ns) = (0i64, 0, 0);
+    for (time_ns, change) in changes {
+        live = live.saturating_add(change);
+        if live > most {
+            (most, at_ns) = (live, time_ns);
+        }
+    }
+    at_ns
+}
+
+/// Stacks whose blocks from after `half_ns` are live at the end, too: by more than the error of the estimate.
+fn rising_stacks(rows: &[BlockRow], half_ns: u64) -> FxHashMap<Option<StackId>, ()> {
+    let mut later: FxHashMap<Option<StackId>, (f64, f64)> = FxHashMap::default();
+    for row in rows.iter().filter(|row| row.block.lifetime_ns.is_none() && row.sample.time_ns >= half_ns) {
+        let (bytes, variance) = later.entry(row.sample.stack).or_default();
+        let weight = row.sample.weight as f64;
+        *bytes += weight;
+        *variance += weight * (weight - row.block.size as f64).max(0.0);
+    }
+    let is_sure = |(bytes, variance): (f64, f64)| bytes > 1.96 * variance.sqrt();
+    later.into_iter().filter(|(_, sums)| is_sure(*sums)).map(|(stack, _)| (stack, ())).collect()
+}
+
+impl ReportOptions {
+    /// The options for a recording of nothing but the heap, where none ask for anything else.
+    pub(crate) fn of_heap(&self, recording: &Analysis) -> Option<ReportOptions> {
+        let asks = self.common.heap.is_some() || self.common.locks.is_some();
+        let shown = Shown::of(&recording.profile, self.common.metric).ok().filter(|_| !asks)?;
+        (shown.metric() == Metric::of_kind(&EventKind::HEAP)).then(|| {
+            let common = CommonOptions { heap: Some(HeapView::LiveAtEnd), ..self.common.clone() };
+            let view = match &self.view {
+                ReportView::Overview => ReportView::Heap,
+                view => view.clone(),
+            };
+            ReportOptions { common, view, ..self.clone() }
+        })
+    }
+}
+
+impl CommonOptions {
+    /// The recording, or of it the blocks of the heap that are asked for; and the options for what is left.
+    ///
+    /// # Errors
+    ///
+    /// Status 3 if it has none.
+    pub(crate) fn of_heap(&self, recording: Analysis) -> Result<(Analysis, CommonOptions), Failure> {
+        let Some(view) = self.heap else { return Ok((recording, self.clone())) };
+        let options = CommonOptions { metric: Some(Metric::of_kind(&EventKind::HEAP)), ..self.clone() };
+        Ok((only_heap(recording, view)?, options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Meta;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// Blocks by their time, lifetime and weight.
+    fn rows(blocks: &[(u64, Option<u64>, u64)]) -> Vec<BlockRow> {
+        let row = |&(time_ns, lifetime_ns, weight)| {
+            let block = HeapBlock { size: 10, lifetime_ns };
+            BlockRow { sample: Sample { time_ns, weight, block: Some(block), ..Sample::default() }, block }
+        };
+        blocks.iter().map(row).collect()
+    }
+
+    fn weights(rows: &[BlockRow], view: HeapView) -> Vec<u64> {
+        let mut profile = Profile::new(Meta::default());
+        profile.end = Some(crate::profile::End { duration_ns: 10 * SECOND_NS, ..Default::default() });
+        kept(rows, view, &profile).iter().map(|row| row.sample.weight).collect()
+    }
+
+    #[test]
+    fn blocks_are_kept_by_their_times() {
+        let at = |seconds: u64| seconds * SECOND_NS;
+        let rows = rows(&[
+            (at(1), Some(at(3)), 100),
+            (at(2), None, 20),
+            (at(5), Some(1_000), 7),
+            (at(6), None, 3_000),
+        ]);
+        assert_eq!(weights(&rows, HeapView::LiveAtEnd), [20, 3_000]);
+        assert_eq!(weights(&rows, HeapView::Allocated), [100, 20, 7, 3_000]);
+        assert_eq!(weights(&rows, HeapView::LiveAt(at(3))), [100, 20]);
+        assert_eq!(weights(&rows, HeapView::LiveAtPeak), [20, 3_000]);
+        let grown = HeapView::Grown(Some(at(2)), Some(at(5) + 10_000));
+        assert_eq!(weights(&rows, grown), [20], "the one before is gone by then");
+        assert_eq!(weights(&rows, HeapView::Short(1_000_000)), [7]);
+    }
+
+    #[test]
+    fn a_leak_is_what_goes_on_being_allocated_and_is_never_freed() {
+        let at = |seconds: u64| seconds * SECOND_NS;
+        let leaking: Vec<_> = (0..20).map(|second| (at(second) / 2, None, 40)).collect();
+        assert_eq!(weights(&rows(&leaking), HeapView::Leaks).len(), 10, "those of the first half");
+        let once = [(at(1), None, 40), (at(2), None, 40)];
+        assert_eq!(weights(&rows(&once), HeapView::Leaks), [0; 0], "it is what a program keeps");
+    }
+}

@@ -1,0 +1,50 @@
+//! The heap as people ask for it: which of its blocks count (`heap_blocks`), and the table of the places that allocated them
+//! (`table`). Nothing is printed here.
+
+pub(crate) mod heap_blocks;
+pub(crate) mod table;
+
+/// Which blocks count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeapView {
+    /// Those that are live at the end.
+    LiveAtEnd,
+    /// Those that are live at this time, ns since the start.
+    LiveAt(u64),
+    /// Those that are live when most is.
+    LiveAtPeak,
+    /// All that were allocated.
+    Allocated,
+    /// Those that were allocated from one time on, ns, and are live at another one: at the start and the end where they are none.
+    Grown(Option<u64>, Option<u64>),
+    /// Those that were allocated in the first half and never freed, of places that go on allocating such blocks.
+    Leaks,
+    /// Those that were freed within this time, ns.
+    Short(u64),
+}
+
+impl HeapView {
+    /// Title of the weights.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            HeapView::LiveAtEnd => "heap, live at the end",
+            HeapView::LiveAt(_) => "heap, live at that time",
+            HeapView::LiveAtPeak => "heap, live at its peak",
+            HeapView::Allocated => "heap, allocated",
+            HeapView::Grown(..) => "heap, grown",
+            HeapView::Leaks => "heap, not freed",
+            HeapView::Short(_) => "heap, short-lived",
+        }
+    }
+
+    /// Heading of the column of the weights.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            HeapView::LiveAtEnd | HeapView::LiveAt(_) | HeapView::LiveAtPeak => "LIVE",
+            HeapView::Allocated => "ALLOCATED",
+            HeapView::Grown(..) => "GROWN",
+            HeapView::Leaks => "NOT FREED",
+            HeapView::Short(_) => "SHORT-LIVED",
+        }
+    }
+}

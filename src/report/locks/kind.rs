@@ -1,0 +1,121 @@
+//! What a futex is: a lock that a thread holds, or something on which it is signalled, by the functions that wait.
+
+use crate::profile::Reason;
+
+/// Kind of what threads wait for in futexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum LockKind {
+    /// A mutex.
+    Mutex,
+    /// A lock for readers and writers.
+    RwLock,
+    /// Initialisation that one thread does, for which others wait.
+    Once,
+    /// A lock of another kind.
+    Lock,
+    /// The lock of a language's runtime.
+    Gil,
+    /// A condition variable, or a monitor's.
+    Condvar,
+    /// A semaphore.
+    Semaphore,
+    /// The end of a thread.
+    Join,
+    /// A thread that has put itself to sleep until another wakes it.
+    Park,
+    /// None of these, as far as names tell.
+    Futex,
+}
+
+/// Parts of names of functions that wait for locks, and of which kind these are; the first that fits counts.
+const LOCKS: [(&str, LockKind); 8] = [
+    ("rwlock", LockKind::RwLock),
+    ("RwLock", LockKind::RwLock),
+    ("RWMutex", LockKind::RwLock),
+    ("RWLock", LockKind::RwLock),
+    ("__cxa_guard_acquire", LockKind::Once),
+    ("pthread_once", LockKind::Once),
+    ("mutex", LockKind::Mutex),
+    ("Mutex", LockKind::Mutex),
+];
+
+/// The same of functions that wait for something else.
+const SIGNALLED: [(&str, LockKind); 13] = [
+    ("sem_wait", LockKind::Semaphore),
+    ("sem_timedwait", LockKind::Semaphore),
+    ("sem_clockwait", LockKind::Semaphore),
+    ("Semaphore", LockKind::Semaphore),
+    ("semaphore", LockKind::Semaphore),
+    ("pthread_join", LockKind::Join),
+    ("pthread_clockjoin", LockKind::Join),
+    ("pthread_timedjoin", LockKind::Join),
+    ("JoinHandle", LockKind::Join),
+    ("park", LockKind::Park),
+    ("Park", LockKind::Park),
+    ("Once", LockKind::Once),
+    ("runtime.note", LockKind::Park),
+];
+
+impl LockKind {
+    /// Kind of a wait for `reason` whose functions, innermost first, have these names.
+    pub(crate) fn of<'n>(reason: Reason, names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let first = |table: &[(&str, LockKind)]| {
+            names
+                .clone()
+                .find_map(|name| table.iter().find(|(part, _)| name.contains(part)).map(|(_, kind)| *kind))
+        };
+        match reason {
+            Reason::Condvar => LockKind::Condvar,
+            Reason::Gil => LockKind::Gil,
+            Reason::Lock => first(&LOCKS).unwrap_or(LockKind::Lock),
+            _ => first(&SIGNALLED).unwrap_or(LockKind::Futex),
+        }
+    }
+
+    /// Word for it in tables and documents.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            LockKind::Mutex => "mutex",
+            LockKind::RwLock => "rwlock",
+            LockKind::Once => "once",
+            LockKind::Lock => "lock",
+            LockKind::Gil => "GIL",
+            LockKind::Condvar => "condvar",
+            LockKind::Semaphore => "semaphore",
+            LockKind::Join => "join",
+            LockKind::Park => "park",
+            LockKind::Futex => "futex",
+        }
+    }
+
+    /// Whether a thread holds it while others wait. Who ends a wait for anything else only signals.
+    pub(crate) fn is_held(self) -> bool {
+        matches!(self, LockKind::Mutex | LockKind::RwLock | LockKind::Once | LockKind::Lock | LockKind::Gil)
+    }
+
+    /// Word for those who end the waits.
+    pub(crate) fn role(self) -> &'static str {
+        if self.is_held() { "holder" } else { "signaller" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_the_functions_that_wait() {
+        let kind = |reason, names: &[&str]| LockKind::of(reason, names.iter().copied()).word();
+        assert_eq!(kind(Reason::Lock, &["__lll_lock_wait", "pthread_mutex_lock", "want"]), "mutex");
+        assert_eq!(kind(Reason::Lock, &["pthread_rwlock_wrlock", "want"]), "rwlock");
+        assert_eq!(kind(Reason::Lock, &["<std::sys::sync::mutex::futex::Mutex>::lock_contended"]), "mutex");
+        assert_eq!(kind(Reason::Lock, &["__cxa_guard_acquire"]), "once");
+        assert_eq!(kind(Reason::Lock, &["lock_slow"]), "lock");
+        assert_eq!(kind(Reason::Condvar, &["pthread_cond_wait"]), "condvar");
+        assert_eq!(kind(Reason::Futex, &["__new_sem_wait_slow64", "sem_wait", "work"]), "semaphore");
+        assert_eq!(kind(Reason::Futex, &["__pthread_clockjoin_ex", "main"]), "join");
+        assert_eq!(kind(Reason::Futex, &["syscall", "std::thread::park"]), "park");
+        assert_eq!(kind(Reason::Futex, &["syscall", "own_futex"]), "futex");
+        assert!(LockKind::Gil.is_held() && !LockKind::Condvar.is_held());
+    }
+}
