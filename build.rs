@@ -1,10 +1,11 @@
-//! Compiles the BPF programs and generates their skeleton.
+//! Compiles the BPF programs and generates their skeleton, and builds the sampler of allocations.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::collections::BTreeSet;
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() {
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -32,9 +33,67 @@ fn main() {
     }
     let read =
         |name: &str| std::fs::read_to_string(format!("src/bpf/c/{name}")).expect("the header is there");
-    let header = read("goroutine.h") + &read("runtime.h") + &read("managed.h") + &read("prof.h");
+    let header =
+        read("goroutine.h") + &read("probe.h") + &read("runtime.h") + &read("managed.h") + &read("prof.h");
     std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
+    build_heap_sampler(&folder.join("heap_sampler.elf"), &folder.join("heap_sampler.o"));
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
+}
+
+/// Builds the sampler that is put into targets: an ELF file for no operating system. For other processors it is empty.
+fn build_heap_sampler(file: &Path, object: &Path) {
+    const FOLDER: &str = "src/record/heap/sampler";
+    println!("cargo:rerun-if-changed={FOLDER}");
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|target| target != "x86_64") {
+        return std::fs::write(file, []).expect("cargo's folder can be written");
+    }
+    let run = |program: &str, arguments: &[&str], paths: &[&Path]| {
+        let ended = Command::new(program).args(arguments).args(paths).status();
+        assert!(ended.is_ok_and(|status| status.success()), "cannot build {FOLDER} by {program}");
+    };
+    let source = format!("{FOLDER}/sampler.c");
+    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    run(
+        "clang",
+        &[
+            "--target=x86_64-linux-gnu",
+            "-O2",
+            "-ffreestanding",
+            "-fno-builtin",
+            "-fno-stack-protector",
+            "-fpic",
+            "-fcf-protection=none",
+            "-fasynchronous-unwind-tables",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            &format!("-ffile-prefix-map={here}=."),
+            "-c",
+            &source,
+            "-o",
+        ],
+        &[object],
+    );
+    run(
+        // Debian's name of the linker for this target, wherever it runs; elsewhere it is the only one.
+        if Path::new("/usr/bin/x86_64-linux-gnu-ld").exists() { "x86_64-linux-gnu-ld" } else { "ld" },
+        &[
+            "-m",
+            "elf_x86_64",
+            "-pie",
+            "--no-dynamic-linker",
+            "--build-id=sha1",
+            "--eh-frame-hdr",
+            "-z",
+            "noexecstack",
+            "-z",
+            "max-page-size=4096",
+            "-T",
+            &format!("{FOLDER}/sampler.ld"),
+            "-o",
+        ],
+        &[file, object],
+    );
 }
 
 /// The macros and enumerators of headers that are numbers, as constants of Rust: their expressions are the same in both

@@ -129,7 +129,7 @@ pub mod unwind {
 
     pub mod arch {
         pub mod architecture {
-            pub use crate::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+            pub use crate::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
         }
     }
 

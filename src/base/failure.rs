@@ -118,13 +118,16 @@ fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Why the system refused, in words that are the same everywhere.
+/// Why the system refused, in words that are the same everywhere; those of an error that the system did not make stay as they are.
 pub(crate) fn io_words(error: &io::Error) -> String {
+    if error.raw_os_error().is_none() {
+        return error.to_string();
+    }
     match error.kind() {
         io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
-        _ => error.to_string(),
+        _ => without_error_numbers(&error.to_string()),
     }
 }
 
@@ -136,6 +139,13 @@ mod tests {
     #[test]
     fn a_full_disk_has_one_name() {
         assert_eq!(io_words(&io::Error::from_raw_os_error(libc::ENOSPC)), "no space left on the disk");
+    }
+
+    #[test]
+    fn a_refusal_has_words_and_no_number() {
+        assert_eq!(io_words(&io::Error::from_raw_os_error(libc::ENOTDIR)), "Not a directory");
+        let own = io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to user 7");
+        assert_eq!(io_words(&own), "it belongs to user 7");
     }
 
     #[test]

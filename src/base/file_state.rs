@@ -1,5 +1,6 @@
 //! Whether an opened file still has the content that was read from it: a file rewritten in place keeps its inode.
 
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +19,31 @@ impl FileState {
     /// The state of an opened file now; `None` where it cannot be asked for.
     pub(crate) fn of(file: &File) -> Option<FileState> {
         file.metadata().ok().map(|metadata| FileState::from(&metadata))
+    }
+}
+
+/// What is known here of an opened file, without asking the server or the program that it is from: neither may ever answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KnownFile {
+    pub(crate) is_regular: bool,
+    pub(crate) inode: u64,
+    pub(crate) owner: u32,
+    pub(crate) state: FileState,
+}
+
+impl KnownFile {
+    /// What is known of a file; `None` where nothing is.
+    pub(crate) fn of(file: &File) -> Option<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let facts = statx(file, "", flags, StatxFlags::BASIC_STATS).ok()?;
+        let seconds_ns = (facts.stx_mtime.tv_sec as u64).wrapping_mul(1_000_000_000);
+        let modified_ns = seconds_ns.wrapping_add(facts.stx_mtime.tv_nsec.into());
+        Some(KnownFile {
+            is_regular: FileType::from_raw_mode(facts.stx_mode.into()) == FileType::RegularFile,
+            inode: facts.stx_ino,
+            owner: facts.stx_uid,
+            state: FileState { size_bytes: facts.stx_size, modified_ns },
+        })
     }
 }
 
@@ -47,7 +73,12 @@ mod tests {
         fs::remove_file(&other).expect("it can be deleted");
         assert_eq!(FileState::of(&file), Some(first));
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(2, 5)).expect("it is ours");
-        assert_eq!(FileState::of(&file), Some(FileState { size_bytes: 3, modified_ns: 2_000_000_005 }));
+        let state = FileState { size_bytes: 3, modified_ns: 2_000_000_005 };
+        assert_eq!(FileState::of(&file), Some(state));
+        let known = KnownFile::of(&file).expect("it is known");
+        let facts = file.metadata().expect("an open file has some");
+        let wanted = KnownFile { is_regular: true, inode: facts.ino(), owner: facts.uid(), state };
+        assert_eq!(known, wanted);
         file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).expect("it is ours");
         assert_ne!(FileState::of(&file), Some(first), "a time before 1970 is a time");
     }

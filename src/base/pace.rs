@@ -72,6 +72,35 @@ pub(crate) fn be_ordinary() {
     }
 }
 
+/// Length of the turns of a thread that has to run soon after it is woken, ns.
+const SHORT_TURN_NS: u64 = 100_000;
+
+/// `struct sched_attr` of include/uapi/linux/sched/types.h, as long as it was at first.
+#[repr(C)]
+#[derive(Default)]
+struct SchedulingAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Has this thread ask for short turns on its CPU: when it is woken, it then comes before who runs there (from Linux 6.12 on).
+/// Where that is not known, everything still works.
+pub(crate) fn take_short_turns() {
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+    let size = size_of::<SchedulingAttributes>() as u32;
+    let wanted = SchedulingAttributes { size, nice, runtime_ns: SHORT_TURN_NS, ..Default::default() };
+    const THIS_THREAD: libc::pid_t = 0;
+    const NO_FLAGS: libc::c_uint = 0;
+    // SAFETY: the kernel reads `size` bytes of `wanted`, which lives until the call returns, and writes nothing.
+    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, THIS_THREAD, &raw const wanted, NO_FLAGS) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

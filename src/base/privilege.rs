@@ -37,6 +37,10 @@ const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
 /// later.
 const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
 
+/// The right that opening events of a CPU takes besides, where kernel.perf_event_paranoid is above 2: Debian's and Ubuntu's kernels
+/// then refuse who has CAP_PERFMON alone.
+const OPENING_EVENTS: CapabilitySet = CapabilitySet::SYS_ADMIN;
+
 /// Rights to become a user that owns nothing.
 const LEAVING: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
@@ -175,16 +179,30 @@ pub(crate) fn keep_recording() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives up, on this thread, everything but what the opener keeps for a recorder: what a recording needs to its end.
+/// Gives up, on this thread, everything but what the opener keeps for a recorder: what a recording needs to its end. `opens_probes`:
+/// also events of probes, which the kernel gives to no one with CAP_PERFMON alone.
 ///
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub(crate) fn keep_opening() -> Result<(), Failure> {
+pub(crate) fn keep_opening(opens_probes: bool) -> Result<(), Failure> {
     let kept = watching().union(MAKING_ROOM);
-    reduce_to(kept.union(own_files()))?;
+    let is_refused = opens_probes || perfmon_is_refused();
+    let for_events = if is_refused { OPENING_EVENTS } else { CapabilitySet::empty() };
+    reduce_to(kept.union(own_files()).union(for_events))?;
     put_in_effect(kept);
     Ok(())
+}
+
+/// Whether this kernel may refuse events to who has CAP_PERFMON.
+fn perfmon_is_refused() -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    setting.is_ok_and(|setting| setting.trim().parse::<i32>().is_ok_and(|paranoid| paranoid > 2))
+}
+
+/// Does `work`, which opens an event of a CPU, with all rights to do so in effect that were kept.
+pub(crate) fn open_event<T>(work: impl FnOnce() -> T) -> T {
+    with_in_effect(|before| before.union(OPENING_EVENTS), work)
 }
 
 /// Gives up every right of this thread.

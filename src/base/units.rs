@@ -66,6 +66,18 @@ impl CpuShares {
     }
 }
 
+/// The place of `n` in a row: `1st`, `2nd`, `11th`, `1,001st`.
+pub(crate) fn ordinal(n: u64) -> String {
+    let ending = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{}{ending}", count(n))
+}
+
 /// `n` with thousands separators: `9,871`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -222,6 +234,14 @@ pub(crate) fn share_error_points(share_percent: f64, samples: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ordinals_have_the_endings_of_english() {
+        let numbers = [1, 2, 3, 4, 11, 12, 13, 21, 101, 111, 1_002];
+        let expected =
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "111th", "1,002nd"];
+        assert_eq!(numbers.map(ordinal), expected);
+    }
 
     #[test]
     fn counts_have_separators() {

@@ -1,5 +1,8 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
+use super::block::{BLOCK_BYTES, BlockEvent};
+use super::faulted_memory::FaultedMemory;
+use super::futex::FutexWait;
 use super::goroutine::{GOROUTINE_BYTES, SampleGoroutine};
 use super::layout::{
     FRAME_MANAGED, LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, RED_ZONE_BYTES, REGISTERS,
@@ -9,6 +12,7 @@ use super::managed_frame::ManagedFrame;
 use super::runtime_frame::{InterpreterFrame, InterpreterFrames};
 use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
+use crate::bpf::stack_bytes::StackBytes;
 use crate::bpf::wait_event::{Account, WAIT_BYTES, WaitKind};
 use std::mem::offset_of;
 
@@ -56,8 +60,12 @@ pub(crate) struct SampleEvent {
     pub(crate) goroutine: SampleGoroutine,
     /// What runtimes know of user frames, leaf first.
     pub(crate) managed: Vec<ManagedFrame>,
+    /// Of a page fault: the memory that it was in.
+    pub(crate) memory: FaultedMemory,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
+    /// Block of memory that was allocated or freed, of a probe of the sampler of allocations; `None` for other samples.
+    pub(crate) block: Option<BlockEvent>,
 }
 
 impl SampleEvent {
@@ -80,8 +88,16 @@ impl SampleEvent {
             interpreter: InterpreterFrames::default(),
             goroutine: SampleGoroutine::None,
             managed: Vec::new(),
+            memory: FaultedMemory::Unknown,
             wait: None,
+            block: None,
         }
+    }
+
+    /// Decodes one record of the ring of blocks: a sample that has its block.
+    pub(crate) fn decode_block(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let block = BlockEvent::decode(bytes)?;
+        Ok(SampleEvent { block: Some(block), ..SampleEvent::decode(&bytes[BLOCK_BYTES..])? })
     }
 
     /// Decodes one record of a sample ring.
@@ -139,7 +155,9 @@ impl SampleEvent {
             },
             goroutine,
             managed,
+            memory: FaultedMemory::of(header[offset_of!(prof_sample, memory)]),
             wait: None,
+            block: None,
         })
     }
 }
@@ -164,12 +182,22 @@ pub(crate) struct RescueEvent {
     /// Process address of the first byte of `stack`.
     pub(crate) start: u64,
     /// The stack.
-    pub(crate) stack: Vec<u8>,
+    pub(crate) stack: StackBytes,
     /// Whether `stack` ends for its size, and not where memory could not be read.
     pub(crate) is_cut: bool,
     /// Bit n: the nth block of 4,096 bytes of the address space, counted from the one with the first byte, is not in
     /// `stack`, which has other bytes in its place.
     pub(crate) missing_blocks: [u64; 4],
+    /// What is next to the root of the stack, where that is known besides.
+    pub(crate) root: Option<StackRoot>,
+}
+
+/// Memory next to the root of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StackRoot {
+    /// Process address of the first byte.
+    pub(crate) start: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl RescueEvent {
@@ -192,9 +220,10 @@ impl RescueEvent {
             is_return: bytes[offset_of!(prof_rescue, is_return)] != 0,
             registers,
             start: registers[STACK_POINTER].wrapping_sub(RED_ZONE_BYTES),
-            stack: bytes[RESCUE_HEADER_BYTES..][..stack_bytes].to_vec(),
+            stack: StackBytes::copy_of(&bytes[RESCUE_HEADER_BYTES..][..stack_bytes]),
             is_cut: RESCUE_SIZES.contains(&stack_bytes),
             missing_blocks: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, missing_blocks) + 8 * i)),
+            root: None,
         })
     }
 }
@@ -215,7 +244,7 @@ pub(crate) struct StackCopyEvent {
     /// Blocks that could not be read, like [`RescueEvent::missing_blocks`].
     pub(crate) missing_blocks: [u64; 4],
     /// The stack.
-    pub(crate) stack: Vec<u8>,
+    pub(crate) stack: StackBytes,
 }
 
 impl StackCopyEvent {
@@ -235,7 +264,7 @@ impl StackCopyEvent {
             missing_blocks: std::array::from_fn(|i| {
                 at.u64(offset_of!(prof_stack_copy, missing_blocks) + 8 * i)
             }),
-            stack: stack.to_vec(),
+            stack: StackBytes::copy_of(stack),
         })
     }
 }
@@ -263,6 +292,8 @@ pub(crate) struct WaitEvent {
     pub(crate) waker: u8,
     /// `enum prof_reason` of the blocked part.
     pub(crate) reason: u8,
+    /// Futex that the thread slept on; of [`WaitKind::Ended`], [`WaitKind::Open`] and [`WaitKind::Still`].
+    pub(crate) futex: Option<FutexWait>,
     /// Start of the wait, CLOCK_MONOTONIC, ns.
     pub(crate) start_ns: u64,
     /// End of the blocked part, CLOCK_MONOTONIC, ns; `start_ns` if there was none.
@@ -296,6 +327,7 @@ impl WaitEvent {
             other_comm: at.text(offset_of!(prof_wait, other_comm)),
             waker: bytes[offset_of!(prof_wait, waker)],
             reason: bytes[offset_of!(prof_wait, reason)],
+            futex: FutexWait::of(bytes[offset_of!(prof_wait, futex)], at.u64(offset_of!(prof_wait, lock))),
             start_ns: at.u64(offset_of!(prof_wait, start_ns)),
             wake_ns: at.u64(offset_of!(prof_wait, wake_ns)),
             end_ns: at.u64(offset_of!(prof_wait, end_ns)),

@@ -13,11 +13,11 @@ pub(crate) mod number {
 }
 
 pub(crate) use skeleton::types::{
-    bss, prof_counters, prof_file, prof_file_key, prof_goroutine, prof_goroutine_place, prof_image,
-    prof_java, prof_java_field, prof_java_heap, prof_loop_setup, prof_managed, prof_managed_frame,
-    prof_more_tables, prof_new_code, prof_perl, prof_php, prof_process, prof_python, prof_rescue, prof_ruby,
-    prof_runtime, prof_runtime_frame, prof_sample, prof_segment, prof_span, prof_stack_copy,
-    prof_thread_time, prof_v8, prof_wait, prof_watched,
+    bss, prof_block, prof_counters, prof_file, prof_file_key, prof_goroutine, prof_goroutine_place,
+    prof_image, prof_java, prof_java_field, prof_java_heap, prof_loop_setup, prof_managed,
+    prof_managed_frame, prof_more_tables, prof_new_code, prof_perl, prof_php, prof_probe, prof_probe_counts,
+    prof_process, prof_python, prof_rescue, prof_ruby, prof_runtime, prof_runtime_frame, prof_sample,
+    prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_v8, prof_wait, prof_watched,
 };
 pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -78,6 +78,9 @@ pub(crate) const REASON_BY_FILE: u8 = number::PROF_REASON_BY_FILE as u8;
 pub(crate) const REASON_BY_FIRST_COUNT: u8 = number::PROF_REASON_BY_FIRST_COUNT as u8;
 /// The same of its second argument.
 pub(crate) const REASON_BY_SECOND_COUNT: u8 = number::PROF_REASON_BY_SECOND_COUNT as u8;
+
+/// Places that all probes of a recording can be at.
+pub(crate) const MAX_PROBES: usize = number::PROF_MAX_PROBES as usize;
 
 /// `enum prof_filter`: whose samples are kept.
 #[repr(u32)]
@@ -173,6 +176,28 @@ pub(crate) enum Counter {
     Numberless = number::PROF_COUNT_NUMBERLESS as usize,
     /// Lost: the ring buffer of counters was full.
     CountsFull = number::PROF_COUNT_COUNTS_FULL as usize,
+    /// Time that hits of probes took that were kept, ns.
+    ProbeNs = number::PROF_COUNT_PROBE_NS as usize,
+    /// Lost: the ring buffer of sampled blocks was full.
+    BlocksFull = number::PROF_COUNT_BLOCKS_FULL as usize,
+    /// Ends of sampled blocks that did not fit into it.
+    FreesFull = number::PROF_COUNT_FREES_FULL as usize,
+}
+
+/// `enum prof_weight_kind`: what a hit of a probe is weighted as.
+pub(crate) mod weight_kind {
+    use crate::bpf::layout::number;
+
+    /// As one.
+    pub(crate) const ONE: u32 = number::PROF_WEIGHT_ONE as u32;
+    /// The value of a register.
+    pub(crate) const REGISTER: u32 = number::PROF_WEIGHT_REGISTER as u32;
+    /// A value in memory.
+    pub(crate) const MEMORY: u32 = number::PROF_WEIGHT_MEMORY as u32;
+    /// A constant.
+    pub(crate) const CONSTANT: u32 = number::PROF_WEIGHT_CONSTANT as u32;
+    /// An argument of a tracepoint.
+    pub(crate) const ARGUMENT: u32 = number::PROF_WEIGHT_ARGUMENT as u32;
 }
 
 /// Outcomes of the kernel's walk that user space asks for; all of them are `profile::Outcome`.
@@ -203,6 +228,8 @@ const _: () = {
     assert!(size_of::<prof_runtime>() == 208);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
+    assert!(size_of::<prof_probe>() == 48);
+    assert!(size_of::<prof_probe_counts>() == 48);
     assert!(size_of::<prof_sample>() == 64);
     assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);

@@ -18,6 +18,18 @@ impl InterpreterFrames {
         u64::from(self.flags) & flag != 0
     }
 
+    /// Frames that user space has read, the leaf first; those next to the root are missing if they were cut. `holds_lock` is
+    /// `None` where that is not known.
+    pub(crate) fn of(frames: Vec<InterpreterFrame>, is_cut: bool, holds_lock: Option<bool>) -> Self {
+        let lock = match holds_lock {
+            None => 0,
+            Some(false) => number::PROF_RUNTIME_KNOWS_LOCK,
+            Some(true) => number::PROF_RUNTIME_KNOWS_LOCK | number::PROF_RUNTIME_HAS_LOCK,
+        };
+        let cut = if is_cut { number::PROF_RUNTIME_CUT } else { 0 };
+        InterpreterFrames { flags: (number::PROF_RUNTIME_HAS_STATE | cut | lock) as u8, frames }
+    }
+
     /// No frames, and whether the lock was held; `None` where that is not known.
     #[cfg(test)]
     pub(crate) fn of_lock(holds: Option<bool>) -> Self {

@@ -143,7 +143,7 @@ impl WatchedThreadEvent {
 }
 
 const _: () = {
-    assert!(WAIT_BYTES == 96);
+    assert!(WAIT_BYTES == 104);
     assert!(offset_of!(prof_watched, time) == 0);
     assert!(WATCHED_BYTES == size_of::<prof_thread_time>() + 24);
     assert!(size_of::<prof_thread_time>() == 80 + 16 * REASONS);

@@ -1,6 +1,7 @@
 //! `prof annotate`.
 
-use super::read::{CommonArgs, EventArgs, InputArgs, TimeArgs};
+use super::event::EventArgs;
+use super::read::{CommonArgs, InputArgs, TimeArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::value;
 use crate::base::failure::Failure;

@@ -1,6 +1,7 @@
 //! `prof diff` and `prof bench`: two sides compared.
 
-use super::read::{CommonArgs, EventArgs, TimeArgs};
+use super::event::{EventArgs, without_locks};
+use super::read::{CommonArgs, TimeArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::value;
 use super::value::EventName;
@@ -168,7 +169,7 @@ impl DiffArgs {
         } else {
             [self.base_files, self.new_files]
         };
-        let common = self.event.apply(self.common.into_options(Input::default(), self.time));
+        let common = without_locks(self.event.apply(self.common.into_options(Input::default(), self.time)))?;
         Ok(self.comparison.into_options(Sides::Words(sides), common, self.rows)?)
     }
 }
@@ -245,7 +246,7 @@ impl BenchArgs {
             (Some(base), Some(new)) => [words("--base", base)?, words("--new", new)?],
             _ => versus(self.commands)?,
         };
-        let mut common = self.common.into_options(Input::default(), self.time);
+        let mut common = without_locks(self.common.into_options(Input::default(), self.time))?;
         common.metric = self.event.as_ref().map(EventName::metric).or(common.metric);
         let event = match (&self.event, common.metric) {
             (Some(event), _) => event.word().to_owned(),

@@ -5,6 +5,7 @@
 
 mod annotate;
 mod diff;
+mod event;
 mod explain;
 mod foreign;
 mod import;
@@ -147,7 +148,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             let is_marked = has_dashes(args.command());
             Request::Record(args.into_options(is_marked)?)
         }
-        Some(Verb::Report(args)) => Request::Report(args.into_options()),
+        Some(Verb::Report(args)) => Request::Report(args.into_options()?),
         Some(Verb::Annotate(args)) => Request::Annotate(args.into_options()?),
         Some(Verb::Tui(args)) => args.into_request()?,
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live", &arguments)?,

@@ -1,15 +1,17 @@
 //! The commands that read a profile: `prof report`, `prof export`, `prof info`.
 
+use super::event::{EventArgs, HeapArgs, LockArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::sampler::DebugSourceArgs;
 use super::value;
 use super::value::Ids;
+use crate::base::failure::Failure;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::profile::RuntimeFrames;
 use crate::report::{
-    ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
-    Format, Grouping, InfoOptions, Input, LabelPattern, Metric, NameStyle, ReportDestination, ReportOptions,
-    ReportView, RowLimits, SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
+    ChargedTo, ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest,
+    FilterOptions, Format, Grouping, InfoOptions, Input, LabelPattern, Metric, NameStyle, ReportDestination,
+    ReportOptions, ReportView, RowLimits, SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -64,26 +66,6 @@ impl TimeArgs {
             (.., true) => Some(Metric::WALL),
             _ => None,
         }
-    }
-}
-
-/// Which event, where there are others than time.
-#[derive(Debug, Args)]
-pub(super) struct EventArgs {
-    /// The event to show, by its name in prof record -e: cpu, off, or a perf event such as page-faults
-    #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::shown_event,
-        help_heading = "Which time")]
-    event: Option<Metric>,
-    /// What goroutines did and waited for, if they were recorded: --goroutines of prof record
-    #[arg(long, group = "metric", help_heading = "Which time")]
-    goroutines: bool,
-}
-
-impl EventArgs {
-    /// `options` with the event that was asked for.
-    pub(super) fn apply(self, options: CommonOptions) -> CommonOptions {
-        let goroutines = self.goroutines.then_some(Metric::GOROUTINES);
-        CommonOptions { metric: self.event.or(goroutines).or(options.metric), ..options }
     }
 }
 
@@ -183,6 +165,9 @@ impl CommonArgs {
             runtime: self.runtime,
             names: self.names,
             threads: None,
+            locks: None,
+            chains: false,
+            heap: None,
         }
     }
 }
@@ -230,6 +215,10 @@ pub(super) struct ReportArgs {
     threads: Option<Option<ThreadSplit>>,
     #[command(flatten)]
     event: EventArgs,
+    #[command(flatten)]
+    locks: LockArgs,
+    #[command(flatten)]
+    heap: HeapArgs,
     #[command(flatten)]
     time: TimeArgs,
     #[command(flatten)]
@@ -295,8 +284,11 @@ fn split_by(grouping: Grouping) -> ThreadSplit {
 }
 
 impl ReportArgs {
-    pub(super) fn into_options(self) -> ReportOptions {
-        let view = match (self.tree, self.bottom_up, &self.threads, self.peek) {
+    /// # Errors
+    ///
+    /// A usage failure for rows of locks where none are shown.
+    pub(super) fn into_options(self) -> Result<ReportOptions, Failure> {
+        let mut view = match (self.tree, self.bottom_up, &self.threads, self.peek) {
             _ if self.flat => ReportView::Flat,
             (true, ..) => ReportView::Tree,
             (_, true, ..) => ReportView::BottomUp,
@@ -304,7 +296,21 @@ impl ReportArgs {
             (.., Some(pattern)) => ReportView::Peek(pattern),
             _ => ReportView::Overview,
         };
-        let mut common = self.event.apply(self.common.into_options(self.input.into_input(), self.time));
+        let common = self.event.apply(self.common.into_options(self.input.into_input(), self.time));
+        let mut common = self.heap.apply(self.locks.apply(common)?)?;
+        if common.chains && view == ReportView::Overview {
+            view = ReportView::Tree;
+        }
+        if common.heap.is_some() && view == ReportView::Overview {
+            view = ReportView::Heap;
+        }
+        if common.locks.is_some() && view == ReportView::Overview {
+            // The table has both sides of each wait.
+            (view, common.locks) = (ReportView::Locks(common.grouping), Some(ChargedTo::Waiter));
+        }
+        if common.grouping.is_of_locks() {
+            common.grouping = Grouping::Function;
+        }
         common.filter.relative = self.relative;
         common.threads = self.threads.map(|how| how.unwrap_or(split_by(common.grouping)));
         if view == ReportView::Threads {
@@ -317,7 +323,7 @@ impl ReportArgs {
             (_, true) => Format::Tsv,
             _ => Format::Text,
         };
-        ReportOptions {
+        Ok(ReportOptions {
             common,
             view,
             format,
@@ -326,7 +332,7 @@ impl ReportArgs {
             min_percent: self.min_pct,
             color: self.color,
             pager: !self.no_pager,
-        }
+        })
     }
 }
 
@@ -385,6 +391,10 @@ pub(super) struct ExportArgs {
     #[command(flatten)]
     event: EventArgs,
     #[command(flatten)]
+    locks: LockArgs,
+    #[command(flatten)]
+    heap: HeapArgs,
+    #[command(flatten)]
     time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
@@ -410,6 +420,10 @@ impl ExportArgs {
             ReportDestination::File { path: self.output, force: self.force }
         };
         let common = self.event.apply(self.common.into_options(self.input.into_input(), self.time));
+        let mut common = self.heap.apply(self.locks.apply(common)?)?;
+        if common.grouping.is_of_locks() {
+            common.grouping = Grouping::Function;
+        }
         let options = ExportOptions {
             common: CommonOptions { threads: self.threads, ..common },
             count: self.count,

@@ -3,7 +3,10 @@
 use super::testing::TestingArgs;
 use super::value::{self, EventName};
 use crate::base::failure::Failure;
-use crate::record::{CallGraph, Children, PerfCounter, Rate, RecordOptions, Sampler, Target, WaitOptions};
+use crate::record::{
+    CallGraph, Children, DEFAULT_HEAP_MEAN_BYTES, PROBE_FORMS, PerfCounter, Rate, RecordOptions, Sampler,
+    Target, WaitOptions,
+};
 use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
@@ -13,8 +16,9 @@ use std::time::Duration;
 /// How it is recorded.
 #[derive(Debug, Args)]
 pub(super) struct SamplerArgs {
-    /// What to record: cpu (running time), off (waiting time), or perf events such as
-    /// page-faults, context-switches, cycles, cache-misses:u, r01c2 [default: cpu,off, and cpu for -a]
+    /// What to record: cpu (running time), off (waiting time), lock (waits for locks), heap (memory), perf events such as
+    /// page-faults, context-switches, cycles, cache-misses:u, r01c2, or probes such as uprobe:libc.so.6:malloc
+    /// [default: cpu,off, and cpu for -a]
     #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event,
         long_help = event_help())]
     event: Vec<EventName>,
@@ -30,7 +34,7 @@ pub(super) struct SamplerArgs {
         allow_hyphen_values = true)]
     min_block: Duration,
     /// Share of each CPU's time that taking stacks of waits may use; beyond that, only a sample of the waits is
-    /// kept, and weighted up. 0 is no limit
+    /// kept, and weighted up. The same again for hits of probes; a probe whose hits alone cost more is taken off. 0 is no limit
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
         allow_hyphen_values = true)]
     max_overhead: u32,
@@ -90,10 +94,14 @@ fn event_help() -> String {
         "Events to record, one or more of:\n\n\
          cpu  running time of threads\n\
          off  waiting time of threads\n\
+         lock  waiting time in futexes alone: locks, condition variables, semaphores; prof report --locks\n\
+         heap  memory that functions allocate; changes the code of malloc in the target while it records; prof report --heap\n\
          perf events, by perf's names: {}. The suffix :u counts user space only, :k the kernel only; rHEX is a raw event of \
-         this processor.\n\n\
+         this processor.\n\
+         probes: {}. Each hit is counted and has its stack; what a hit costs is said before the recording begins\n\n\
          [default: cpu,off, and cpu for -a]",
-        PerfCounter::names()
+        PerfCounter::names(),
+        PROBE_FORMS
     )
 }
 
@@ -136,7 +144,11 @@ impl SamplerArgs {
         let given = given.join(",");
         let what = match missing {
             EventName::Off => "waiting time",
-            EventName::Cpu | EventName::Counter(_) => "running time",
+            EventName::Cpu
+            | EventName::Lock
+            | EventName::Heap
+            | EventName::Counter(_)
+            | EventName::Probe(_) => "running time",
         };
         Err(Failure::usage(format!("{option} shows {what}, which -e {given} does not record"))
             .hint(format!("to record both:  {option} -e cpu,off")))
@@ -171,6 +183,42 @@ impl SamplerArgs {
         })
     }
 
+    /// What is sampled.
+    fn samplers(&self, is_of_system: bool) -> Vec<Sampler> {
+        let waits = WaitOptions {
+            min_block: self.min_block,
+            max_overhead_ppm: self.max_overhead,
+            ..WaitOptions::default()
+        };
+        let words = match (self.event.is_empty(), is_of_system) {
+            (true, true) => vec![EventName::Cpu],
+            (true, false) => vec![EventName::Cpu, EventName::Off],
+            (false, _) => self.event.clone(),
+        };
+        let has_off = words.contains(&EventName::Off);
+        let mut samplers = Vec::new();
+        for word in words {
+            let sampler = match word {
+                EventName::Cpu => Sampler::Clock,
+                EventName::Off => Sampler::Waits(waits),
+                // All waits have the lock that they are for.
+                EventName::Lock if has_off => continue,
+                EventName::Lock => Sampler::Waits(WaitOptions { futexes_only: true, ..waits }),
+                EventName::Heap => Sampler::Heap(DEFAULT_HEAP_MEAN_BYTES),
+                EventName::Counter(mut counter) => {
+                    let own = counter.default_period().filter(|_| self.frequency.is_none());
+                    counter.period = self.count.or(own);
+                    Sampler::Counter(counter)
+                }
+                EventName::Probe(probe) => Sampler::Probe(probe, self.max_overhead),
+            };
+            if !samplers.contains(&sampler) {
+                samplers.push(sampler);
+            }
+        }
+        samplers
+    }
+
     /// The options for `target`; what has to do with its file is as by default.
     ///
     /// # Errors
@@ -186,30 +234,7 @@ impl SamplerArgs {
         if self.run_as.is_some() && timer.is_none() && !matches!(target, Target::Launch(_)) {
             return Err(Failure::usage("--run-as: there is no command to run"));
         }
-        let waits = WaitOptions {
-            min_block: self.min_block,
-            max_overhead_ppm: self.max_overhead,
-            ..WaitOptions::default()
-        };
-        let mut events = Vec::new();
-        let words = match (self.event.is_empty(), target == Target::System) {
-            (true, true) => vec![EventName::Cpu],
-            (true, false) => vec![EventName::Cpu, EventName::Off],
-            (false, _) => self.event,
-        };
-        for word in words {
-            let sampler = match word {
-                EventName::Cpu => Sampler::Clock,
-                EventName::Off => Sampler::Waits(waits),
-                EventName::Counter(mut counter) => {
-                    counter.period = self.count;
-                    Sampler::Counter(counter)
-                }
-            };
-            if !events.contains(&sampler) {
-                events.push(sampler);
-            }
-        }
+        let mut events = self.samplers(target == Target::System);
         events.extend(self.goroutines.then_some(Sampler::Goroutines(self.max_overhead)));
         let default = RecordOptions::default();
         Ok(self.testing.apply(RecordOptions {

@@ -1,5 +1,6 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
+use super::event::without_locks;
 use super::read::{CommonArgs, InputArgs, TimeArgs};
 use super::request::{Choose, HELP_TEMPLATE, Instead, Request};
 use super::sampler::{SamplerArgs, SpanArgs};
@@ -146,7 +147,7 @@ impl TuiArgs {
             (base, Some(new)) => (Input::File(new), Some(base)),
             (input, None) => (input, None),
         };
-        let common = self.common.into_options(input, self.time);
+        let common = without_locks(self.common.into_options(input, self.time))?;
         let tui = TuiOptions { base, ..self.display.into_options(common, Tab::default()) };
         if !is_live {
             if self.span.duration.is_some() || self.span.delay.is_some() {

@@ -105,9 +105,11 @@ impl Services for ReadingServices {
                 Ok((Vec::new(), None))
             }
             Service::DebugFiles => asked_cache::serve(self.cache.as_deref(), body, descriptor),
-            Service::TableSpace | Service::TableCache | Service::Output => {
-                Err(io::ErrorKind::PermissionDenied.into())
-            }
+            Service::TableSpace
+            | Service::TableCache
+            | Service::CpuEvent
+            | Service::Heap
+            | Service::Output => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
 

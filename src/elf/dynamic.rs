@@ -2,6 +2,7 @@
 //! gABI, "Dynamic Section".
 
 use super::fields::{Fields, c_string};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -21,7 +22,7 @@ const DT_FLAGS_1: u64 = 0x6fff_fffb;
 const DF_1_PIE: u64 = 0x0800_0000;
 
 /// The names in a dynamic section.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Dynamic {
     /// Libraries that the file needs (`DT_NEEDED`).
     pub(crate) needed: Vec<OsString>,

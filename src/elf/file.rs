@@ -37,6 +37,21 @@ impl ElfFile {
         Ok(Self { source, header, sections, limits: limits.clone() })
     }
 
+    /// What was read so far.
+    pub(super) fn into_headers(self) -> (ElfHeader, Vec<Section>) {
+        (self.header, self.sections)
+    }
+
+    /// A file of which this was read.
+    pub(super) fn with_headers(
+        source: Source,
+        header: ElfHeader,
+        sections: Vec<Section>,
+        limits: &ElfLimits,
+    ) -> Self {
+        ElfFile { source, header, sections, limits: limits.clone() }
+    }
+
     /// 64-bit class (else 32-bit).
     pub(crate) fn is_64(&self) -> bool {
         self.header.is_64

@@ -4,9 +4,10 @@ use super::error::ElfError;
 use super::fields::Fields;
 use super::source::Source;
 use object::elf;
+use serde::{Deserialize, Serialize};
 
 /// A table of headers, as the file's own header describes it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct HeaderTable {
     /// File offset, bytes; 0 if there is no table.
     pub(super) offset: u64,
@@ -17,7 +18,7 @@ pub(super) struct HeaderTable {
 }
 
 /// A checked header.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ElfHeader {
     /// 64-bit class (else 32-bit).
     pub(super) is_64: bool,

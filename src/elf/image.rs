@@ -2,11 +2,14 @@
 
 use super::error::ElfError;
 use super::file::ElfFile;
+use super::header::ElfHeader;
 use super::limits::ElfLimits;
 use super::machine::Architecture;
+use super::notes;
 use super::section::Section;
 use super::segment::{Segment, Segments};
 use super::source::Source;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
@@ -32,6 +35,18 @@ pub struct ElfImage {
     is_go: bool,
 }
 
+/// What the headers of a file say.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ElfHeaders {
+    /// Length of the file, bytes.
+    length: u64,
+    header: ElfHeader,
+    sections: Vec<Section>,
+    segments: Segments,
+    build_id: Option<Vec<u8>>,
+    is_go: bool,
+}
+
 impl ElfImage {
     /// Reads the headers of an opened file. The descriptor is duplicated and kept for later reads.
     ///
@@ -49,6 +64,27 @@ impl ElfImage {
     /// As for [`ElfImage::open`].
     pub(crate) fn open_shared(file: &Arc<File>, limits: &ElfLimits) -> Result<Self, ElfError> {
         Self::from_source(Source::of_file(file)?, limits)
+    }
+
+    /// What the headers say, to be sent to another process.
+    pub(crate) fn into_headers(self) -> ElfHeaders {
+        let ElfImage { file, segments, build_id, is_go, .. } = self;
+        let length = file.source().len();
+        let (header, sections) = file.into_headers();
+        ElfHeaders { length, header, sections, segments, build_id, is_go }
+    }
+
+    /// The image of an opened file whose headers another process has read; `None` if they cannot be those of a file.
+    pub(crate) fn with_headers(file: &Arc<File>, headers: ElfHeaders, limits: &ElfLimits) -> Option<Self> {
+        let ElfHeaders { length, header, sections, segments, build_id, is_go } = headers;
+        let is_possible = header.is_64
+            && sections.len() as u64 <= limits.max_sections as u64
+            && segments.are_possible(limits)
+            && build_id.as_ref().is_none_or(|id| notes::is_build_id(id));
+        let architecture = Architecture::of_elf_machine(header.machine).filter(|_| is_possible)?;
+        let source = Source::File(Arc::clone(file), length);
+        let file = ElfFile::with_headers(source, header, sections, limits);
+        Some(ElfImage { file, architecture, segments, build_id, is_go })
     }
 
     /// Reads the headers of an ELF file that is in memory, such as the vdso.

@@ -20,7 +20,7 @@ pub(crate) mod source;
 pub use error::ElfError;
 pub(crate) use file::ElfFile;
 pub use image::ElfImage;
-pub(crate) use image::ElfType;
+pub(crate) use image::{ElfHeaders, ElfType};
 pub use limits::ElfLimits;
 pub use machine::Architecture;
 pub use section::Section;

@@ -8,6 +8,11 @@ pub(super) const MAX_NOTE_BYTES: u64 = 1 << 20;
 /// The longest build ID accepted, bytes (SHA-512; linkers write 8 to 20).
 const MAX_BUILD_ID_BYTES: usize = 64;
 
+/// Whether it can be a build ID.
+pub(super) fn is_build_id(id: &[u8]) -> bool {
+    (1..=MAX_BUILD_ID_BYTES).contains(&id.len())
+}
+
 /// The GNU build ID in the bytes of notes, each `{name size, desc size, type, name, desc}`, both padded to four bytes.
 pub(super) fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = notes;

@@ -8,6 +8,7 @@ use super::limits::ElfLimits;
 use super::source::Source;
 use object::elf;
 use object::read::CompressionFormat;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Section names longer than this are cut, bytes: no section looked for has one, and 65,536 of them stay small.
@@ -18,7 +19,7 @@ const MAX_NAMES_BYTES: u64 = 16 << 20;
 const SMALL_BYTES: u64 = 1 << 20;
 
 /// One section header, with its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// The name, as bytes.
     pub(crate) name: Vec<u8>,

@@ -9,6 +9,7 @@ use super::limits::ElfLimits;
 use super::notes::{self, MAX_NOTE_BYTES};
 use super::source::Source;
 use object::elf;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -16,7 +17,7 @@ use std::os::unix::ffi::OsStringExt;
 const MAX_DYNAMIC_BYTES: u64 = 1 << 20;
 
 /// One program header. Offsets are in the file, addresses are the module's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Start of the segment in the file, in bytes.
     pub file_offset: u64,
@@ -53,7 +54,7 @@ impl Segment {
 }
 
 /// Facts that the program headers of a 64-bit file tell.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Segments {
     /// The `PT_LOAD` segments, in file order.
     pub(super) loaded: Vec<Segment>,
@@ -111,6 +112,13 @@ impl Segments {
         let read = |address, size| segments.bytes_at(source, address, size, limits).ok();
         segments.dynamic = dynamic.and_then(|table| Dynamic::parse(&table, read)).unwrap_or_default();
         Ok(segments)
+    }
+
+    /// Whether they can be those of a file, as it is checked when they are read.
+    pub(super) fn are_possible(&self, limits: &ElfLimits) -> bool {
+        self.loaded.len() <= limits.max_segments
+            && self.loaded.iter().chain(&self.eh_frame_hdr).all(Segment::is_possible)
+            && self.build_id.as_ref().is_none_or(|id| notes::is_build_id(id))
     }
 
     /// Bytes at one of the module's own addresses, as far as the file holds them.

@@ -122,7 +122,8 @@ pub(super) fn php(data: &[u8]) {
         },
         kept: PhpKept::Immutable,
     };
-    let stack = php::stack(&memory, layout.globals, &layout.offsets);
+    let registers = php::PhpLoopPlace { frame: globals, instruction: position };
+    let stack = php::stack(&memory, &layout, Some(registers));
     let codes = stack.frames.iter().map(|frame| frame.code).take(MOST_NAMED);
     for code in codes.chain([code + 0x1000]) {
         php::check(&memory, &layout, code);

@@ -5,6 +5,7 @@ use super::input::choice;
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfImage;
+use crate::record::probe_offsets;
 use crate::symbols::{ModuleNames, NamingLimits};
 use crate::unwind::table::bytes;
 use crate::unwind::{ElfLimits, GoTable, Limits};
@@ -43,6 +44,12 @@ pub(super) fn elf_rows(data: &[u8]) {
         }
     }
     unwind_elf(data.to_vec(), &limits, seed.into(), MOST_FRAMES);
+}
+
+/// Looks for probes in any bytes, as an ELF file: what is found is in the file.
+pub(super) fn probes(data: &[u8]) {
+    let offsets = probe_offsets(data.to_vec(), &limits().elf, "main", MOST_NAMED);
+    assert!(offsets.iter().all(|offset| *offset < data.len() as u64), "{offsets:?} of {}", data.len());
 }
 
 /// Reads any bytes as a table that was kept on disk: it is none, or a sound one.

@@ -186,6 +186,7 @@ impl<'w> Intake<'w> {
             outcome: Outcome::NotKnown,
             wait,
             merged: self.merged(seen, has_waits),
+            block: None,
             labels: None,
         };
         self.profile.events[event.index()].push(sample);

@@ -62,6 +62,17 @@ pub(crate) mod counter {
     pub(crate) const LOST_RING_FULL: &str = "lost_ring_full";
     /// Samples of counters that did not fit into theirs.
     pub(crate) const LOST_COUNTS: &str = "lost_counts";
+    /// Sampled blocks of memory that did not fit into their ring buffer.
+    pub(crate) const LOST_BLOCKS: &str = "lost_blocks";
+    /// Ends of sampled blocks that did not fit: these blocks look as if they had not been freed.
+    pub(crate) const LOST_FREES: &str = "lost_frees";
+    /// Sampled blocks that the sampler had no room to follow: the same holds of them.
+    pub(crate) const BLOCKS_NOT_FOLLOWED: &str = "blocks_not_followed";
+    /// Sampled blocks of which the end is not known, since another one was allocated at their address: they are not in the
+    /// recording after that.
+    pub(crate) const BLOCK_ENDS_MISSED: &str = "block_ends_missed";
+    /// Growth of the target's memory without files while blocks were sampled, bytes.
+    pub(crate) const RSS_GROWTH_BYTES: &str = "rss_growth_bytes";
     /// Waits that did not fit into their ring buffer.
     pub(crate) const LOST_WAITS: &str = "lost_waits";
     /// Weight of the waits in `lost_waits`, ns.
@@ -70,6 +81,8 @@ pub(crate) mod counter {
     pub(crate) const WAITS_THINNED: &str = "waits_thinned";
     /// Stacks of waits and wakers of which the rest never came.
     pub(crate) const WAITS_UNMATCHED: &str = "waits_unmatched";
+    /// Waits in a futex that do not say which lock it was, since there were too many different ones.
+    pub(crate) const LOCKS_LEFT_OUT: &str = "locks_left_out";
     /// Threads of whose time nothing is known.
     pub(crate) const LOST_THREAD_TIMES: &str = "lost_thread_times";
     /// Threads that were there when the recording began, and of whose time nothing is known.
@@ -92,6 +105,8 @@ pub(crate) mod counter {
     pub(crate) const RESCUE_BYTES: &str = "rescue_bytes";
     /// Samples of a process before its interpreter was found: they have native frames only.
     pub(crate) const INTERPRETER_SAMPLES_BEFORE: &str = "interpreter_samples_before";
+    /// Samples of interpreted code whose functions could not be read, because their thread was not held up for long enough.
+    pub(crate) const INTERPRETER_SAMPLES_UNREAD: &str = "interpreter_samples_unread";
     /// Samples of threads that an interpreter knows.
     pub(crate) const INTERPRETER_SAMPLES: &str = "interpreter_samples";
     /// Those whose interpreter frames fit the native ones in no way that is certain.
@@ -398,7 +413,11 @@ impl Profile {
     /// Samples of this kind, which are no waits, that were lost while it was recorded.
     pub(crate) fn lost_samples(&self, kind: &EventKind) -> u64 {
         let is_clock = kind.name == EventKind::ON_CPU.name;
-        let full = if is_clock { counter::LOST_RING_FULL } else { counter::LOST_COUNTS };
+        let full = match is_clock {
+            true => counter::LOST_RING_FULL,
+            false if kind.is(&EventKind::HEAP) => counter::LOST_BLOCKS,
+            false => counter::LOST_COUNTS,
+        };
         // Nothing is known of a record that could not be decoded.
         self.counter(full).saturating_add(self.counter(counter::LOST_BAD_RECORD))
     }

@@ -52,8 +52,32 @@ pub struct Sample {
     pub wait: Option<Wait>,
     /// Statistics of observations merged into one sample; `time_ns` is the start of their bucket of time.
     pub merged: Option<Merged>,
+    /// Facts about a block of memory. `None` for other samples, and where several are one.
+    pub block: Option<HeapBlock>,
     /// Labels that it has; `None` for none. Several observations in one sample have those that all of them had.
     pub labels: Option<LabelSetId>,
+}
+
+/// Fact about a sampled block of memory. The time of its row is that of its allocation, and the weight the bytes that it is
+/// weighted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HeapBlock {
+    /// Size that was asked for, bytes; at least 1.
+    pub size: u64,
+    /// Time until it was freed, ns; `None` if it still was there at the end of the recording.
+    pub lifetime_ns: Option<u64>,
+}
+
+impl HeapBlock {
+    /// Number of blocks that it is weighted as, with this weight in bytes.
+    pub(crate) fn count(self, weight: u64) -> f64 {
+        weight as f64 / self.size.max(1) as f64
+    }
+
+    /// Whether it is there at `at_ns` if it was allocated at `from_ns`; both from the start of the recording.
+    pub(crate) fn is_live(self, from_ns: u64, at_ns: u64) -> bool {
+        from_ns <= at_ns && self.lifetime_ns.is_none_or(|lifetime_ns| at_ns - from_ns < lifetime_ns)
+    }
 }
 
 /// Samples in columns of equal length, each as in [`Sample`].
@@ -71,6 +95,8 @@ pub(super) struct Columns {
     pub(super) merged: Vec<Merged>,
     /// Empty, or as long as the others.
     pub(super) labels: Vec<Option<LabelSetId>>,
+    /// Empty, or as long as the others; of size 0 where a row is no block.
+    pub(super) block: Vec<HeapBlock>,
 }
 
 impl Columns {
@@ -90,6 +116,10 @@ impl Columns {
         if sample.labels.is_some() || !self.labels.is_empty() {
             self.labels.resize(rows, None);
             self.labels.push(sample.labels);
+        }
+        if sample.block.is_some() || !self.block.is_empty() {
+            self.block.resize(rows, HeapBlock::default());
+            self.block.push(sample.block.unwrap_or_default());
         }
     }
 
@@ -115,6 +145,12 @@ impl Columns {
             self.labels.extend_from_slice(labels);
             self.labels.resize(rows + to - from, None);
         }
+        let blocks = other.block.get(from..to).unwrap_or_default();
+        if !self.block.is_empty() || blocks.iter().any(|block| block.size > 0) {
+            self.block.resize(rows, HeapBlock::default());
+            self.block.extend_from_slice(blocks);
+            self.block.resize(rows + to - from, HeapBlock::default());
+        }
     }
 
     fn sample(&self, row: usize) -> Sample {
@@ -127,6 +163,7 @@ impl Columns {
             outcome: self.outcome[row],
             wait: self.wait.get(row).copied(),
             merged: self.merged.get(row).copied().filter(|merged| merged.samples > 0),
+            block: self.block.get(row).copied().filter(|block| block.size > 0),
             labels: self.labels.get(row).copied().flatten(),
         }
     }
@@ -310,5 +347,12 @@ mod tests {
         assert!(copy.samples().eq((0..BLOCK_ROWS + 3).map(number)));
         event.clear();
         assert_eq!((event.len(), event.samples().count(), copy.len()), (0, 0, BLOCK_ROWS + 3));
+    }
+
+    #[test]
+    fn a_block_is_live_from_its_allocation_until_it_is_freed() {
+        let block = HeapBlock { size: 8, lifetime_ns: Some(10) };
+        assert_eq!([4, 5, 14, 15].map(|at_ns| block.is_live(5, at_ns)), [false, true, true, false]);
+        assert!(HeapBlock { lifetime_ns: None, ..block }.is_live(5, u64::MAX));
     }
 }

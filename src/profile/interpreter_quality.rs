@@ -29,7 +29,12 @@ impl Profile {
             let placed = share(count(counter::INTERPRETER_MISMATCHES), samples);
             let frames = count(counter::INTERPRETER_FRAMES);
             let named = share(count(counter::INTERPRETER_FRAMES_UNREAD), frames);
-            words.push(format!("{} {placed} placed, {named} named", interpreters.join(", ")));
+            let unread = count(counter::INTERPRETER_SAMPLES_UNREAD);
+            let read = match unread {
+                0 => String::new(),
+                _ => format!("{} read, ", share(unread, samples + unread)),
+            };
+            words.push(format!("{} {read}{placed} placed, {named} named", interpreters.join(", ")));
         }
         let frames = count(counter::MANAGED_FRAMES);
         if !managed.is_empty() && frames > 0 {

@@ -38,6 +38,10 @@ impl EventKind {
     pub(crate) const ON_CPU_NAME: &str = "on-cpu";
     /// Name of [`EventKind::OFF_CPU`].
     pub(crate) const OFF_CPU_NAME: &str = "off-cpu";
+    /// Name of [`EventKind::LOCK`].
+    pub(crate) const LOCK_NAME: &str = "lock";
+    /// Name of [`EventKind::HEAP`].
+    pub(crate) const HEAP_NAME: &str = "heap";
     /// Name of [`EventKind::GOROUTINES`].
     pub(crate) const GOROUTINES_NAME: &str = "goroutines";
 
@@ -60,12 +64,32 @@ impl EventKind {
         skids: false,
     };
 
+    /// The time that threads wait in futexes, where no other waits are recorded.
+    pub(crate) const LOCK: Self = Self {
+        name: Cow::Borrowed(Self::LOCK_NAME),
+        title: Cow::Borrowed("waits for locks"),
+        noun: Cow::Borrowed("wait"),
+        unit: Unit::Nanoseconds,
+        has_duration: true,
+        skids: false,
+    };
+
     /// The time that goroutines of Go programs are in each state, by snapshots.
     pub(crate) const GOROUTINES: Self = Self {
         name: Cow::Borrowed(Self::GOROUTINES_NAME),
         title: Cow::Borrowed("goroutines"),
         noun: Cow::Borrowed("goroutine"),
         unit: Unit::Nanoseconds,
+        has_duration: false,
+        skids: false,
+    };
+
+    /// Memory that functions of an allocator have given, by sampled blocks.
+    pub(crate) const HEAP: Self = Self {
+        name: Cow::Borrowed(Self::HEAP_NAME),
+        title: Cow::Borrowed("heap"),
+        noun: Cow::Borrowed("block"),
+        unit: Unit::Bytes,
         has_duration: false,
         skids: false,
     };
@@ -85,7 +109,9 @@ impl EventKind {
 
     /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        [Self::ON_CPU, Self::OFF_CPU, Self::GOROUTINES].into_iter().find(|kind| kind.name == name)
+        [Self::ON_CPU, Self::OFF_CPU, Self::LOCK, Self::HEAP, Self::GOROUTINES]
+            .into_iter()
+            .find(|kind| kind.name == name)
     }
 
     /// Name in `-e` of `prof record`.
@@ -97,6 +123,18 @@ impl EventKind {
         }
     }
 
+    /// Whether it is of a tracepoint of the kernel: its name is as in `-e`.
+    pub(crate) fn is_tracepoint(&self) -> bool {
+        self.name.starts_with("tracepoint:")
+    }
+
+    /// Whether a notice is about this probe: it begins with its name.
+    pub(crate) fn is_subject_of(&self, notice: &str) -> bool {
+        let is_probe = ["uprobe:", "usdt:", "tracepoint:"].iter().any(|form| self.name.starts_with(form));
+        let rest = notice.strip_prefix(&*self.name).filter(|_| is_probe);
+        rest.is_some_and(|rest| rest.starts_with(": ") || rest.starts_with(" is "))
+    }
+
     /// The kind by its name.
     pub(crate) fn key(&self) -> KindKey {
         KindKey::of(&self.name)
@@ -105,5 +143,22 @@ impl EventKind {
     /// Whether it is `other`, by its name.
     pub(crate) fn is(&self, other: &EventKind) -> bool {
         self.name == other.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_on_a_probe_begin_with_its_name() {
+        let probe = EventKind::counted("uprobe:app:f", "hits of f");
+        assert!(
+            probe.is_subject_of("uprobe:app:f: 7 hits") && probe.is_subject_of("uprobe:app:f is at +0x4")
+        );
+        assert!(
+            !probe.is_subject_of("uprobe:app:f/arg1: 7 hits") && !probe.is_subject_of("uprobe:app:fg: 7")
+        );
+        assert!(!EventKind::ON_CPU.is_subject_of("on-cpu: something"));
     }
 }

@@ -23,6 +23,7 @@ pub(crate) use crate::base::units::Unit;
 pub(crate) use contents::counter;
 pub use contents::{End, Meta, OUTSIDE, Profile};
 pub(crate) use contents::{FRAMES_LEFT_OUT, UNNAMED_CODE, UNPLACED};
+pub(crate) use event::HeapBlock;
 pub use event::{Event, EventId, EventInfo, Sample};
 #[cfg(feature = "testing")]
 pub(crate) use file::chunk_of;
@@ -35,7 +36,10 @@ pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
 pub(crate) use kind::KindKey;
-pub(crate) use labels::{GOROUTINE_LABEL, STATE_LABEL};
+pub(crate) use labels::{
+    FUTEX_LABEL, GLOBAL_MEMORY, GOROUTINE_LABEL, LOCK_HELD, LOCK_LABEL, LOCK_OBJECT_LABEL, MEMORY_LABEL,
+    SHARED_MEMORY, STATE_LABEL,
+};
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{

@@ -49,6 +49,8 @@ pub enum ModuleKind {
     Jit,
     /// The runtime of a language, whose frames are functions that its interpreter runs.
     Runtime,
+    /// No code: a thread that stands between the stacks of others, in what a report makes of a recording.
+    Thread,
     /// A kind that this version does not know.
     Other(u8),
 }
@@ -64,6 +66,7 @@ impl ModuleKind {
             ModuleKind::Vdso => 4,
             ModuleKind::Jit => 5,
             ModuleKind::Runtime => 6,
+            ModuleKind::Thread => 7,
             ModuleKind::Other(code) => code,
         }
     }
@@ -78,6 +81,7 @@ impl ModuleKind {
             4 => ModuleKind::Vdso,
             5 => ModuleKind::Jit,
             6 => ModuleKind::Runtime,
+            7 => ModuleKind::Thread,
             other => ModuleKind::Other(other),
         }
     }

@@ -5,7 +5,8 @@
 
 use super::interned::{InternSet, StackSet};
 use super::rows::{
-    Frame, FrameId, LabelSet, LabelSetId, Module, ModuleId, Stack, StackId, StringId, Task, TaskId,
+    Frame, FrameId, FrameSpace, LabelSet, LabelSetId, Module, ModuleId, Stack, StackId, StringId, Task,
+    TaskId,
 };
 use std::sync::Arc;
 
@@ -175,6 +176,18 @@ impl Tables {
             next = stack.parent;
             Some(stack.frame)
         })
+    }
+
+    /// The stack without the kernel's frames at its leaf end; `None` when it has no others.
+    pub(crate) fn user_part(&self, id: StackId) -> Option<StackId> {
+        let mut left = Some(id);
+        while let Some(stack) = left.map(|id| self.stack(id)) {
+            if self.frame(stack.frame).flags.space == FrameSpace::User {
+                break;
+            }
+            left = stack.parent;
+        }
+        left
     }
 
     /// Interns a stack given its frames, root first. `None` when there are none.

@@ -154,6 +154,26 @@ impl PerfCounter {
         format!("{}, rHEX", names.join(", "))
     }
 
+    /// How many are counted for a sample if nothing else is asked for; `None`: samples come as often as those of running threads.
+    ///
+    /// Page faults come in bursts, of which the kernel's search for the right number would miss nearly all: it looks again
+    /// after a tick. One in 101 costs the program nothing that can be measured; those that wait for a disk are rare.
+    pub(crate) fn default_period(&self) -> Option<u64> {
+        let is_rare = self.config == u64::from(bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ);
+        self.is_of_page_faults().then_some(if is_rare { 1 } else { 101 })
+    }
+
+    /// Whether it counts page faults, so that its samples have an address.
+    pub(crate) fn is_of_page_faults(&self) -> bool {
+        const FAULTS: [u32; 3] = [
+            bindings::PERF_COUNT_SW_PAGE_FAULTS,
+            bindings::PERF_COUNT_SW_PAGE_FAULTS_MIN,
+            bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+        ];
+        self.source == bindings::PERF_TYPE_SOFTWARE
+            && FAULTS.iter().any(|config| self.config == u64::from(*config))
+    }
+
     /// Whether the processor counts it, rather than the kernel.
     pub(super) fn is_of_processor(&self) -> bool {
         self.kind.skids
@@ -221,6 +241,18 @@ mod tests {
         assert_eq!(parse("LLC-load-misses"), (3, 0x1_0002, false, false));
         assert_eq!(PerfCounter::parse("cs:u").unwrap().kind.name, "context-switches:u");
         assert_eq!(PerfCounter::parse("cs:u").unwrap().kind.title, "context switches in user space");
+    }
+
+    #[test]
+    fn page_faults_have_a_number_of_their_own() {
+        let of = |text| PerfCounter::parse(text).unwrap();
+        assert_eq!(
+            (of("faults").default_period(), of("minor-faults:u").default_period()),
+            (Some(101), Some(101))
+        );
+        assert_eq!(of("major-faults").default_period(), Some(1));
+        assert_eq!((of("cs").default_period(), of("cycles").default_period()), (None, None));
+        assert!(of("faults").is_of_page_faults() && !of("r2").is_of_page_faults());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What to record and where to put it, as plain values: the command line is only one way to fill them.
 
 use super::counter::PerfCounter;
+use super::probes::spec::ProbeSpec;
 use crate::profile::RuntimeFrames;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,6 +74,8 @@ pub(crate) struct WaitOptions {
     pub(crate) max_overhead_ppm: u32,
     /// Point at which the stacks are taken.
     pub(crate) stacks: WaitStacks,
+    /// Only waits in futexes are recorded.
+    pub(crate) futexes_only: bool,
 }
 
 impl Default for WaitOptions {
@@ -81,6 +84,7 @@ impl Default for WaitOptions {
             min_block: Duration::from_micros(1),
             max_overhead_ppm: 20_000,
             stacks: WaitStacks::Auto,
+            futexes_only: false,
         }
     }
 }
@@ -97,6 +101,9 @@ pub(crate) enum Children {
     None,
 }
 
+/// Mean number of bytes between sampled ones of blocks of memory: at 1 GB/s that are some 2,000 samples a second.
+pub(crate) const DEFAULT_HEAP_MEAN_BYTES: u64 = 512 << 10;
+
 /// Source of the samples of one kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sampler {
@@ -106,8 +113,12 @@ pub(crate) enum Sampler {
     Waits(WaitOptions),
     /// A counter of the kernel or the processor.
     Counter(PerfCounter),
+    /// Blocks of memory that functions of an allocator give; one of so many bytes is sampled, in the mean.
+    Heap(u64),
     /// Snapshots of all goroutines of Go programs, which may take this share of a CPU, ppm.
     Goroutines(u32),
+    /// A probe, whose hits may take this share of each CPU's time, ppm; 0: no limit.
+    Probe(ProbeSpec, u32),
 }
 
 /// Destination of the profile.
@@ -219,7 +230,7 @@ impl RecordOptions {
     pub(crate) fn waits(&self) -> Option<&WaitOptions> {
         self.events.iter().find_map(|sampler| match sampler {
             Sampler::Waits(waits) => Some(waits),
-            Sampler::Clock | Sampler::Counter(_) | Sampler::Goroutines(_) => None,
+            _ => None,
         })
     }
 
@@ -227,7 +238,23 @@ impl RecordOptions {
     pub(crate) fn counters(&self) -> impl Iterator<Item = &PerfCounter> {
         self.events.iter().filter_map(|sampler| match sampler {
             Sampler::Counter(counter) => Some(counter),
-            Sampler::Clock | Sampler::Waits(_) | Sampler::Goroutines(_) => None,
+            _ => None,
+        })
+    }
+
+    /// The probes, each with the share of each CPU's time that its hits may take, ppm.
+    pub(crate) fn probes(&self) -> impl Iterator<Item = (&ProbeSpec, u32)> {
+        self.events.iter().filter_map(|sampler| match sampler {
+            Sampler::Probe(probe, overhead_ppm) => Some((probe, *overhead_ppm)),
+            _ => None,
+        })
+    }
+
+    /// Mean number of bytes between sampled ones of blocks of memory; `None` if they are not recorded.
+    pub(crate) fn heap(&self) -> Option<u64> {
+        self.events.iter().find_map(|sampler| match sampler {
+            Sampler::Heap(mean) => Some(*mean),
+            _ => None,
         })
     }
 

@@ -51,15 +51,16 @@ pub(crate) fn run(
 fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>) -> anyhow::Result<u8> {
     let found = search::find(options)?;
     let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
-    let destination =
-        Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &local_time()))?;
+    let destination = Destination::check(&options.output, |path| {
+        output::expand(path, pid, &found.name, &output::local_time())
+    })?;
     let mut signals = SignalRelay::install()?;
     let mut console = console(options, &destination);
     if !options.verbose {
         libbpf_rs::set_print(None);
     }
 
-    let cache = services::start_opener(&options.output, options.call_graph)?;
+    let cache = services::start_opener(&options.output, options, &found.pids)?;
     let mut child = spawn(options)?;
     opener::name_command(child.as_ref().map(|child| child.pid))?;
     privilege::keep_attaching()?;
@@ -69,9 +70,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     let start_of_session =
         Start { options, found: &found, launched, cache, command: command_line, is_watched: false };
     let mut session = Session::attach(&mut objects, start_of_session)?;
-    if let Some(pid) = launched_pid {
-        session.add_launched(pid)?;
-    }
+    say_heap(&mut console, expect(&mut session, launched_pid)?);
 
     let (file, unplaced) = destination.create()?;
     let mut writer = Writer::new(file, &session.collector.profile.meta)
@@ -81,7 +80,8 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
         .and_then(|is_delay_over| Ok((unplaced.place()?, is_delay_over)))
         .and_then(|(placed, is_delay_over)| {
             announce(&mut console, &mut session, options, &found, child.as_ref());
-            Ok((release(child.as_mut(), placed)?, is_delay_over))
+            let placed = release(child.as_mut(), placed)?;
+            Ok((begin_heap(&mut console, &mut session, launched_pid, placed)?, is_delay_over))
         });
     let (placed, is_delay_over) = match started {
         Ok(started) => started,
@@ -144,6 +144,36 @@ fn say_misplaced(console: &mut Console, placed: &Placed) {
     }
 }
 
+/// Has the session know the command that is recorded, if there is one. Returns what will be done to the target to record its heap.
+fn expect(session: &mut Session<'_>, command: Option<u32>) -> anyhow::Result<Vec<String>> {
+    if let Some(pid) = command {
+        session.add_launched(pid)?;
+    }
+    session.expect_heap(command)
+}
+
+/// Says what is done to the target to record its heap.
+fn say_heap(console: &mut Console, words: Vec<String>) {
+    words.iter().for_each(|words| console.info(&crate::base::safe_text::message(words)));
+}
+
+/// Begins to record the heap of a command that was let run, if it is wanted; without it there is no file.
+fn begin_heap(
+    console: &mut Console,
+    session: &mut Session<'_>,
+    command: Option<u32>,
+    placed: Placed,
+) -> anyhow::Result<Placed> {
+    match session.begin_heap_of_command(command) {
+        Ok(words) => say_heap(console, words),
+        Err(error) => {
+            placed.undo();
+            return Err(error);
+        }
+    }
+    Ok(placed)
+}
+
 /// Lets the command run; a recording of one that cannot be executed has no file.
 fn release(child: Option<&mut Child>, placed: Placed) -> anyhow::Result<Placed> {
     match child.map_or(Ok(()), Child::release) {
@@ -171,20 +201,6 @@ fn start(
     session.begin(options.duration)?;
     privilege::keep_recording()?;
     Ok(is_delay_over)
-}
-
-/// The date and time where the user is: `20261121-133700`.
-pub(super) fn local_time() -> String {
-    // SAFETY: both calls only fill the structures that are given to them; all-zero ones are valid.
-    let now = unsafe {
-        let mut now: libc::tm = std::mem::zeroed();
-        let seconds = libc::time(std::ptr::null_mut());
-        libc::localtime_r(&raw const seconds, &raw mut now);
-        now
-    };
-    let (year, month) = (now.tm_year + 1900, now.tm_mon + 1);
-    let (day, hour, minute, second) = (now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec);
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
 /// A recording that takes samples.
@@ -308,11 +324,13 @@ impl FileRecording<'_, '_> {
         let (command_status, command_signal) =
             launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
         let refused = self.naming.refused();
-        let profile = &mut self.session.collector.profile;
+        let collector = &mut self.session.collector;
+        let (profile, dumps) = (&mut collector.profile, &collector.dumps);
         profile.count(counter::PERF_MAPS_REFUSED, refused.len() as u64);
         if let Some(end) = &mut profile.end {
             (end.command_status, end.command_signal) = (command_status, command_signal);
             end.notices.extend(refused.iter().cloned());
+            end.notices.extend(dumps.unread.iter().cloned());
             end.notices.extend(lack_of_opener().filter(|lack| !end.notices.contains(lack)));
             (end.cpu_ns, end.max_rss_bytes) = cost::own();
         }

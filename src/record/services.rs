@@ -1,8 +1,10 @@
 //! What the recorder has its opener do beyond opening files, since the recorder itself has given up the rights to.
 
-use super::kernel::attach::create_table_space;
+use super::heap::HeapService;
+use super::kernel::cpus::CpuEventService;
+use super::kernel::table_space::create_table_space;
 use super::modules::TableCache;
-use super::options::{CallGraph, Output};
+use super::options::{CallGraph, Output, RecordOptions};
 use super::output::service::OutputService;
 use super::{worker_jobs, workers};
 use crate::base::failure::{Failure, status};
@@ -15,6 +17,8 @@ use std::sync::Arc;
 /// Services of one recording.
 struct RecorderServices {
     cache: Option<Arc<TableCache>>,
+    cpu_events: CpuEventService,
+    heap: HeapService,
     output: OutputService,
 }
 
@@ -31,6 +35,8 @@ impl Services for RecorderServices {
                 let cache = self.cache.as_ref().ok_or(io::ErrorKind::NotFound)?;
                 Ok((Vec::new(), cache.serve(body, descriptor)?))
             }
+            Service::CpuEvent => Ok((Vec::new(), Some(self.cpu_events.serve(body)?))),
+            Service::Heap => self.heap.serve(body),
             Service::Output => self.output.serve(body),
             // Those of commands that read.
             Service::Pager | Service::Editor | Service::Stop | Service::DebugFiles => {
@@ -39,20 +45,30 @@ impl Services for RecorderServices {
         }
     }
 
+    fn opens_probes(&self) -> bool {
+        self.heap.is_wanted()
+    }
+
     fn end(&self) {
+        // First: a target must not wait for a file.
+        self.heap.end();
         self.output.end();
     }
 }
 
 /// Starts the processes that read files for a recording, and the opener, if this process has rights to keep there; nothing foreign
-/// was read so far. Returns the
+/// was read so far. `pids` are the processes that the user has named. Returns the
 /// cache of unwind tables, or why there is none.
 ///
 /// # Errors
 ///
 /// When no process can be made.
-pub(crate) fn start_opener(output: &Output, call_graph: CallGraph) -> Result<TableCacheOrNot, Failure> {
-    let cache = match call_graph {
+pub(crate) fn start_opener(
+    output: &Output,
+    options: &RecordOptions,
+    pids: &[u32],
+) -> Result<TableCacheOrNot, Failure> {
+    let cache = match options.call_graph {
         CallGraph::FramePointer => None,
         _ => Some(TableCache::open().map(Arc::new)),
     };
@@ -60,8 +76,12 @@ pub(crate) fn start_opener(output: &Output, call_graph: CallGraph) -> Result<Tab
     workers::start(worker_jobs::new).map_err(|error| no_process("reads files", &error))?;
     if privilege::has_any() {
         let opened = cache.as_ref().and_then(|cache| cache.as_ref().ok());
-        let services =
-            RecorderServices { cache: opened.cloned(), output: OutputService::new(output.clone()) };
+        let services = RecorderServices {
+            cache: opened.cloned(),
+            cpu_events: CpuEventService { counters: options.counters().cloned().collect() },
+            heap: HeapService::new(pids.to_vec(), options.heap().is_some()),
+            output: OutputService::new(output.clone()),
+        };
         let kept: Vec<_> = opened.iter().map(|cache| cache.as_fd()).collect();
         opener::start(Box::new(services), &kept).map_err(|error| no_process("opens files", &error))?;
     }

@@ -1,7 +1,9 @@
-//! What workers of a recording do: unwind tables, names and code of files.
+//! What workers of a recording do: headers, unwind tables, names, code and allocators of files, places of probes.
 
-use super::modules::make_table;
+use super::heap::find_allocators;
+use super::modules::{make_table, read_headers};
 use super::names::look::NameWork;
+use super::probes::site;
 use super::workers::{Ask, JobKind, Jobs};
 
 /// What a worker has from one job to the next.
@@ -14,6 +16,9 @@ impl Jobs for RecorderJobs {
     fn work(&mut self, job: Ask) -> Vec<u8> {
         match job.kind {
             JobKind::Table => make_table(&job.body, job.descriptors),
+            JobKind::Headers => read_headers(job.descriptors),
+            JobKind::Probes => site::work(&job.body, job.descriptors),
+            JobKind::Allocators => find_allocators(job.descriptors),
             JobKind::Names | JobKind::Forget => self.names.work(job),
         }
     }

@@ -41,6 +41,11 @@ impl Analysis {
         Analysis { recording, ..Analysis::default() }
     }
 
+    /// The recording, without what was found out about it.
+    pub(crate) fn into_recording(self) -> Recording {
+        self.recording
+    }
+
     /// The same of what `change` makes of the recording; nothing of it is computed yet.
     #[cfg(test)]
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut Recording)) -> Self {

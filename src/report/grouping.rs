@@ -16,6 +16,10 @@ pub enum Grouping {
     Thread,
     /// A process.
     Process,
+    /// Of waits for locks: the place that waited.
+    Waiter,
+    /// Of waits for locks: the one that let go of the lock.
+    Holder,
     /// A value of the labels of samples that have this key. It is typed once and kept as long as the program runs.
     Label(&'static str),
 }
@@ -30,8 +34,15 @@ impl Grouping {
             Grouping::Module => "module",
             Grouping::Thread => "thread",
             Grouping::Process => "process",
+            Grouping::Waiter => "waiter",
+            Grouping::Holder => "holder",
             Grouping::Label(key) => key,
         }
+    }
+
+    /// Whether it is of waits for locks alone.
+    pub(crate) fn is_of_locks(self) -> bool {
+        matches!(self, Grouping::Waiter | Grouping::Holder)
     }
 
     /// The key of the labels that rows are.

@@ -4,10 +4,13 @@
 //! from tables and trees. Data never flows back. Everything works on any event of a profile.
 
 mod analysis;
+mod chains;
 mod code;
 mod export;
 mod grouping;
+mod heap;
 mod load;
+mod locks;
 mod model;
 mod naming;
 mod options;
@@ -27,7 +30,9 @@ pub(crate) use code::source_files::{SourceTexts, read as read_sources};
 pub use export::folded;
 pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export, write_to_free_name};
+pub(crate) use heap::HeapView;
 pub(crate) use load::unreadable;
+pub(crate) use locks::ChargedTo;
 pub(crate) use model::activity::Activity;
 pub(crate) use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;

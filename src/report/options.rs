@@ -1,10 +1,12 @@
 //! What to show of a profile and how, as plain values: the command line is only one way to fill them.
 
 pub(crate) use super::grouping::Grouping;
+use super::heap::HeapView;
+use super::locks::ChargedTo;
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
 use super::row_limits::RowLimits;
-use crate::profile::RuntimeFrames;
+use crate::profile::{EventKind, RuntimeFrames};
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
@@ -267,9 +269,29 @@ pub struct CommonOptions {
     pub names: Option<NameStyle>,
     /// Which threads are one, where threads are shown; `None` leaves it to the view.
     pub threads: Option<ThreadSplit>,
+    /// Only waits for locks, charged to one side; `None` for everything that was recorded.
+    pub(crate) locks: Option<ChargedTo>,
+    /// Waits as what the threads did meanwhile that ended them.
+    pub(crate) chains: bool,
+    /// Only these blocks of the heap; `None` for everything that was recorded.
+    pub(crate) heap: Option<HeapView>,
 }
 
 impl CommonOptions {
+    /// Whether it is of some waits alone: whole times of threads would be a riddle next to them.
+    pub(super) fn is_of_some_waits(&self) -> bool {
+        self.locks.is_some() || self.chains
+    }
+
+    /// Name of what is shown; `shown` is that of the event.
+    pub(super) fn event_name<'s>(&self, shown: &'s str) -> &'s str {
+        match (self.chains, self.locks) {
+            (true, _) => "chain",
+            (false, Some(_)) => EventKind::LOCK_NAME,
+            (false, None) => shown,
+        }
+    }
+
     /// The style of names in output for programs: full, unless the user chose another.
     pub(super) fn names_for_programs(&self) -> NameStyle {
         self.names.unwrap_or(NameStyle::Full)
@@ -287,6 +309,9 @@ impl Default for CommonOptions {
             runtime: None,
             names: None,
             threads: None,
+            locks: None,
+            chains: false,
+            heap: None,
         }
     }
 }
@@ -311,6 +336,10 @@ pub enum ReportView {
     Waits,
     /// One row for each state of goroutines and place in the program.
     Goroutines,
+    /// One row for each lock that threads waited for, or for each place on one side of the waits.
+    Locks(Grouping),
+    /// One row for each place that allocated memory.
+    Heap,
 }
 
 impl ReportView {

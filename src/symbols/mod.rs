@@ -27,6 +27,7 @@ pub(crate) use elf_names::problem::NameSource;
 pub use elf_names::resolve::ModuleNames;
 pub(crate) use elf_names::resolve::ResolvedLocation;
 pub(crate) use error::SymbolError;
+pub(crate) use generated::dump_piece::{DumpPiece, DumpPosition};
 pub(crate) use generated::dumped_code::JitName;
 pub(crate) use generated::jit_dump::JitDump;
 pub(crate) use generated::perf_map::{PerfMap, PerfMapSource};

@@ -31,6 +31,7 @@ pub(crate) use walk::memory::StackCopy;
 pub use walk::memory::{Memory, MemoryError};
 pub(crate) use walk::module_map::GeneratedFrames;
 pub use walk::module_map::{MappedModule, ModuleCode, ModuleMap};
+pub(crate) use walk::registers::FrameRegisters;
 pub use walk::registers::{FrameState, Registers};
 pub(crate) use walk::stack::MAX_WALKED_FRAMES;
 pub use walk::stack::{End, FoundBy, FrameAddress, Stack};

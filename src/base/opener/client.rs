@@ -222,6 +222,24 @@ fn list(pid: Option<u32>) -> io::Result<Vec<u32>> {
     }
 }
 
+/// Address of the list of robust locks that a thread has named to the kernel; 0 where it has named none.
+///
+/// # Errors
+///
+/// When the thread is gone, or neither this process nor the opener may look at it.
+pub(crate) fn robust_list(tid: u32) -> io::Result<u64> {
+    let ask_for_list = || match ask(&OpenerRequest::RobustList { tid }, None)? {
+        (OpenerReply::Done { body }, _) => {
+            body.try_into().map(u64::from_ne_bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+        }
+        (reply, _) => Err(failed(reply)),
+    };
+    match files::robust_list(tid) {
+        Err(error) if may_help(&error) => ask_for_list(),
+        list => list,
+    }
+}
+
 /// Opens a regular file below a folder, which links do not lead out of.
 ///
 /// # Errors

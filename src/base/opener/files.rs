@@ -43,6 +43,14 @@ pub(super) fn list(pid: Option<u32>) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
+/// Address of the list of robust locks that a thread has named to the kernel (get_robust_list(2)); 0 where it has named none.
+pub(super) fn robust_list(tid: u32) -> io::Result<u64> {
+    let (mut list, mut bytes) = (0_u64, 0_usize);
+    // SAFETY: the kernel writes a word to each of the two places.
+    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut list, &raw mut bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(list) }
+}
+
 /// Descriptors that this process has open.
 pub(super) fn list_descriptors() -> Vec<i32> {
     let number = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();

@@ -41,6 +41,10 @@ pub(crate) enum Service {
     TableSpace,
     /// The cache of unwind tables.
     TableCache,
+    /// An event of a CPU that has come online.
+    CpuEvent,
+    /// The sampler of allocations in another process.
+    Heap,
     /// The file of the recording.
     Output,
     /// A pager, for the text in the file that comes with it.
@@ -63,6 +67,8 @@ pub(super) enum OpenerRequest {
     Root,
     /// Numbers of all processes, or of the threads of one.
     List { pid: Option<u32> },
+    /// The address at which a thread keeps its list of robust locks.
+    RobustList { tid: u32 },
     /// A file below the folder whose descriptor comes with it.
     Inside { path: Vec<u8>, links: Links, wanted: FileContent },
     /// A file that the user has named, or in a folder that the user has named.

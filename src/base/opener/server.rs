@@ -36,6 +36,11 @@ pub(crate) trait Services: Send + Sync {
 
     /// Does what is left to do when the recorder has ended.
     fn end(&self);
+
+    /// Whether events of probes in other processes are among it.
+    fn opens_probes(&self) -> bool {
+        false
+    }
 }
 
 /// Starts the opener, which keeps the descriptors `kept` and no others. It ends with this process.
@@ -55,7 +60,7 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
             detach(c"prof-opener", &kept);
             own_file::make_for(recorder);
             let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                if privilege::keep_opening().is_ok() {
+                if privilege::keep_opening(services.opens_probes()).is_ok() {
                     serve(&theirs, services, None);
                 }
             }));
@@ -180,6 +185,10 @@ impl OpenerState {
                 Err(refused())
             }
             OpenerRequest::List { pid } => Ok((OpenerReply::Numbers(files::list(pid)?), None)),
+            OpenerRequest::RobustList { tid } => {
+                let body = files::robust_list(tid)?.to_ne_bytes().to_vec();
+                Ok((OpenerReply::Done { body }, None))
+            }
             OpenerRequest::Inside { path, links, wanted } => {
                 let path = Path::new(OsStr::from_bytes(&path));
                 let folder = descriptor.ok_or_else(refused)?;
@@ -304,8 +313,16 @@ impl OpenerState {
 
 /// Whether only recordings ask for it.
 fn is_of_recordings(request: &OpenerRequest) -> bool {
-    use OpenerRequest::{Command, List, ProcessFile, ProcessPlace, Signal};
-    matches!(request, ProcessFile { .. } | ProcessPlace { .. } | List { .. } | Command { .. } | Signal { .. })
+    use OpenerRequest::{Command, List, ProcessFile, ProcessPlace, RobustList, Signal};
+    matches!(
+        request,
+        ProcessFile { .. }
+            | ProcessPlace { .. }
+            | List { .. }
+            | RobustList { .. }
+            | Command { .. }
+            | Signal { .. }
+    )
 }
 
 /// The error of what a process without rights may not have.

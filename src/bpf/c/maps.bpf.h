@@ -13,7 +13,9 @@ const volatile __u32 max_walked_frames = PROF_MAX_WALKED_FRAMES;
 const volatile __u32 rows_mask = 0;	      /* rows that fit - 1; a power of two - 1 */
 const volatile __u32 pages_mask = 0;	      /* pages that fit - 1; a power of two - 1 */
 const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader is woken, bytes */
+const volatile __u64 fault_counters = 0;      /* bit n: counter n counts page faults */
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
+const volatile __u32 block_wake_bytes = 0;    /* as ring_wake_bytes, for sampled blocks */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 /* Interpreters whose frames are wanted: a bit for each prof_runtime_kind. Code of the others is not
  * even verified. */
@@ -21,6 +23,7 @@ const volatile __u32 interpreters = 0;
 const volatile bool reads_goroutines = false; /* goroutines of samples are wanted */
 const volatile bool reads_managed = false;    /* frames of managed code are wanted */
 const volatile bool records_waits = false;    /* threads have accounts of their time */
+const volatile bool has_breakpoints = false;  /* instructions are probed */
 
 /* Waits that are shorter are summed up, without stacks, ns. */
 const volatile __u64 min_block_ns = 1000;
@@ -28,6 +31,7 @@ const volatile __u64 min_block_ns = 1000;
 const volatile __u32 overhead_ppm = 20000;
 const volatile __u32 wait_wake_bytes = 0;	/* as ring_wake_bytes, for waits */
 const volatile bool stack_when_leaving = false; /* without sched_exit_tp */
+const volatile bool futexes_only = false;	/* other waits are not wanted */
 /* By system call number: an enum prof_reason. */
 const volatile __u8 syscall_reasons[512] = {};
 

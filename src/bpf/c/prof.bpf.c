@@ -26,8 +26,11 @@
 #include "time/thread.bpf.h"
 #include "process.bpf.h"
 #include "time/oncpu.bpf.h"
+#include "time/futex.bpf.h"
 #include "time/offcpu.bpf.h"
 #include "time/blocked.bpf.h"
+#include "time/probe.bpf.h"
+#include "time/heap.bpf.h"
 
 /* Keeps the shared types in BTF, whole, so that user space takes them from there. */
 struct {
@@ -36,12 +39,15 @@ struct {
 	struct prof_stack_copy stack_copy[0];
 	struct prof_file_key file_key[0];
 	struct prof_thread_time thread_time[0];
+	struct prof_block block[0];
 	struct prof_watched watched[0];
 	struct prof_runtime_frame runtime_frame[0];
 	struct prof_new_code new_code[0];
 	struct prof_goroutine goroutine[0];
 	struct prof_managed_frame managed_frame[0];
 	struct prof_more_tables more_tables[0];
+	struct prof_probe probe[0];
+	struct prof_probe_counts probe_counts[0];
 } kept_types;
 
 _Static_assert(sizeof(struct prof_sample) == 64, "as in src/bpf/event.rs");
@@ -49,7 +55,8 @@ _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARG
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_wait) == 96, "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_wait) == 104, "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_block) == 32, "as in src/bpf/block.rs");
 _Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
 	       "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_watched) == sizeof(struct prof_thread_time) + 24,
@@ -61,6 +68,8 @@ _Static_assert(sizeof(struct prof_more_tables) ==
 			       PROF_MORE_PAGES * sizeof(struct prof_page),
 	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
+_Static_assert(sizeof(struct prof_probe) == 48, "without padding");
+_Static_assert(sizeof(struct prof_probe_counts) == 48, "six words");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_runtime) == 208, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");

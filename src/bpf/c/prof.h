@@ -7,6 +7,7 @@
 #define PROF_H
 
 #include "goroutine.h"
+#include "probe.h"
 #include "runtime.h"
 #include "managed.h"
 
@@ -281,7 +282,17 @@ struct prof_sample {
 	__u64 weight;		/* of a counter: how often it has counted since its last sample */
 	__u16 managed_count;	/* frames of managed code of which the runtime knows more */
 	__u16 managed_left_out; /* of these, not in the sample */
-	__u8 pad[4];
+	__u8 memory;		/* enum prof_memory */
+	__u8 pad[3];
+};
+
+/* The memory that a page fault was in, as /proc/PID/maps has it. */
+enum prof_memory {
+	PROF_MEMORY_UNKNOWN = 0,   /* no page fault, or it could not be looked at */
+	PROF_MEMORY_HEAP = 1,	   /* what brk(2) has given */
+	PROF_MEMORY_STACK = 2,	   /* the first thread's, or the one that the thread is on */
+	PROF_MEMORY_FILE = 3,	   /* of a file, or shared */
+	PROF_MEMORY_ANONYMOUS = 4, /* any other */
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large
@@ -376,6 +387,12 @@ enum prof_wait_kind {
 	PROF_WAIT_STILL = 5, /* it goes on while the recording does; another record will follow */
 };
 
+/* Values of prof_wait.futex that are no command: no futex, and several at once (futex_waitv). */
+#define PROF_FUTEX_NONE 0xff
+#define PROF_FUTEX_VECTOR 0x7f
+/* The flag of commands on futexes that no other process shares. */
+#define PROF_FUTEX_PRIVATE 0x80
+
 /*
  * A wait, followed by a struct prof_sample of the thread and its frames. Of PROF_WAIT_WAKER only
  * other_tid, the thread that was woken, the waker's kind and wake_ns count; of PROF_WAIT_STACK
@@ -387,7 +404,9 @@ struct prof_wait {
 	__u32 other_tgid;
 	__u8 waker;  /* enum prof_waker */
 	__u8 reason; /* enum prof_reason of the blocked part */
-	__u8 pad[2];
+	__u8 futex;  /* how it waited in a futex: command and flags as in <linux/futex.h>, or
+		      * PROF_FUTEX_NONE, PROF_FUTEX_VECTOR */
+	__u8 pad;
 	__u64 start_ns; /* CLOCK_MONOTONIC, as the others */
 	__u64 wake_ns;	/* end of the blocked part; start_ns if there was none */
 	__u64 end_ns;
@@ -401,6 +420,24 @@ struct prof_wait {
 	__u64 no_cpu_ns;
 	__u64 blocked_ns;
 	__u8 other_comm[PROF_COMM_BYTES];
+	__u64 lock; /* process address of the futex, of the first with PROF_FUTEX_VECTOR; 0: not
+		       known */
+};
+
+/* What has happened to a sampled block of memory. */
+enum prof_block_kind {
+	PROF_BLOCK_ALLOCATED = 1,
+	PROF_BLOCK_FREED = 2, /* of the block only its address counts; the sample has no frames */
+};
+
+/* A sampled block of an allocator, followed by a struct prof_sample of the thread and its frames.
+ */
+struct prof_block {
+	__u64 address; /* process address */
+	__u64 size;    /* bytes that were asked for */
+	__u64 mean;    /* bytes between sampled ones when it was sampled */
+	__u32 kind;    /* enum prof_block_kind */
+	__u32 pad;
 };
 
 /* Waits that are not over are sent from this length on: shorter ones may be left out when they
@@ -507,7 +544,10 @@ enum prof_counter {
 	PROF_COUNT_SWITCH_NO_STATE = 30, /* switches of threads that are recorded without one */
 	PROF_COUNT_NUMBERLESS = 31,	 /* filtered: past their end, in a PID namespace */
 	PROF_COUNT_COUNTS_FULL = 32,	 /* as ring_full, of counters that are no clock */
-	PROF_COUNT_MAX = 33,
+	PROF_COUNT_PROBE_NS = 33,	 /* time that hits of probes took that were kept, ns */
+	PROF_COUNT_BLOCKS_FULL = 34,	 /* as ring_full, of sampled blocks */
+	PROF_COUNT_FREES_FULL = 35,	 /* ends of such blocks that did not fit into their ring */
+	PROF_COUNT_MAX = 36,
 };
 
 struct prof_counters {

@@ -33,6 +33,7 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.flags = 0;
 	s->sample.event = 0;
 	s->sample.weight = 0;
+	s->sample.memory = PROF_MEMORY_UNKNOWN;
 	s->sample.runtime_count = 0;
 	s->sample.runtime_flags = 0;
 	s->sample.managed_count = 0;
@@ -74,6 +75,8 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 	if (s->outcome == PROF_OUTCOME_UNSET) {
 		find_uprobes(s, task);
 		leave_uprobe_page(s, task);
+		if (has_breakpoints && !(ctx && is_user_mode(ctx)))
+			return_to_breakpoint(s);
 		if (place == PLACE_TICK && copy_every_stack)
 			send_stack_copy(s);
 		stamp = process ? process->stamp : 0;

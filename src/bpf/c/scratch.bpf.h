@@ -94,7 +94,13 @@ struct scratch {
 	struct perl_walk perl;
 	struct perl_names perl_names;
 	struct prof_goroutine goroutine;
-	struct prof_wait wait; /* of a wait: the record begins here */
+	union {
+		struct prof_wait wait; /* of a wait: the record begins here */
+		struct {
+			__u8 before_block[sizeof(struct prof_wait) - sizeof(struct prof_block)];
+			struct prof_block block; /* the same of a sampled block */
+		};
+	};
 	struct prof_sample sample;
 	__u64 frames[FRAME_WORDS];
 };

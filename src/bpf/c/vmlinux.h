@@ -162,6 +162,8 @@ typedef struct {
 /* include/linux/mm_types.h */
 struct mm_struct {
 	unsigned long start_code;
+	unsigned long start_brk;
+	unsigned long brk;
 	unsigned long start_stack;
 	mm_context_t context;
 	struct uprobes_state uprobes_state;

@@ -257,6 +257,19 @@ fn a_second_profile_and_a_slip_are_told_apart() {
 }
 
 #[test]
+fn rows_of_locks_are_refused_where_there_are_none() {
+    for line in [
+        "prof report --by holder",
+        "prof diff --by holder a.data b.data",
+        "prof tui --by waiter a.data",
+        "prof bench --by holder --base a --new b",
+    ] {
+        let (status, message) = refused(line);
+        assert!(status == 2 && message.contains("is about waits for locks"), "{line}: {status} {message}");
+    }
+}
+
+#[test]
 fn numbers_that_cannot_be_are_refused_in_words() {
     for (line, expected) in [
         ("prof record -p -1", "`-1` is not a process id"),

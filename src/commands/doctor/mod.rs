@@ -10,7 +10,7 @@ use crate::commands::doctor::check::{Check, CheckVerdict};
 use crate::profile::{EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::{
     FoundTarget, MAX_CPU_CLOCK_HZ, Output, RecordOptions, Sampler, Session, Start, TableCacheOrNot, Target,
-    WaitOptions, find, start_opener, sysctl_advice,
+    WaitOptions, find, hit_prices, start_opener, sysctl_advice,
 };
 use crate::report::{Runtime, module_file};
 use crate::symbols::PerfMapSource;
@@ -54,13 +54,15 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let record = RecordOptions { target, events, ..RecordOptions::default() };
     let found = find(&record)?;
     checks.extend(options.pid.and_then(container::target));
-    let cache = start_opener(&Output::Stdout, record.call_graph)?;
+    let cache = start_opener(&Output::Stdout, &record, &[])?;
     privilege::keep_attaching()?;
     // Read the names before the right to see them is given up.
     let kernel_names = container::kernel_names();
+    let probes = probes();
     checks.extend(recording(&record, &found, cache, options.pid.is_none()));
     if !has_failed(&checks) {
         checks.push(kernel_names);
+        checks.push(probes);
         checks.push(sample_rate());
     }
     Ok(checks)
@@ -109,6 +111,32 @@ fn recording(
         checks.extend(unread_language(pid, &collector.processes.code_files(pid, &collector.files)));
     }
     checks
+}
+
+/// What a hit of a probe costs here.
+fn probes() -> Check {
+    const NAME: &str = "probes";
+    match hit_prices() {
+        Some((emulated, stepped)) => Check::new(
+            NAME,
+            CheckVerdict::Ok,
+            format!(
+                "a hit of -e uprobe costs {} where the kernel emulates the instruction (nop, push), {} where it single-steps it",
+                units::duration(emulated),
+                units::duration(stepped)
+            ),
+        ),
+        None if cfg!(not(target_arch = "x86_64")) => Check::new(
+            NAME,
+            CheckVerdict::Ok,
+            "what a hit of -e uprobe costs is not measured on this processor",
+        ),
+        None => Check::new(
+            NAME,
+            CheckVerdict::Warn,
+            "instructions cannot be probed here (-e uprobe, usdt): the kernel has no uprobes, or this user may not use them",
+        ),
+    }
 }
 
 /// What samples here.

@@ -7,11 +7,11 @@ use super::processes::{AddressSpace, PerfMapping};
 use super::sample::UserCopy;
 use crate::base::units::counted;
 use crate::profile::{self, ModuleKind};
-use crate::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use crate::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
 use crate::unwind::arch::perf_registers::{PerfRegister, lacks_unsaved, unsaved};
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, Limits, MAX_WALKED_FRAMES,
-    MappedModule, ModuleCode, ModuleMap, StackCopy, Table, compile_sections, walk,
+    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameRegisters, FrameState, Limits,
+    MAX_WALKED_FRAMES, MappedModule, ModuleCode, ModuleMap, StackCopy, Table, compile_sections, walk,
 };
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, OnceCell};
@@ -159,19 +159,19 @@ fn frame_state(copy: UserCopy<'_>, architecture: &str) -> Option<FrameState> {
         "" if Architecture::HOST == Architecture::X86_64 => (Architecture::X86_64, 0),
         _ => return None,
     };
-    let mut general = [None; MAX_REGISTERS];
+    let mut general = FrameRegisters::default();
     let mut pc = None;
     let numbers = (0..u64::BITS).filter(|number| copy.register_mask >> number & 1 != 0);
     for (place, number) in numbers.enumerate() {
         let value = u64_at(copy.registers, place * 8)?;
         match PerfRegister::of(architecture, number) {
-            PerfRegister::General(dwarf) => general[usize::from(dwarf)] = Some(value),
+            PerfRegister::General(dwarf) => general.set(dwarf, Some(value)),
             PerfRegister::ProgramCounter => pc = Some(value),
             PerfRegister::Other => {}
         }
     }
-    if lacks_unsaved(architecture, |number| general[number]) {
-        unsaved().into_iter().for_each(|number| general[number] = None);
+    if lacks_unsaved(architecture, |number| general.get(number)) {
+        unsaved().into_iter().for_each(|number| general.set(number, None));
     }
     Some(FrameState {
         architecture,
@@ -277,7 +277,7 @@ mod tests {
         let registers: Vec<u8> = (0..20u64).flat_map(|place| (100 + place).to_le_bytes()).collect();
         let copy = UserCopy { register_mask: X86_64_MASK, registers: &registers, stack: &[], is_whole: true };
         let state = frame_state(copy, "x86_64").unwrap();
-        let known: Vec<u64> = state.general.iter().map_while(|register| *register).collect();
+        let known: Vec<u64> = (0..).map_while(|number| state.general.get(number)).collect();
         // ax, dx, cx, bx, si, di, bp, sp, r8 to r15.
         assert_eq!(known, [100, 103, 102, 101, 104, 105, 106, 107, 112, 113, 114, 115, 116, 117, 118, 119]);
         assert_eq!((state.pc, state.is_return_address), (108, false));

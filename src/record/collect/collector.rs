@@ -4,8 +4,7 @@
 //! counted, never dropped.
 
 use super::call_check::CallChecks;
-use super::deferred_walks;
-use super::deferred_walks::WaitingRescues;
+use super::deferred_walks::{self, WaitingRescues};
 use super::goroutine_rows::GoroutineRows;
 use super::kernel_frames::KernelFrames;
 use super::rescue;
@@ -13,31 +12,24 @@ use super::row_writer::RowWriter;
 use super::stack_copies::{StackCopies, Walked};
 use super::tasks::KnownTasks;
 use super::totals::{CollectedTotals, EventTotals};
-use super::user_stack::{Trusted, UserStack};
+use super::user_stack::{Trusted, UserStack, unknown_address};
 use crate::bpf::{
-    LEAF_FRAMES, MarkedAddress, NewCodeEvent, RescueEvent, SampleEvent, SampleGoroutine, ThreadTimeEvent,
-    WaitKind, WatchedThreadEvent, outcome,
+    LEAF_FRAMES, NewCodeEvent, RescueEvent, SampleEvent, ThreadTimeEvent, WaitKind, WatchedThreadEvent,
+    outcome,
 };
 use crate::profile::{
     EventId, EventInfo, EventKind, FrameId, LabelSetId, Outcome, Profile, Sample, StackId, counter,
 };
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::goroutines::Goroutines;
+use crate::record::heap::{BlockPart, LiveBlocks};
 use crate::record::interpreters::Interpreters;
 use crate::record::managed_code::ManagedCode;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
-use crate::record::process::mappings;
-use crate::record::process::mappings::{Process, is_vsyscall};
+use crate::record::process::mappings::{self, is_vsyscall};
 use crate::record::process::table::Processes;
 use crate::record::waits::state::{WaitPart, Waits};
-
-/// A process is read again after an unknown address, but not more often than this, ns.
-const REREAD_INTERVAL_NS: u64 = 100_000_000;
-
-/// Label, as key and value, of a sample whose thread held the lock of its interpreter. A sample without it is of a thread that
-/// did not hold the lock, or of which that is not known.
-const LOCK_HELD: (&str, &str) = ("gil", "held");
 
 /// Turns samples into rows of a profile.
 #[derive(Debug)]
@@ -60,6 +52,8 @@ pub(crate) struct Collector {
     counters: Vec<EventId>,
     /// State of the waits, where they are recorded.
     pub(crate) waits: Option<Waits>,
+    /// Blocks of memory that are live, where they are sampled.
+    pub(crate) blocks: Option<LiveBlocks>,
     pub(crate) start_ns: u64,
     waiting: WaitingRescues,
     /// Tables that had been compiled when the waiting rescues were tried last.
@@ -76,7 +70,7 @@ pub(crate) struct Collector {
     /// Runtimes with managed code.
     pub(crate) managed: ManagedCode,
     /// Labels of samples whose thread held its interpreter's lock, once there is one.
-    lock_held: Option<LabelSetId>,
+    pub(in crate::record) lock_held: Option<LabelSetId>,
     path: Vec<FrameId>,
 }
 
@@ -94,6 +88,7 @@ impl Collector {
             on_cpu: None,
             counters: Vec::new(),
             waits: None,
+            blocks: None,
             start_ns,
             waiting: WaitingRescues::default(),
             tables_tried: 0,
@@ -122,9 +117,10 @@ impl Collector {
     }
 
     /// Waits of `min_duration_ns` and more are recorded too; `sampling` says by which rule, for people.
-    pub(crate) fn add_waits(&mut self, sampling: String, min_duration_ns: u64) {
-        let info = EventInfo { kind: EventKind::OFF_CPU, sampling, min_duration_ns, ..EventInfo::default() };
-        self.waits = Some(Waits::new(self.profile.add_event(info)));
+    pub(crate) fn add_waits(&mut self, kind: EventKind, sampling: String, min_duration_ns: u64) {
+        let info = EventInfo { kind, sampling, min_duration_ns, ..EventInfo::default() };
+        let futexes_only = info.kind.is(&EventKind::LOCK);
+        self.waits = Some(Waits::new(self.profile.add_event(info), futexes_only));
     }
 
     /// The event that a sample is of, and its weight.
@@ -133,6 +129,12 @@ impl Collector {
             None => self.on_cpu,
             Some(counter) => self.counters.get(counter).map(|event| (*event, sample.weight)),
         }
+    }
+
+    /// Whether a sample is a hit of a tracepoint.
+    fn is_at_tracepoint(&self, sample: &SampleEvent) -> bool {
+        let event = usize::from(sample.event).checked_sub(1).and_then(|number| self.counters.get(number));
+        event.is_some_and(|event| self.profile.events[event.index()].kind().is_tracepoint())
     }
 
     /// Sums of the samples of running threads, if they are taken.
@@ -147,6 +149,9 @@ impl Collector {
 
     /// Adds a sample, with the stack copy that belongs to it.
     pub(crate) fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
+        if self.took_end_of_block(&sample) {
+            return;
+        }
         if let Some(waits) = &mut self.waits {
             match waits.hold(sample, rescue, &mut self.profile) {
                 Some(free) => (sample, rescue) = free,
@@ -264,6 +269,10 @@ impl Collector {
         if time.tid == time.tgid && !time.has_ended {
             self.tasks.renew_title(&self.processes, time.to_ns, time.tgid, &time.comm);
         }
+        // Next to some waits alone, the whole time of a thread would be a riddle.
+        if self.waits.as_ref().is_some_and(|waits| waits.futexes_only) {
+            return;
+        }
         let time = self.rows().thread_time(time);
         self.profile.thread_times.push(time);
     }
@@ -304,7 +313,8 @@ impl Collector {
         (self.waits.as_mut(), rows)
     }
 
-    fn rows(&mut self) -> RowWriter<'_> {
+    /// The writer of rows.
+    pub(crate) fn rows(&mut self) -> RowWriter<'_> {
         self.parts().1
     }
 
@@ -335,11 +345,15 @@ impl Collector {
         self.copy(sample, &trusted, path.len(), is_rescued);
         self.add_managed_functions(sample, trusted.left_out, &mut path);
         self.add_interpreter_frames(sample, trusted.outcome, &mut path);
+        self.leave_sampler(sample, &mut path);
         path.reverse();
         self.resolve_kernel(sample, &mut path);
         let stack = self.profile.tables.intern_stack_of(path.iter().copied());
         let labels = self.labels_of(sample);
         match &sample.wait {
+            None if sample.block.is_some() => {
+                self.store_block(sample, BlockPart { stack, outcome: trusted.outcome, labels });
+            }
             Some(wait) => {
                 let part = WaitPart { stack, outcome: trusted.outcome, labels };
                 self.with_waits(|waits, rows| waits.store(sample, wait, part, rows));
@@ -377,6 +391,8 @@ impl Collector {
             self.interpreters.merge(sample.tgid, process, frames, outcome, &mut self.profile, path);
         } else if process.awaits_interpreter(sample.time_ns) {
             self.profile.count(counter::INTERPRETER_SAMPLES_BEFORE, 1);
+        } else if self.interpreters.is_read_outside && sample.wait.is_none() {
+            self.interpreters.place_unread(process, &mut self.profile, path);
         }
     }
 
@@ -403,41 +419,16 @@ impl Collector {
             Some(wait) => {
                 self.with_waits(|waits, rows| waits.kernel_part(&sample.kernel, wait.kind, rows.kernel))
             }
+            None if self.is_at_tracepoint(sample) => self.kernel.before_tracing(&sample.kernel).to_vec(),
             None => sample.kernel.clone(),
         };
-        // A thread that waits has called the scheduler.
-        let is_waiting = sample.wait.is_some();
+        // A thread that waits has called the scheduler, one at a tracepoint what traces it.
+        let has_called = sample.wait.is_some() || self.is_at_tracepoint(sample);
         // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
         for (index, &address) in kernel.iter().filter(|&&address| !is_vsyscall(address)).enumerate() {
-            path.push(self.kernel.frame(address, index > 0 || is_waiting, &mut self.profile.tables));
+            path.push(self.kernel.frame(address, index > 0 || has_called, &mut self.profile.tables));
         }
         path[from..].reverse();
-    }
-
-    /// The labels of a sample: those of the goroutine that its thread worked for, or that its thread held the lock of its
-    /// interpreter while it ran.
-    fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
-        let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
-        if sample.goroutine != SampleGoroutine::None && !is_of_waker {
-            let process = self.processes.at_mut(sample.tgid, sample.time_ns)?;
-            return self.goroutines.labels_of(process, &sample.goroutine, &mut self.profile);
-        }
-        let is_running = sample.event == 0 && sample.wait.is_none();
-        if !is_running || sample.interpreter.holds_lock() != Some(true) {
-            return None;
-        }
-        // Sets keep their ids when the rows begin again.
-        let tables = &mut self.profile.tables;
-        Some(*self.lock_held.get_or_insert_with(|| tables.intern_labels(&[LOCK_HELD])))
-    }
-
-    /// Reads the labels of the goroutine of a sample that may have to wait for others: soon they may be gone.
-    pub(crate) fn read_labels_early(&mut self, sample: &SampleEvent) {
-        if let SampleGoroutine::Known(goroutine) = &sample.goroutine
-            && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns)
-        {
-            self.goroutines.read_labels(process, goroutine);
-        }
     }
 
     /// Adds a sample that is no wait to its event, and to the sums.
@@ -471,28 +462,8 @@ impl Collector {
             outcome: trusted.outcome,
             wait: None,
             merged: None,
+            block: None,
             labels,
         });
     }
-}
-
-/// The address of a sample that no known mapping holds, if it has one and the process may be looked at again.
-fn unknown_address(process: &Process, sample: &SampleEvent) -> Option<u64> {
-    if process.has_ended {
-        return None; // its number may be another's by now
-    }
-    let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
-    // What is mapped now says nothing about a program that exec has replaced.
-    if !is_due
-        || sample.time_ns < process.exec_ns
-        || (process.mappings().is_empty() && sample.user.is_empty())
-    {
-        return None;
-    }
-    let raw = match sample.outcome {
-        outcome::UNKNOWN_MAPPING => sample.user.last(),
-        _ => sample.user.first(),
-    };
-    let address = MarkedAddress(*raw?).lookup();
-    (process.find(address, sample.time_ns).is_none() && !is_vsyscall(address)).then_some(address)
 }

@@ -1,6 +1,6 @@
 //! Rescues whose tables are still being compiled.
 
-use crate::bpf::{RescueEvent, SampleEvent};
+use crate::bpf::{RescueEvent, SampleEvent, StackBytes};
 
 /// A rescue waits this long for a table, ns. On a crowded machine the largest tables take seconds.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
@@ -37,7 +37,7 @@ impl WaitingRescues {
         let stack_bytes = rescue.stack.len();
         // Nothing in a stack makes packing fail; an empty copy would only cut the stack.
         let stack = zstd::bulk::compress(&rescue.stack, COMPRESSION_LEVEL).unwrap_or_default();
-        rescue.stack = Vec::new();
+        rescue.stack = StackBytes::default();
         self.bytes += stack.len();
         self.packed.push(Packed { sample, rescue, stack, stack_bytes });
     }
@@ -48,7 +48,7 @@ impl WaitingRescues {
         std::mem::take(&mut self.packed).into_iter().map(
             |Packed { sample, mut rescue, stack, stack_bytes }| {
                 // It was packed here, so it can be unpacked.
-                rescue.stack = zstd::bulk::decompress(&stack, stack_bytes).unwrap_or_default();
+                rescue.stack = zstd::bulk::decompress(&stack, stack_bytes).unwrap_or_default().into();
                 (sample, rescue)
             },
         )
@@ -83,7 +83,9 @@ mod tests {
             interpreter: Default::default(),
             goroutine: Default::default(),
             managed: Vec::new(),
+            memory: Default::default(),
             wait: None,
+            block: None,
         }
     }
 
@@ -97,9 +99,10 @@ mod tests {
             is_return: false,
             registers: [0; REGISTERS],
             start: 0,
-            stack,
+            stack: stack.into(),
             is_cut: false,
             missing_blocks: [0; 4],
+            root: None,
         }
     }
 

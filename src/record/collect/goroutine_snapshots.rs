@@ -85,6 +85,7 @@ impl Collector {
                 variance_us2: (variance * weight_us * weight_us) as u64,
                 span_ns: snapshot.span_ns,
             }),
+            block: None,
             labels,
         });
     }

@@ -151,6 +151,18 @@ impl KernelFrames {
         frame
     }
 
+    /// The frames of a tracepoint, without those of the kernel's functions that call programs there, which come first. Where
+    /// names are hidden, all of them.
+    pub(crate) fn before_tracing<'k>(&mut self, kernel: &'k [u64]) -> &'k [u64] {
+        const TRACING: [&str; 4] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+        let Some(symbols) = self.symbols() else { return kernel };
+        let is_tracing = |address: &u64| {
+            let name = symbols.lookup(address.saturating_sub(1)).map(|symbol| symbol.name);
+            name.is_some_and(|name| TRACING.iter().any(|start| name.starts_with(start)))
+        };
+        &kernel[kernel.iter().take_while(|address| is_tracing(address)).count()..]
+    }
+
     /// Forgets all frames but those that `kept` gives another number.
     pub(crate) fn forget_rows(&mut self, kept: &FxHashMap<FrameId, FrameId>) {
         self.frames = FxHashMap::default();

@@ -2,7 +2,7 @@
 
 use crate::bpf::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, ManagedFrame, MarkedAddress, REGISTERS, RescueEvent,
-    SampleEvent,
+    SampleEvent, StackRoot,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
@@ -10,11 +10,10 @@ use crate::record::managed_code::java_process::{JavaMachine, java_note};
 use crate::record::managed_code::managed_runtime::ProcessManaged;
 use crate::record::modules::{FileId, ModuleFiles, TableState};
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
-use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameState, GeneratedFrames, MappedModule,
-    ModuleCode, ModuleMap, StackCopy, StackEnds, walk,
+    Architecture, CfiSections, End, FoundBy, FrameAddress, FrameRegisters, FrameState, GeneratedFrames,
+    MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, StackCopy, StackEnds, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -34,17 +33,33 @@ pub(crate) struct Rescued {
     pub(crate) missed_a_table: bool,
 }
 
+/// A stack of which what lies between its copy and its root may be missing: a large frame that no walk reads.
+struct StackParts<'a> {
+    copy: StackCopy<'a>,
+    root: Option<&'a StackRoot>,
+}
+
+impl Memory for StackParts<'_> {
+    fn read(&self, address: u64) -> Result<u64, MemoryError> {
+        self.copy.read(address).or_else(|error| {
+            let StackRoot { start, bytes } = self.root.ok_or(error)?;
+            StackCopy { start: *start, bytes, missing_blocks: [0; 4] }.read(address).map_err(|_| error)
+        })
+    }
+}
+
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
     let start = start_of(rescue);
     let memory =
         StackCopy { start: rescue.start, bytes: &rescue.stack, missing_blocks: rescue.missing_blocks };
+    let whole = StackParts { copy: memory, root: rescue.root.as_ref() };
     let java = match process.managed() {
         ProcessManaged::Java(machine) => Some((&**machine, rescue.tgid, memory)),
         _ => None,
     };
     let code = RescueCode { process, time_ns, files, java, missed: Cell::new(false), cfi: OnceCell::new() };
-    let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
+    let stack = walk(&start, &code, &whole, MAX_USER_FRAMES);
     let frames = stack
         .frames
         .iter()
@@ -124,11 +139,11 @@ fn with_notes(frames: &[u64], notes: &[ManagedFrame]) -> Vec<NotedFrame> {
 /// Returns the state at which the kernel's walk stood, or the leaf if that is what was sent.
 fn start_of(rescue: &RescueEvent) -> FrameState {
     let architecture = Architecture::HOST;
-    let mut general = [None; MAX_REGISTERS];
+    let mut general = FrameRegisters::default();
     for number in 0..architecture.register_count() {
         let is_kept = number == architecture.stack_pointer() || number == architecture.frame_pointer();
         if rescue.all_registers || is_kept {
-            general[usize::from(number)] = rescue.registers.get(usize::from(number)).copied();
+            general.set(number, rescue.registers.get(usize::from(number)).copied());
         }
     }
     FrameState {
@@ -247,7 +262,9 @@ mod tests {
             managed: Vec::new(),
             interpreter: Default::default(),
             goroutine: Default::default(),
+            memory: Default::default(),
             wait: None,
+            block: None,
         }
     }
 
@@ -263,9 +280,10 @@ mod tests {
                 is_return: false,
                 registers: [0; REGISTERS],
                 start: 0x1000,
-                stack: vec![0; 0x3000],
+                stack: vec![0; 0x3000].into(),
                 is_cut,
                 missing_blocks: [0; 4],
+                root: None,
             };
             outcome(End::CopyTooShort { address }, &copy)
         };

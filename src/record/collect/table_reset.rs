@@ -55,6 +55,9 @@ impl Collector {
         if let Some(waits) = &mut self.waits {
             waits.renumber(&mut renumber);
         }
+        if let Some(blocks) = &mut self.blocks {
+            blocks.renumber(&mut renumber);
+        }
         self.kernel.forget_rows(&frames);
         self.profile.tables = tables;
     }
@@ -101,7 +104,7 @@ mod tests {
     fn modules_keep_their_numbers_and_stacks_of_open_waits_their_frames() {
         let mut collector =
             Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
-        collector.add_waits("every wait".to_owned(), 0);
+        collector.add_waits(EventKind::OFF_CPU, "every wait".to_owned(), 0);
         let tables = &mut collector.profile.tables;
         tables.intern_string("a name that nothing needs any more");
         let modules: Vec<_> = ["/bin/a", "/bin/b"]

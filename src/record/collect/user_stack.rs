@@ -1,7 +1,7 @@
 //! The user part of a stack: marked addresses become frames of modules, as far as they can be trusted.
 
 use super::call_check::{CallChecks, CallPlace};
-use crate::bpf::{LEAF_FRAMES, MarkedAddress, SampleEvent};
+use crate::bpf::{LEAF_FRAMES, MarkedAddress, SampleEvent, outcome};
 use crate::profile::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome, Profile, Tables, counter,
 };
@@ -13,6 +13,9 @@ use crate::record::process::table::Processes;
 use crate::symbols::PerfMapSource;
 use crate::unwind::rule::RuleKind;
 use std::sync::Arc;
+
+/// A process is read again after an unknown address, but not more often than this, ns.
+const REREAD_INTERVAL_NS: u64 = 100_000_000;
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
 const LEAF: u64 = 1 << 61;
@@ -207,6 +210,27 @@ fn note_generated_code(process: &mut Process, pid: u32, files: &mut ModuleFiles)
         process.lacks_frame_pointers =
             process.mappings().iter().any(is_java) && files.java_lacks_frame_pointers(pid);
     }
+}
+
+/// The address of a sample that no known mapping holds, if it has one and the process may be looked at again.
+pub(super) fn unknown_address(process: &Process, sample: &SampleEvent) -> Option<u64> {
+    if process.has_ended {
+        return None; // its number may be another's by now
+    }
+    let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
+    // What is mapped now says nothing about a program that exec has replaced.
+    if !is_due
+        || sample.time_ns < process.exec_ns
+        || (process.mappings().is_empty() && sample.user.is_empty())
+    {
+        return None;
+    }
+    let raw = match sample.outcome {
+        outcome::UNKNOWN_MAPPING => sample.user.last(),
+        _ => sample.user.first(),
+    };
+    let address = MarkedAddress(*raw?).lookup();
+    (process.find(address, sample.time_ns).is_none() && !is_vsyscall(address)).then_some(address)
 }
 
 #[cfg(test)]

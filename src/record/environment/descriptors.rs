@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Descriptors that are left for other things than files of code: some 60 of BPF maps, programs and rings; files of /proc,
 /// and debug files while they are read.
 const SPARE: usize = 128;
-/// Descriptors that a CPU takes besides: the link of its sampler.
-const SPARE_PER_CPU: usize = 1;
+/// Descriptors that a CPU takes besides: the link of its sampler, and its side-band once more.
+const SPARE_PER_CPU: usize = 2;
 
 /// The limit before it was raised; `u64::MAX` while it was not. Limits are a process's, so this is one, too.
 static LIMIT_BEFORE: AtomicU64 = AtomicU64::new(u64::MAX);

@@ -40,11 +40,21 @@ pub(crate) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -
     asked.min(limit)
 }
 
-/// CPUs that are online (/sys/devices/system/cpu/online: `0-3,8`).
+/// CPUs that are online.
 pub(crate) fn online_cpus() -> anyhow::Result<Vec<u32>> {
+    cpus("online")
+}
+
+/// CPUs that are there, online or not; others may be plugged in.
+pub(crate) fn present_cpus() -> anyhow::Result<Vec<u32>> {
+    cpus("present")
+}
+
+/// CPUs by one of the kernel's lists (`/sys/devices/system/cpu/online`: `0-3,8`).
+fn cpus(list: &str) -> anyhow::Result<Vec<u32>> {
     use anyhow::Context;
-    const PATH: &str = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(PATH).with_context(|| format!("cannot read `{PATH}`"))?;
+    let path = format!("/sys/devices/system/cpu/{list}");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -2,6 +2,7 @@
 //! and the program that lists a package's files is another one than the recorder.
 
 use crate::base::opener;
+use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,6 +31,7 @@ impl PackageIndex {
     fn read(folder: &Path) -> Self {
         let mut index = PackageIndex::default();
         let mut left = MAX_TOTAL_BYTES;
+        let code_paths = CodePaths::new();
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_LISTS);
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         paths.sort_unstable();
@@ -46,7 +48,7 @@ impl PackageIndex {
             let name = name.split(':').next().unwrap_or_default().to_owned();
             let number = index.names.len() as u32;
             index.names.push(name);
-            for line in bytes.split(|&byte| byte == b'\n').filter(|line| may_be_code(line)) {
+            for line in bytes.split(|&byte| byte == b'\n').filter(|line| code_paths.have(line)) {
                 index.by_path.entry(hash(line)).or_insert(number);
             }
         }
@@ -62,10 +64,17 @@ impl PackageIndex {
     }
 }
 
-/// Whether a path may be that of a program or library.
-fn may_be_code(path: &[u8]) -> bool {
-    let has = |part: &[u8]| memchr::memmem::find(path, part).is_some();
-    has(b"bin/") || has(b".so") || has(b"lib") || has(b"/opt/")
+/// Finds the paths that may be those of programs or libraries, among the many of documents and texts.
+struct CodePaths([memmem::Finder<'static>; 4]);
+
+impl CodePaths {
+    fn new() -> Self {
+        CodePaths(["lib", "bin/", ".so", "/opt/"].map(memmem::Finder::new))
+    }
+
+    fn have(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|part| part.find(path).is_some())
+    }
 }
 
 fn hash(path: &[u8]) -> u64 {

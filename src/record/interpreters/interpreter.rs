@@ -4,9 +4,11 @@
 use super::function_names::FunctionNames;
 use super::known_code::{KnownCodes, RunPlace};
 use super::language::{Language, LanguageFile, RuntimeModule};
+use super::outside::OutsideReader;
 use super::process_memory::ProcessMemory;
 use crate::bpf::{InterpreterFrame, number, prof_runtime};
 use crate::profile::FrameId;
+use crate::record::kernel::perf::functions::FunctionReader;
 use crate::record::modules::FileId;
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use rustc_hash::FxHashMap;
@@ -83,6 +85,17 @@ impl ProcessInterpreter {
         }
     }
 
+    /// Who reads the functions of its threads in user space; `None` where its memory is not to be had.
+    pub(crate) fn reader(&mut self, pid: u32) -> Option<Arc<dyn FunctionReader>> {
+        let ProcessInterpreter::Ready(interpreter) = self else { return None };
+        if interpreter.outside.is_none() {
+            let memory = interpreter.own_memory(pid)?;
+            interpreter.outside =
+                Some(Arc::new(OutsideReader::new(pid, Arc::clone(&interpreter.language), memory)));
+        }
+        interpreter.outside.clone().map(|reader| reader as Arc<dyn FunctionReader>)
+    }
+
     /// Forgets frames of the profile, because they get new numbers.
     pub(crate) fn forget_frames(&mut self) {
         if let ProcessInterpreter::Ready(interpreter) = self {
@@ -111,6 +124,8 @@ pub(crate) struct Interpreter {
     memory: Option<Arc<ProcessMemory>>,
     /// Memory of the process that has forked this one, which may end before it is read.
     of_parent: Option<Arc<ProcessMemory>>,
+    /// Who reads its threads' functions in user space, where that is done.
+    outside: Option<Arc<OutsideReader>>,
     pub(super) codes: KnownCodes,
     /// Frames of the profile, by code object, check and position; `None` for frames that are not shown.
     pub(super) frames: FxHashMap<(u64, u32, u32), Option<FrameId>>,
@@ -135,6 +150,7 @@ impl Interpreter {
             language: (language.find)(&memory, module)?,
             memory: Some(Arc::new(memory)),
             of_parent: None,
+            outside: None,
             codes: KnownCodes::default(),
             frames: FxHashMap::default(),
         })
@@ -146,6 +162,7 @@ impl Interpreter {
             language: Arc::clone(&self.language),
             memory: None,
             of_parent: self.memory.clone().or_else(|| self.of_parent.clone()),
+            outside: None,
             codes: self.codes.forked(),
             frames: FxHashMap::default(),
         }
@@ -161,13 +178,19 @@ impl Interpreter {
         if !self.codes.lacks(frame) {
             return self.codes.place(frame, &*self.language, &[], names);
         }
-        if self.memory.is_none() {
-            self.memory = ProcessMemory::open(pid).ok().map(Arc::new);
-        }
+        self.own_memory(pid);
         let memories = [&self.memory, &self.of_parent].into_iter().flatten();
         let memories: Vec<&dyn TargetMemory> =
             memories.map(|memory| &**memory as &dyn TargetMemory).collect();
         self.codes.place(frame, &*self.language, &memories, names)
+    }
+
+    /// The memory of the process itself, whose number is `pid`.
+    fn own_memory(&mut self, pid: u32) -> Option<Arc<ProcessMemory>> {
+        if self.memory.is_none() {
+            self.memory = ProcessMemory::open(pid).ok().map(Arc::new);
+        }
+        self.memory.clone()
     }
 
     /// Remembers the frame of the profile that a frame is.

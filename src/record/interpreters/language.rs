@@ -3,12 +3,15 @@
 
 use super::function_names::RunFunction;
 use super::merge::ListHabits;
-use crate::bpf::prof_runtime;
+use crate::bpf::{REGISTERS, number, prof_runtime};
 use crate::elf::ElfImage;
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::fmt::{Debug, Display};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Frames of a sample.
+pub(super) const MOST_FRAMES: usize = number::PROF_MAX_RUNTIME_FRAMES as usize;
 
 /// How the file of a language's runtime is recognized and searched.
 #[derive(Debug)]
@@ -110,6 +113,10 @@ pub(super) trait Language: Debug + Send + Sync {
         false
     }
 
+    /// The functions of the thread with this state, which is interrupted with these registers, by DWARF number and then the
+    /// program counter: as the kernel side takes them.
+    fn stack(&self, memory: &dyn TargetMemory, state: u64, registers: &[u64; REGISTERS]) -> SideStack;
+
     /// What tells the code object at an address from others, as the kernel side computes it; `None` if it is none.
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32>;
 
@@ -119,6 +126,35 @@ pub(super) trait Language: Debug + Send + Sync {
     /// What is known of a code object that could not be read, by its address alone.
     fn unread(&self, _code: u64) -> Option<ReadCode> {
         None
+    }
+}
+
+/// A frame of an interpreter, as `InterpreterFrame` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SideFrame {
+    pub(super) code: u64,
+    pub(super) position: u32,
+    pub(super) is_entry: bool,
+    /// Another code object may be there when the next sample is taken.
+    pub(super) is_brief: bool,
+}
+
+/// The functions of a thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SideStack {
+    /// The leaf first.
+    pub(super) frames: Vec<SideFrame>,
+    /// Frames next to the root are missing.
+    pub(super) is_cut: bool,
+    /// The thread holds the interpreter's lock; `None` where that is not known.
+    pub(super) holds_lock: Option<bool>,
+}
+
+impl SideStack {
+    /// Frames that a sample has room for, the leaf first, of a list that was read to its end or not; no lock is known.
+    pub(super) fn of(frames: impl ExactSizeIterator<Item = SideFrame>, is_whole: bool) -> Self {
+        let is_cut = !is_whole || frames.len() > MOST_FRAMES;
+        SideStack { frames: frames.take(MOST_FRAMES).collect(), is_cut, holds_lock: None }
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod interpreter;
 pub(super) mod known_code;
 mod language;
 mod merge;
+pub(crate) mod outside;
 mod perl;
 mod php;
 pub(crate) mod process_memory;

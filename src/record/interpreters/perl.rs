@@ -1,10 +1,14 @@
 //! Perl as one of the languages.
 
 use super::function_names::RunFunction;
-use super::language::{CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule};
+use super::language::{
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, SideFrame, SideStack,
+};
 use super::merge::ListHabits;
-use crate::bpf::{number, prof_perl, prof_runtime};
-use crate::runtimes::perl::{OpTables, PerlCode, PerlLayout, PerlLocator, check, kind_name, loop_ranges};
+use crate::bpf::{REGISTERS, number, prof_perl, prof_runtime};
+use crate::runtimes::perl::{
+    OpTables, PerlCode, PerlFrame, PerlLayout, PerlLocator, check, frames, kind_name, loop_ranges,
+};
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -93,6 +97,17 @@ impl Language for Perl {
 
     fn descriptor(&self) -> prof_runtime {
         self.descriptor
+    }
+
+    fn stack(&self, memory: &dyn TargetMemory, state: u64, _registers: &[u64; REGISTERS]) -> SideStack {
+        let stack = frames(&memory, &self.layout, state);
+        let frame = |PerlFrame { code, line, is_entry }: PerlFrame| SideFrame {
+            code,
+            position: line,
+            is_entry,
+            is_brief: false,
+        };
+        SideStack::of(stack.frames.into_iter().map(frame), stack.is_complete)
     }
 
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {

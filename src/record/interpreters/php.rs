@@ -2,17 +2,22 @@
 
 use super::function_names::RunFunction;
 use super::language::{
-    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, SideFrame, SideStack,
+    no_room,
 };
 use super::merge::ListHabits;
-use crate::bpf::{number, prof_php, prof_runtime};
-use crate::runtimes::php::{PhpCode, PhpKept, PhpLayout, check, loop_ranges};
+use crate::bpf::{REGISTERS, number, prof_php, prof_runtime};
+use crate::runtimes::php::{PhpCode, PhpFrame, PhpKept, PhpLayout, PhpLoopPlace, check, loop_ranges, stack};
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The function of its interpreter loop.
 const LOOP: &str = "execute_ex";
+
+/// Registers of the loop, by DWARF number: r14 and r15 of x86-64.
+const LOOP_FRAME: usize = 14;
+const LOOP_INSTRUCTION: usize = 15;
 
 /// How its files are recognized.
 pub(super) static FILE: LanguageFile = LanguageFile {
@@ -63,6 +68,20 @@ impl Language for Php {
 
     fn is_stack_start(&self, position: u32) -> bool {
         PhpCode::is_fiber(position)
+    }
+
+    fn stack(&self, memory: &dyn TargetMemory, _state: u64, registers: &[u64; REGISTERS]) -> SideStack {
+        let prof_php { loop_start, loop_bytes, .. } = self.descriptor.php;
+        let is_in_loop = registers[REGISTERS - 1].wrapping_sub(loop_start) < loop_bytes.into();
+        let of_loop = PhpLoopPlace { frame: registers[LOOP_FRAME], instruction: registers[LOOP_INSTRUCTION] };
+        let stack = stack(&memory, &self.layout, is_in_loop.then_some(of_loop));
+        let frame = |frame: PhpFrame| SideFrame {
+            code: frame.code | u64::from(frame.tag) << number::PROF_PHP_TAG_SHIFT,
+            position: frame.position,
+            is_entry: frame.is_entry,
+            is_brief: frame.is_brief,
+        };
+        SideStack::of(stack.frames.into_iter().map(frame), stack.is_complete)
     }
 
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {
@@ -174,6 +193,8 @@ mod tests {
         assert_eq!((read.function.name.as_str(), read.function.file.as_str()), ("Job::run", "/srv/app.php"));
         assert_eq!((read.lines.line(code, 7), read.lines.line(code, 0)), (7, 0));
         assert!(language.check(php.memory(), code).is_some());
+        let side = language.stack(php.memory(), GLOBALS, &[0; REGISTERS]);
+        assert_eq!(side, SideStack { is_cut: false, ..SideStack::default() }, "nothing runs");
         assert!(language.is_stack_start(number::PROF_PHP_FIBER as u32) && !language.is_stack_start(7));
         assert_eq!((language.runtime().as_str(), language.habits().links_early), ("php 8.2", true));
     }

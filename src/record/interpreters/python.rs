@@ -2,14 +2,16 @@
 
 use super::function_names::RunFunction;
 use super::language::{
-    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+    CodeLines, Language, LanguageFile, LoopCode, MOST_FRAMES, ReadCode, RuntimeCode, RuntimeModule,
+    SideFrame, SideStack, no_room,
 };
 use crate::bpf::{
-    CodeContent, code_check, content_bytes, number, prof_loop_setup, prof_python, prof_runtime,
+    CodeContent, REGISTERS, code_check, content_bytes, number, prof_loop_setup, prof_python, prof_runtime,
 };
+use crate::elf::Architecture;
 use crate::runtimes::python::{
     LoopSetup, OldList, PythonCode, PythonEntry, PythonGil, PythonLayout, PythonLocator, PythonObjectLayout,
-    PythonPosition, loop_ranges, loop_setup,
+    PythonPosition, leaf, list, loop_ranges, loop_setup,
 };
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::sync::Arc;
@@ -63,6 +65,35 @@ impl Language for Python {
         self.descriptor
     }
 
+    fn stack(&self, memory: &dyn TargetMemory, state: u64, registers: &[u64; REGISTERS]) -> SideStack {
+        let layout = &self.layout;
+        let is_lock_of = |holder: u64| (&memory).u64(holder).map(|holder| holder == state);
+        let holds_lock = match layout.gil {
+            PythonGil::Current { state } => is_lock_of(state),
+            PythonGil::Lock { holder, locked } => {
+                is_lock_of(holder).zip((&memory).u32(locked)).map(|(is_last, locked)| is_last && locked != 0)
+            }
+            PythonGil::Absent => None,
+        };
+        let first = match self.setup_at(registers[REGISTERS - 1]) {
+            Some(setup) => self.leaf_in_setup(memory, setup, registers),
+            None => leaf(&memory, layout.state_frame, layout.c_frame, state),
+        };
+        let Some(first) = first else {
+            return SideStack { is_cut: true, holds_lock, ..SideStack::default() };
+        };
+        // Shims are no frames, and there is one for each call from C.
+        let (stack, is_whole) = list(&memory, &layout.frame, first, 2 * MOST_FRAMES);
+        let is_pointer = layout.frame.position_kind == PythonPosition::Pointer;
+        let frames = stack.frames.into_iter().map(|frame| SideFrame {
+            code: frame.code,
+            position: frame.position.wrapping_sub(if is_pointer { frame.code } else { 0 }) as u32,
+            is_entry: frame.is_entry,
+            is_brief: false,
+        });
+        SideStack { holds_lock, ..SideStack::of(frames, is_whole) }
+    }
+
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {
         let (words, number) = PythonCode::identity(&memory, &self.layout, code)?;
         let [name, file, lines] = words.map(|object| content(object, &self.layout, memory));
@@ -79,6 +110,36 @@ impl Language for Python {
             is_inlined: false,
         };
         Some(ReadCode { function, is_shown: !code.is_shim(), lines: Arc::new(code) })
+    }
+}
+
+impl Python {
+    /// The instructions with which the loop sets itself up, if `address` is one of them.
+    fn setup_at(&self, address: u64) -> Option<&prof_loop_setup> {
+        let setups = self.descriptor.python.setup.iter();
+        setups.into_iter().find(|setup| address.wrapping_sub(setup.start) < u64::from(setup.bytes))
+    }
+
+    /// The leaf frame where the loop sets itself up, as `python_first_in_setup` of the kernel side finds it.
+    fn leaf_in_setup(
+        &self,
+        memory: &dyn TargetMemory,
+        setup: &prof_loop_setup,
+        registers: &[u64; REGISTERS],
+    ) -> Option<u64> {
+        let place = u64::from(setup.place);
+        let list = match place {
+            number::PROF_LIST_IN | number::PROF_LIST_INNER_OF => *registers.get(usize::from(setup.reg))?,
+            number::PROF_LIST_AT | number::PROF_LIST_INNER_OF_AT => {
+                let stack = registers[usize::from(Architecture::HOST.stack_pointer())];
+                (&memory).u64(stack.checked_add(setup.offset.into())?)?
+            }
+            _ => return None,
+        };
+        match place {
+            number::PROF_LIST_IN | number::PROF_LIST_AT => Some(list),
+            _ => (&memory).u64(list.checked_add(self.layout.c_frame?.into())?),
+        }
     }
 }
 

@@ -24,14 +24,14 @@ const STARTED_LATE: &str = "a recorded process has begun to run an interpreter, 
 const UNREAD_FUNCTION: &str = "[function not read]";
 
 /// Interpreters of recorded processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Interpreters {
     /// Frames of interpreters are to be recorded.
     pub(crate) is_wanted: bool,
     /// Those that the kernel side reads, since a target has one, or one may come: a bit for each `enum prof_runtime_kind`.
     pub(crate) loaded: u32,
-    /// What is said once a process runs another.
-    pub(crate) why_unread: &'static str,
+    /// They are read in user space, in those samples whose thread was held up for as long as that takes.
+    pub(crate) is_read_outside: bool,
     files: FxHashMap<FileId, Option<RuntimeFile>>,
     /// Functions of all runtimes, those of managed code too.
     pub(in crate::record) names: FunctionNames,
@@ -40,22 +40,6 @@ pub(crate) struct Interpreters {
     run: Vec<RunFrame<FrameId>>,
     /// Frames of what has started the native stack, which is that of a fiber.
     starters: Vec<FrameId>,
-}
-
-impl Default for Interpreters {
-    fn default() -> Self {
-        Interpreters {
-            is_wanted: false,
-            loaded: 0,
-            why_unread: STARTED_LATE,
-            files: FxHashMap::default(),
-            names: FunctionNames::default(),
-            problems: RuntimeProblems::default(),
-            native: Vec::new(),
-            run: Vec::new(),
-            starters: Vec::new(),
-        }
-    }
 }
 
 impl Interpreters {
@@ -78,6 +62,11 @@ impl Interpreters {
         files.fold(0, |all, bit| all | bit)
     }
 
+    /// Whether any of the files is a runtime.
+    pub(crate) fn is_any_runtime(&mut self, files: &ModuleFiles) -> bool {
+        files.iter().any(|(id, _)| self.runtime(id, files).is_some())
+    }
+
     /// Looks for the interpreter of a process, unless it is known. Returns whether it is to be looked for again soon.
     pub(crate) fn look(&mut self, pid: u32, process: &mut Process, files: &ModuleFiles) -> bool {
         if !self.is_wanted || process.has_ended {
@@ -96,7 +85,7 @@ impl Interpreters {
             return false;
         };
         if self.loaded & bit == 0 {
-            self.problems.note(self.why_unread);
+            self.problems.note(STARTED_LATE);
             return false;
         }
         let now_ns = monotonic_ns();
@@ -174,13 +163,7 @@ impl Interpreters {
         }
         profile.count(counter::INTERPRETER_SAMPLES, 1);
         self.take_frames(pid, interpreter, sample, profile);
-        let tables = &profile.tables;
-        let part_of = |frame: FrameId| {
-            let flags = tables.frame(frame).flags;
-            let part = if flags.is_inner_loop { LoopPart::Inner } else { LoopPart::Entry };
-            flags.is_interpreter.then_some(part)
-        };
-        with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
+        self.take_native(profile, path);
         let habits = interpreter.language.habits();
         let apart = match outcome {
             Outcome::Complete if habits.enters_by_c_blocks && !sample.is_cut() => {
@@ -203,6 +186,36 @@ impl Interpreters {
         } else {
             path.append(&mut self.starters);
         }
+    }
+
+    /// Puts into `path`, the native frames of a user stack, leaf first, a function that was not read in front of each loop of an
+    /// interpreter: what that ran could not be read at the time of the sample.
+    pub(crate) fn place_unread(&mut self, process: &Process, profile: &mut Profile, path: &mut Vec<FrameId>) {
+        let ProcessInterpreter::Ready(interpreter) = process.interpreter() else { return };
+        self.take_native(profile, path);
+        if !self.native.iter().any(|native| native.is_loop) {
+            return;
+        }
+        profile.count(counter::INTERPRETER_SAMPLES_UNREAD, 1);
+        let module = runtime_module(interpreter, &mut profile.tables);
+        let flags = FrameFlags { found_by: FoundBy::Cfi, ..FrameFlags::default() };
+        let address = FunctionNumber::UNREAD.address(0);
+        let unread = profile.tables.intern_frame(Frame { module, address, flags });
+        path.clear();
+        for native in &self.native {
+            path.extend(native.is_loop.then_some(unread));
+            path.push(native.frame);
+        }
+    }
+
+    /// Puts the native frames of a user stack into `self.native`.
+    fn take_native(&mut self, profile: &Profile, path: &[FrameId]) {
+        let part_of = |frame: FrameId| {
+            let flags = profile.tables.frame(frame).flags;
+            let part = if flags.is_inner_loop { LoopPart::Inner } else { LoopPart::Entry };
+            flags.is_interpreter.then_some(part)
+        };
+        with_calls(path.iter().map(|&frame| (frame, part_of(frame))), &mut self.native);
     }
 
     /// Puts the frames of the interpreter into `self.run`.

@@ -2,11 +2,14 @@
 
 use super::function_names::RunFunction;
 use super::language::{
-    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, no_room,
+    CodeLines, Language, LanguageFile, LoopCode, ReadCode, RuntimeCode, RuntimeModule, SideFrame, SideStack,
+    no_room,
 };
 use super::merge::ListHabits;
-use crate::bpf::{mixed_check, number, prof_ruby, prof_runtime};
-use crate::runtimes::ruby::{RubyCode, RubyLayout, RubyLocator, RubyLoop, RubyPlace, loop_ranges};
+use crate::bpf::{REGISTERS, mixed_check, number, prof_ruby, prof_runtime};
+use crate::runtimes::ruby::{
+    RubyCode, RubyFrame, RubyLayout, RubyLocator, RubyLoop, RubyPlace, loop_ranges, stack,
+};
 use crate::runtimes::{RuntimeProblem, TargetMemory};
 use std::sync::Arc;
 
@@ -60,6 +63,23 @@ impl Language for Ruby {
 
     fn habits(&self) -> ListHabits {
         ListHabits { has_native_functions: true, ..ListHabits::default() }
+    }
+
+    fn stack(&self, memory: &dyn TargetMemory, state: u64, _registers: &[u64; REGISTERS]) -> SideStack {
+        let layout = &self.layout;
+        let context = match layout.locator.context {
+            Some(offset) => state.checked_add(offset.into()).and_then(|place| (&memory).u64(place)),
+            None => Some(state),
+        };
+        let stack = context.map(|context| stack(&memory, &layout.offsets, context)).unwrap_or_default();
+        let shown = stack.frames.into_iter().filter(|frame| !frame.is_native || layout.names.is_some());
+        let frame = |frame: RubyFrame| SideFrame {
+            code: frame.code,
+            position: frame.position,
+            is_entry: frame.is_entry,
+            is_brief: false,
+        };
+        SideStack::of(shown.map(frame).collect::<Vec<_>>().into_iter(), stack.is_complete)
     }
 
     fn check(&self, memory: &dyn TargetMemory, code: u64) -> Option<u32> {

@@ -1,27 +1,27 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
 use super::capacity::max_walked_frames;
-use super::perf_event::{self, SidebandRing};
-use super::rings::Rings;
+use super::perf_event::{self, CpuEvent, SidebandRing};
+use super::rings::{Rings, configure_blocks};
 use super::span::SamplingSpan;
 use super::stopper::Stopper;
+use super::table_space::make_room;
 use super::unwind_tables::{KernelTables, TableMaps};
 use super::wait_config::WaitConfig;
-use crate::base::opener::{self, Service};
-use crate::base::privilege;
+use crate::base::opener;
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
-    prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
+    prof_file_key, prof_image, prof_process, prof_rescue,
 };
-use crate::record::environment::namespaces;
-use crate::record::environment::namespaces::Translation;
+use crate::record::environment::namespaces::{self, Translation};
 use crate::record::kernel::load_failure::load_failure;
+use crate::record::probes::programs::{self, ProbePrograms};
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, PerfEventOpts, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, OpenObject, PerfEventOpts};
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,10 @@ pub(crate) struct KernelConfig {
     pub(crate) on_cpu: bool,
     /// Number of counters that are sampled.
     pub(crate) counters: usize,
+    /// Whether blocks of memory are sampled.
+    pub(crate) samples_blocks: bool,
+    /// Bit n: the counter of number n, from 1, counts page faults.
+    pub(crate) fault_counters: u64,
     /// Whether what runtimes know of frames of managed code is sent.
     pub(crate) reads_managed: bool,
     /// Interpreters whose frames are sent: a bit for each `enum prof_runtime_kind`.
@@ -54,11 +58,13 @@ pub(crate) struct KernelConfig {
     pub(crate) translation: Translation,
     /// Options of the recording of waits; `None` if they are not recorded.
     pub(crate) waits: Option<WaitConfig>,
+    /// Programs of probes; `None` if there are none.
+    pub(crate) probes: Option<ProbePrograms>,
     /// Sampling rate, Hz: rings are sized by it.
     pub(crate) hz: u32,
     /// Whether a copy of every stack is sent too.
     pub(crate) copy_every_stack: bool,
-    /// CPUs that will be sampled.
+    /// CPUs that will be sampled, now or when they come online.
     pub(crate) cpus: Vec<u32>,
 }
 
@@ -76,8 +82,8 @@ pub(crate) struct KernelSide<'obj> {
     pub(crate) skeleton: ProfSkel<'obj>,
     /// The unwind tables.
     pub(crate) tables: KernelTables,
-    /// Samplers of running threads, and of counters.
-    samplers: Vec<Link>,
+    /// Samplers of running threads, and of counters, with their CPUs.
+    samplers: Vec<(u32, Link)>,
     /// All other programs.
     pub(crate) links: Vec<Link>,
     /// The times of the recording, as the programs see them.
@@ -150,12 +156,13 @@ impl<'obj> KernelSide<'obj> {
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
         let span = Arc::new(SamplingSpan::new(maps.bss.as_fd())?);
+        let has_span = config.waits.is_some() || config.probes.is_some();
         Ok(KernelSide {
             skeleton,
             tables,
             samplers: Vec::new(),
             links: Vec::new(),
-            stopper: Arc::new(Stopper::new(config.waits.map(|_| Arc::clone(&span)))),
+            stopper: Arc::new(Stopper::new(has_span.then(|| Arc::clone(&span)))),
             span,
             last_look: None,
             has_sampler: config.on_cpu,
@@ -185,29 +192,64 @@ impl<'obj> KernelSide<'obj> {
     }
 
     /// Attaches the sampler to one event per CPU; sampling starts with that.
-    pub(crate) fn attach_samplers(&mut self, samplers: Vec<OwnedFd>) -> anyhow::Result<()> {
-        for sampler in samplers.into_iter().filter(|_| self.has_sampler) {
-            self.stopper.add_samplers(vec![sampler.try_clone()?]);
-            // libbpf enables the event, and the link that it returns owns the descriptor.
-            let link = self.skeleton.progs.on_cpu.attach_perf_event(sampler.as_raw_fd());
-            let link = link.map_err(|error| load_failure(&error))?;
-            let _ = sampler.into_raw_fd();
-            self.samplers.push(link);
+    pub(crate) fn attach_samplers(&mut self, samplers: Vec<CpuEvent>) -> anyhow::Result<()> {
+        let has_sampler = self.has_sampler;
+        for sampler in samplers.into_iter().filter(|_| has_sampler) {
+            self.stopper.add_samplers([sampler.try_clone()?]);
+            self.attach_sampler(sampler)?;
         }
         Ok(())
     }
 
+    fn attach_sampler(&mut self, CpuEvent { cpu, event }: CpuEvent) -> anyhow::Result<()> {
+        // libbpf enables the event, and the link that it returns owns the descriptor.
+        let link = self.skeleton.progs.on_cpu.attach_perf_event(event.as_raw_fd());
+        let link = link.map_err(|error| load_failure(&error))?;
+        let _ = event.into_raw_fd();
+        self.samplers.push((cpu, link));
+        Ok(())
+    }
+
     /// Attaches the sampler of counters to the events of the one with this number, from 1.
-    pub(crate) fn attach_counter(&mut self, number: u8, events: Vec<OwnedFd>) -> anyhow::Result<()> {
+    pub(crate) fn attach_counter(&mut self, number: u8, events: Vec<CpuEvent>) -> anyhow::Result<()> {
         for event in events {
-            self.stopper.add_samplers(vec![event.try_clone()?]);
-            let options = PerfEventOpts { cookie: number.into(), ..PerfEventOpts::default() };
-            let link = self.skeleton.progs.on_count.attach_perf_event_with_opts(event.as_raw_fd(), options);
-            let link = link.map_err(|error| load_failure(&error))?;
-            let _ = event.into_raw_fd();
-            self.samplers.push(link);
+            self.stopper.add_samplers([event.try_clone()?]);
+            self.attach_counting(number, event)?;
         }
         Ok(())
+    }
+
+    fn attach_counting(&mut self, number: u8, CpuEvent { cpu, event }: CpuEvent) -> anyhow::Result<()> {
+        let options = PerfEventOpts { cookie: number.into(), ..PerfEventOpts::default() };
+        let link = self.skeleton.progs.on_count.attach_perf_event_with_opts(event.as_raw_fd(), options);
+        let link = link.map_err(|error| load_failure(&error))?;
+        let _ = event.into_raw_fd();
+        self.samplers.push((cpu, link));
+        Ok(())
+    }
+
+    /// Samples a CPU that has come online, by its sampler and its events of counters, by number from 1.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub(crate) fn add_cpu(
+        &mut self,
+        sampler: Option<CpuEvent>,
+        counters: Vec<(u8, CpuEvent)>,
+    ) -> anyhow::Result<()> {
+        let events: Vec<&CpuEvent> = sampler.iter().chain(counters.iter().map(|(_, event)| event)).collect();
+        let same = events.into_iter().map(CpuEvent::try_clone).collect::<io::Result<Vec<_>>>()?;
+        sampler.into_iter().try_for_each(|event| self.attach_sampler(event))?;
+        counters.into_iter().try_for_each(|(number, event)| self.attach_counting(number, event))?;
+        self.stopper.add_samplers(same);
+        Ok(())
+    }
+
+    /// Forgets the events of a CPU that is gone, or was.
+    pub(crate) fn forget_cpu(&mut self, cpu: u32) {
+        self.samplers.retain(|(of, _)| *of != cpu);
+        self.stopper.forget_cpu(cpu);
     }
 
     /// Stops everything. What is in the rings can still be received.
@@ -237,9 +279,14 @@ impl<'obj> KernelSide<'obj> {
             &maps.ring7,
         ];
         Ok(Rings {
-            samples: samples.into_iter().chain([&maps.counts]).map(ring).collect::<io::Result<_>>()?,
+            samples: samples
+                .into_iter()
+                .chain([&maps.counts, &maps.hits])
+                .map(ring)
+                .collect::<io::Result<_>>()?,
             waits: ring(&maps.waits)?,
             thread_times: ring(&maps.thread_times)?,
+            blocks: ring(&maps.blocks)?,
             new_codes: [ring(&maps.new_codes)?, ring(&maps.wait_codes)?],
             rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
             stack_copies: ring(&maps.stack_copies)?,
@@ -329,6 +376,7 @@ impl CounterValues {
         let timed = self.get(Counter::TimedRuns).max(1);
         (u128::from(self.get(Counter::TimedNs)) * u128::from(self.bpf_runs()) / u128::from(timed)) as u64
             + self.get(Counter::WaitNs)
+            + self.get(Counter::ProbeNs)
             + self.switch_ns()
     }
 
@@ -350,12 +398,15 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         |ring: usize| config.cpus.iter().filter(|&&cpu| cpu as usize % SAMPLE_RINGS == ring).count();
     let page_bytes = rustix::param::page_size() as u32;
     let ring_bytes = |ring: usize| {
-        let bytes = per_ring(ring) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
+        // CPUs that are plugged in meanwhile find room for one.
+        let bytes = per_ring(ring).max(1) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
         (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
     };
     crate::record::kernel::wait_config::configure(open, config.waits.as_ref(), config.cpus.len())?;
+    programs::configure(open, config.probes.as_ref(), config.cpus.len())?;
     open.progs.on_cpu.set_autoload(config.on_cpu);
     open.progs.on_count.set_autoload(config.counters > 0);
+    configure_blocks(open, config.samples_blocks, config.waits.is_none())?;
     open.progs.find_namespace.set_autoload(config.translation.is_needed());
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
@@ -413,35 +464,9 @@ fn configure_constants(open: &mut OpenProfSkel<'_>, config: &KernelConfig, small
         rodata.reads_goroutines = config.reads_goroutines;
         rodata.reads_managed = config.reads_managed;
         rodata.copy_every_stack = config.copy_every_stack;
+        rodata.fault_counters = config.fault_counters;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }
-}
-
-/// Makes a room for more unwind tables and tells the walker of it.
-fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
-    let room = match opener::is_running() {
-        true => {
-            let (_, room) = opener::ask_service(Service::TableSpace, Vec::new(), None)?;
-            room.ok_or(io::ErrorKind::Other)?
-        }
-        false => create_table_space()?,
-    };
-    let descriptor = room.as_raw_fd().to_ne_bytes();
-    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
-    Ok(room)
-}
-
-/// Makes a map for unwind tables.
-pub(in crate::record) fn create_table_space() -> io::Result<OwnedFd> {
-    let options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-        map_flags: libbpf_sys::BPF_F_MMAPABLE,
-        ..Default::default()
-    };
-    let bytes = size_of::<prof_more_tables>() as u32;
-    let create = || MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
-    let room = privilege::make_room(create).map_err(io::Error::other)?;
-    room.as_fd().try_clone_to_owned()
 }
 
 fn process_bytes(entry: &prof_process) -> &[u8] {

@@ -4,6 +4,7 @@
 //! recording thread, which may lag. If that lags far, the rings are left to fill up, and the kernel side counts
 //! what is lost. It also ends sampling when the time is over.
 
+use super::perf_event::SidebandRing;
 use super::sideband::Sideband;
 use super::stopper::Stopper;
 use crate::bpf::{DecodeError, NewCodeEvent, RescueEvent, SampleEvent, StackCopyEvent, ThreadTimeEvent};
@@ -11,9 +12,9 @@ use crate::record::environment::namespaces::monotonic_ns;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,8 +39,16 @@ pub(crate) trait RingSource: Send {
     /// Gives `add` each descriptor that wakes the thread, and for what.
     fn watch(&self, add: &mut dyn FnMut(BorrowedFd<'_>, Wakes) -> io::Result<()>) -> io::Result<()>;
 
+    /// How often the rings have to be emptied at the least; `None`: they wake the thread in time.
+    fn longest_interval(&self) -> Option<Duration> {
+        None
+    }
+
     /// Takes what has happened to processes, as far as it is in rings of its own.
     fn take_sideband(&mut self, batch: &mut Batch);
+
+    /// Gives up the side-band ring of a CPU, once what is in it is in `batch`, for a new one if there is one.
+    fn exchange(&mut self, cpu: u32, new: Option<SidebandRing>, batch: &mut Batch);
 
     /// Empties all other rings. Returns how full the fullest was, 0 to 1.
     ///
@@ -109,10 +118,18 @@ struct Shared {
     deadline_ns: AtomicU64,
     /// Bytes on their way.
     in_flight: AtomicUsize,
+    /// CPUs whose side-band rings are to be given up, with the new ones.
+    exchanges: Mutex<Vec<(u32, Option<SidebandRing>)>>,
     /// Readable to wake the thread.
     bell: OwnedFd,
     /// Readable when a batch is on its way.
     wakeup: OwnedFd,
+}
+
+impl Shared {
+    fn exchanges(&self) -> MutexGuard<'_, Vec<(u32, Option<SidebandRing>)>> {
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Makes an eventfd readable.
@@ -148,6 +165,7 @@ impl Drain {
             is_wanted: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
+            exchanges: Mutex::default(),
             bell: eventfd(0, flags)?,
             wakeup: eventfd(0, flags)?,
         });
@@ -170,6 +188,12 @@ impl Drain {
     /// Has sampling end at this time, CLOCK_MONOTONIC, ns.
     pub(crate) fn set_deadline(&self, deadline_ns: u64) {
         self.shared.deadline_ns.store(deadline_ns, Ordering::SeqCst);
+        ring(&self.shared.bell);
+    }
+
+    /// Has the side-band ring of a CPU given up for a new one, if there is one.
+    pub(crate) fn exchange(&self, cpu: u32, new: Option<SidebandRing>) {
+        self.shared.exchanges().push((cpu, new));
         ring(&self.shared.bell);
     }
 
@@ -277,17 +301,22 @@ impl Poll {
     fn new(rings: &dyn RingSource, shared: &Shared) -> io::Result<Self> {
         use epoll::{CreateFlags, EventData, EventFlags};
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let add = |fd: BorrowedFd<'_>, what, flags| {
-            epoll::add(&epoll, fd, EventData::new_u64(what), flags).map_err(io::Error::from)
-        };
-        add(shared.bell.as_fd(), BELL, EventFlags::IN)?;
-        rings.watch(&mut |fd, wakes| match wakes {
+        epoll::add(&epoll, shared.bell.as_fd(), EventData::new_u64(BELL), EventFlags::IN)?;
+        let poll = Poll { epoll };
+        rings.watch(&mut |fd, wakes| poll.add(fd, wakes))?;
+        Ok(poll)
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, wakes: Wakes) -> io::Result<()> {
+        use epoll::{EventData, EventFlags};
+        let (what, flags) = match wakes {
             // By the edge: else it would wake the thread as long as there is data in it.
-            Wakes::PastMark => add(fd, RING, EventFlags::IN | EventFlags::ET),
-            Wakes::Filling => add(fd, RING, EventFlags::IN),
-            Wakes::Sideband => add(fd, SIDEBAND, EventFlags::IN),
-        })?;
-        Ok(Poll { epoll })
+            Wakes::PastMark => (RING, EventFlags::IN | EventFlags::ET),
+            Wakes::Filling => (RING, EventFlags::IN),
+            // The same: that of a CPU which has gone offline is hung up, which would wake the thread without end.
+            Wakes::Sideband => (SIDEBAND, EventFlags::IN | EventFlags::ET),
+        };
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(what), flags)?)
     }
 
     fn wait(&self, patience: Duration, bell: &OwnedFd) -> io::Result<Woken> {
@@ -348,7 +377,8 @@ impl DrainWorker {
         let mut last_take = started;
         loop {
             let usual = if started.elapsed() < FIRST_SECONDS { FIRST_INTERVAL } else { INTERVAL };
-            let interval = self.interval.min(usual);
+            let usual = self.rings.longest_interval().map_or(usual, |longest| longest.min(usual));
+            let interval = self.interval.min(usual.max(LEAST_INTERVAL));
             let patience = interval.saturating_sub(last_take.elapsed()).min(self.until_deadline());
             let woken = self.poll.wait(patience, &self.shared.bell)?;
             let is_over = self.shared.is_over.load(Ordering::SeqCst);
@@ -356,12 +386,13 @@ impl DrainWorker {
             let is_wanted = self.shared.is_wanted.swap(false, Ordering::SeqCst) || is_over;
             let is_far_behind = self.shared.in_flight.load(Ordering::SeqCst) > MOST_BYTES;
             let is_due = woken.by_ring || last_take.elapsed() >= interval;
+            let has_exchanges = !self.shared.exchanges().is_empty();
             let batch = if is_wanted || (is_due && !is_far_behind) {
                 last_take = Instant::now();
                 let batch = self.take_all()?;
                 self.interval = next_interval(interval, self.fullness).min(usual);
                 batch
-            } else if woken.by_sideband && !is_far_behind {
+            } else if has_exchanges || (woken.by_sideband && !is_far_behind) {
                 self.take_sideband()
             } else {
                 if is_far_behind {
@@ -401,6 +432,14 @@ impl DrainWorker {
         }
         let mut batch = Batch::default();
         self.rings.take_sideband(&mut batch);
+        let exchanges = std::mem::take(&mut *self.shared.exchanges());
+        for (cpu, new) in exchanges {
+            if let Some(ring) = &new {
+                // A ring that wakes no one is emptied all the same.
+                let _ = self.poll.add(ring.as_fd(), Wakes::Sideband);
+            }
+            self.rings.exchange(cpu, new, &mut batch);
+        }
         batch.sideband.sort_by_key(|(time_ns, _)| *time_ns);
         batch.bytes = batch.sideband.len() * SIDEBAND_BYTES;
         self.last_sideband = Some(Instant::now());

@@ -1,6 +1,6 @@
 //! Why the kernel did not take the programs.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, status, without_error_numbers};
 
 /// Error for a failure of the loader, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
@@ -36,11 +36,23 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .hint("they take about 30 MiB or more: raise the memory limit of prof's own container or service")
         .into();
     }
-    Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
+    Failure::new(status::FAILED, format!("cannot load the samplers: {}", in_words(&format!("{error:#}"))))
         .hint(
             "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's messages",
         )
         .into()
+}
+
+/// An error of the loader that has no words of its own here. What the kernel says where it finds fault with a program would
+/// read as a fault of the command line.
+fn in_words(error: &str) -> String {
+    let plain = without_error_numbers(error);
+    match plain.as_str() {
+        "Invalid argument" | "Argument list too long" => {
+            format!("the kernel refuses the BPF programs ({plain}; prof record -v says why)")
+        }
+        _ => plain,
+    }
 }
 
 /// Message that the kernel is too old for the BPF programs; `None` where it is not, or its version is not known.
@@ -77,6 +89,13 @@ mod tests {
         for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
             assert_eq!(too_old(release), None, "{release}");
         }
+    }
+
+    #[test]
+    fn a_refused_program_is_no_invalid_argument_of_the_user() {
+        let said = in_words("Invalid argument (os error 22)");
+        assert_eq!(said, "the kernel refuses the BPF programs (Invalid argument; prof record -v says why)");
+        assert_eq!(in_words("Device or resource busy (os error 16)"), "Device or resource busy");
     }
 
     #[test]

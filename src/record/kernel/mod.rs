@@ -3,6 +3,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod capacity;
+pub(crate) mod cpus;
 pub(crate) mod drain;
 pub(crate) mod load_failure;
 pub(crate) mod perf;

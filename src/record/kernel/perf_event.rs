@@ -6,6 +6,30 @@ use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+/// An event of a CPU. It is there for as long as the CPU is: one that goes offline takes its events with it, and they do not
+/// come back with it.
+#[derive(Debug)]
+pub(crate) struct CpuEvent {
+    pub(crate) cpu: u32,
+    pub(crate) event: OwnedFd,
+}
+
+impl CpuEvent {
+    /// The same event once more.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(CpuEvent { cpu: self.cpu, event: self.event.try_clone()? })
+    }
+
+    /// Time for which the event has been enabled so far, ns, if it tells that ([`tell_time`]). It stands still once the CPU has
+    /// gone offline.
+    pub(crate) fn enabled_ns(&self) -> io::Result<u64> {
+        let mut words = [0; 16];
+        let read = rustix::io::read(&self.event, &mut words)?;
+        let time = words.last_chunk().filter(|_| read == words.len()).copied();
+        time.map(u64::from_ne_bytes).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
 /// Task of an event that is of all that runs on its CPU.
 pub(super) const EVERY_TASK: libc::pid_t = -1;
 
@@ -81,6 +105,21 @@ pub(super) fn count(attr: &mut perf_event_attr, counter: &PerfCounter, hz: u32, 
     }
 }
 
+/// Opens an event of a probe at a position of a file of code, wherever that is mapped, not counting yet. At `semaphore_at` the
+/// kernel counts who listens.
+pub(crate) fn open_probe(path: &str, position: u64, semaphore_at: u64) -> io::Result<OwnedFd> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    let path = std::ffi::CString::new(path)?;
+    let mut attr = new_attr();
+    attr.type_ = kind.trim().parse().map_err(|_| io::ErrorKind::Unsupported)?;
+    // format/ref_ctr_offset
+    attr.config = semaphore_at << 32;
+    attr.__bindgen_anon_3.uprobe_path = path.as_ptr().expose_provenance() as u64;
+    attr.__bindgen_anon_4.probe_offset = position;
+    attr.set_disabled(1);
+    open(&mut attr, 0)
+}
+
 /// Opens an event that never comes.
 pub(super) fn open_dummy() -> io::Result<OwnedFd> {
     let mut attr = new_attr();
@@ -88,6 +127,11 @@ pub(super) fn open_dummy() -> io::Result<OwnedFd> {
     attr.config = bindings::PERF_COUNT_SW_DUMMY.into();
     attr.set_exclude_kernel(1);
     open(&mut attr, 0)
+}
+
+/// Has an event tell for how long it has been enabled, besides what it has counted.
+pub(super) fn tell_time(attr: &mut perf_event_attr) {
+    attr.read_format = bindings::PERF_FORMAT_TOTAL_TIME_ENABLED.into();
 }
 
 /// Has an event take no more samples.
@@ -130,39 +174,63 @@ const SIDEBAND_DATA_PAGES: usize = 128;
 
 /// The side-band records of one CPU: mappings, names, forks and exits, of every process.
 #[derive(Debug)]
-pub(crate) struct SidebandRing(PerfRing);
+pub(crate) struct SidebandRing {
+    cpu: u32,
+    ring: PerfRing,
+}
+
+/// Opens the side-band event of one CPU; records come with CLOCK_MONOTONIC times from now on, once there is a ring for them.
+pub(super) fn open_sideband(cpu: u32) -> io::Result<OwnedFd> {
+    let mut attr = new_attr();
+    attr.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attr.config = bindings::PERF_COUNT_SW_DUMMY.into();
+    attr.sample_type = u64::from(bindings::PERF_SAMPLE_TID) | u64::from(bindings::PERF_SAMPLE_TIME);
+    attr.set_sample_id_all(1);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    attr.set_comm(1);
+    attr.set_comm_exec(1);
+    attr.set_task(1);
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
+    // One record wakes the reader: a new mapping wants its table at once.
+    attr.set_watermark(1);
+    attr.__bindgen_anon_2.wakeup_watermark = 1;
+    attr.set_exclude_kernel(1);
+    tell_time(&mut attr);
+    open(&mut attr, cpu)
+}
 
 impl SidebandRing {
-    /// Opens the ring of one CPU; records come with CLOCK_MONOTONIC times from now on.
+    /// Opens the ring of one CPU.
     pub(crate) fn open(cpu: u32) -> io::Result<Self> {
-        let mut attr = new_attr();
-        attr.type_ = bindings::PERF_TYPE_SOFTWARE;
-        attr.config = bindings::PERF_COUNT_SW_DUMMY.into();
-        attr.sample_type = u64::from(bindings::PERF_SAMPLE_TID) | u64::from(bindings::PERF_SAMPLE_TIME);
-        attr.set_sample_id_all(1);
-        attr.set_mmap(1);
-        attr.set_mmap2(1);
-        attr.set_comm(1);
-        attr.set_comm_exec(1);
-        attr.set_task(1);
-        attr.set_use_clockid(1);
-        attr.clockid = libc::CLOCK_MONOTONIC;
-        // One record wakes the reader: a new mapping wants its table at once.
-        attr.set_watermark(1);
-        attr.__bindgen_anon_2.wakeup_watermark = 1;
-        attr.set_exclude_kernel(1);
-        let event = open(&mut attr, cpu)?;
-        PerfRing::map(event, SIDEBAND_DATA_PAGES).map(SidebandRing).map_err(|(_, error)| error)
+        Self::map(CpuEvent { cpu, event: open_sideband(cpu)? })
+    }
+
+    /// Makes a ring for a side-band event.
+    pub(crate) fn map(CpuEvent { cpu, event }: CpuEvent) -> io::Result<Self> {
+        let ring = PerfRing::map(event, SIDEBAND_DATA_PAGES).map_err(|(_, error)| error)?;
+        Ok(SidebandRing { cpu, ring })
+    }
+
+    /// The CPU.
+    pub(super) fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Its event, once more.
+    pub(crate) fn event(&self) -> io::Result<CpuEvent> {
+        Ok(CpuEvent { cpu: self.cpu, event: self.ring.as_fd().try_clone_to_owned()? })
     }
 
     /// Gives every record that is there to `visit`: type, misc bits, and the bytes after the header.
     pub(crate) fn drain(&mut self, visit: impl FnMut(u32, u16, &[u8])) {
-        self.0.drain(visit);
+        self.ring.drain(visit);
     }
 }
 
 impl AsFd for SidebandRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.ring.as_fd()
     }
 }

@@ -3,7 +3,9 @@
 use super::drain::{Batch, RingSource, Wakes};
 use super::perf_event::SidebandRing;
 use super::sideband;
-use crate::bpf::{NewCodeEvent, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent};
+use crate::bpf::{
+    NewCodeEvent, OpenProfSkel, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent,
+};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,6 +15,8 @@ pub(crate) struct Rings {
     pub(crate) samples: Vec<Ring>,
     pub(crate) waits: Ring,
     pub(crate) thread_times: Ring,
+    /// Sampled blocks of memory.
+    pub(crate) blocks: Ring,
     /// Code objects of interpreters: of running threads, and of waits.
     pub(crate) new_codes: [Ring; 2],
     /// Rings of stack copies: of running threads, and of waits.
@@ -21,9 +25,36 @@ pub(crate) struct Rings {
     pub(crate) sidebands: Vec<SidebandRing>,
 }
 
+/// Room for sampled blocks, bytes: some 30,000.
+const BLOCK_RING_BYTES: u32 = 8 << 20;
+/// Room for copies of their stacks, bytes: some 120.
+const BLOCK_RESCUE_RING_BYTES: u32 = 8 << 20;
+
+/// Makes room for sampled blocks, and for copies of their stacks unless waits have theirs in the same ring; else none of the
+/// programs for blocks is loaded.
+pub(super) fn configure_blocks(
+    open: &mut OpenProfSkel<'_>,
+    are_sampled: bool,
+    has_copies: bool,
+) -> libbpf_rs::Result<()> {
+    open.progs.on_block_allocated.set_autoload(are_sampled);
+    open.progs.on_block_freed.set_autoload(are_sampled);
+    if !are_sampled {
+        return Ok(());
+    }
+    open.maps.blocks.set_max_entries(BLOCK_RING_BYTES)?;
+    if has_copies {
+        open.maps.wait_rescue_ring.set_max_entries(BLOCK_RESCUE_RING_BYTES)?;
+    }
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.block_wake_bytes = BLOCK_RING_BYTES / 4;
+    }
+    Ok(())
+}
+
 impl RingSource for Rings {
     fn watch(&self, add: &mut dyn FnMut(BorrowedFd<'_>, Wakes) -> io::Result<()>) -> io::Result<()> {
-        let others = [&self.waits, &self.thread_times, &self.stack_copies];
+        let others = [&self.waits, &self.thread_times, &self.blocks, &self.stack_copies];
         for ring in self.samples.iter().chain(&self.rescues).chain(&self.new_codes).chain(others) {
             add(ring.as_fd(), Wakes::PastMark)?;
         }
@@ -34,6 +65,15 @@ impl RingSource for Rings {
         for ring in &mut self.sidebands {
             ring.drain(|kind, misc, bytes| batch.sideband.extend(sideband::decode(kind, misc, bytes)));
         }
+    }
+
+    fn exchange(&mut self, cpu: u32, new: Option<SidebandRing>, batch: &mut Batch) {
+        let (gone, others) =
+            std::mem::take(&mut self.sidebands).into_iter().partition(|ring| ring.cpu() == cpu);
+        self.sidebands = gone;
+        self.take_sideband(batch);
+        self.sidebands = others;
+        self.sidebands.extend(new);
     }
 
     fn take_all(&mut self, batch: &mut Batch) -> io::Result<f64> {
@@ -48,6 +88,9 @@ impl RingSource for Rings {
         })?);
         fullness = fullness.max(empty(&mut self.thread_times, batch, |batch, bytes| {
             batch.take(bytes.len(), ThreadTimeEvent::decode(bytes), |batch| &mut batch.thread_times);
+        })?);
+        fullness = fullness.max(empty(&mut self.blocks, batch, |batch, bytes| {
+            batch.take(bytes.len(), SampleEvent::decode_block(bytes), |batch| &mut batch.samples);
         })?);
         // These are sent before their samples.
         for ring in &mut self.new_codes {

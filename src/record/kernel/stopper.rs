@@ -1,10 +1,9 @@
 //! The end of sampling: decided first by the thread that empties the rings when the time is over, or the one that
 //! records.
 
-use super::perf_event;
+use super::perf_event::{self, CpuEvent};
 use super::span::SamplingSpan;
 use crate::record::environment::namespaces::monotonic_ns;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends sampling, once.
@@ -18,7 +17,7 @@ pub(crate) struct Stopper {
 #[derive(Debug, Default)]
 struct StopperState {
     /// The sampling events that run.
-    samplers: Vec<OwnedFd>,
+    samplers: Vec<CpuEvent>,
     /// End of sampling, CLOCK_MONOTONIC, ns.
     stopped_ns: Option<u64>,
 }
@@ -29,9 +28,18 @@ impl Stopper {
         Stopper { span, state: Mutex::default() }
     }
 
-    /// Adds sampling events that have been started.
-    pub(super) fn add_samplers(&self, samplers: Vec<OwnedFd>) {
-        self.state().samplers.extend(samplers);
+    /// Adds sampling events that have been started. Where sampling has ended meanwhile, they end at once.
+    pub(super) fn add_samplers(&self, samplers: impl IntoIterator<Item = CpuEvent>) {
+        let mut state = self.state();
+        state.samplers.extend(samplers);
+        if state.stopped_ns.is_some() {
+            state.end_samplers();
+        }
+    }
+
+    /// Forgets the events of a CPU.
+    pub(super) fn forget_cpu(&self, cpu: u32) {
+        self.state().samplers.retain(|sampler| sampler.cpu != cpu);
     }
 
     /// Ends sampling if no one has yet. Returns when that was, CLOCK_MONOTONIC, ns.
@@ -40,10 +48,7 @@ impl Stopper {
         if let Some(stopped_ns) = state.stopped_ns {
             return stopped_ns;
         }
-        for sampler in state.samplers.drain(..) {
-            // It can only fail for an event that is gone.
-            let _ = perf_event::disable(&sampler);
-        }
+        state.end_samplers();
         let stopped_ns = self.span.as_ref().map_or_else(monotonic_ns, |span| span.stop());
         state.stopped_ns = Some(stopped_ns);
         stopped_ns
@@ -51,5 +56,14 @@ impl Stopper {
 
     fn state(&self) -> std::sync::MutexGuard<'_, StopperState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StopperState {
+    fn end_samplers(&mut self) {
+        for sampler in self.samplers.drain(..) {
+            // It can only fail for an event that is gone.
+            let _ = perf_event::disable(&sampler.event);
+        }
     }
 }

@@ -1,6 +1,12 @@
-//! Which ranges of an array are free.
+//! Which ranges of an array of unwind tables are free, and more room for tables when there is none.
 
+use crate::base::opener::{self, Service};
+use crate::base::privilege;
+use crate::bpf::prof_more_tables;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Time that a range rests after it was given back: a walk that may still be in it takes microseconds.
@@ -59,6 +65,33 @@ impl TableSpace {
             self.free[index - 1].1 += self.free.remove(index).1;
         }
     }
+}
+
+/// Makes a room for more unwind tables and tells the walker of it.
+pub(super) fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
+    let room = match opener::is_running() {
+        true => {
+            let (_, room) = opener::ask_service(Service::TableSpace, Vec::new(), None)?;
+            room.ok_or(io::ErrorKind::Other)?
+        }
+        false => create_table_space()?,
+    };
+    let descriptor = room.as_raw_fd().to_ne_bytes();
+    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
+    Ok(room)
+}
+
+/// Makes a map for unwind tables.
+pub(in crate::record) fn create_table_space() -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    let bytes = size_of::<prof_more_tables>() as u32;
+    let create = || MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
+    let room = privilege::make_room(create).map_err(io::Error::other)?;
+    room.as_fd().try_clone_to_owned()
 }
 
 #[cfg(test)]

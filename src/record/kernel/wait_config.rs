@@ -15,6 +15,8 @@ pub(crate) struct WaitConfig {
     pub(crate) max_overhead_ppm: u32,
     /// Waits that are not over are sent while the recording goes on.
     pub(crate) is_watched: bool,
+    /// Only waits in futexes are recorded.
+    pub(crate) futexes_only: bool,
     /// Stacks are taken when a wait begins, since the kernel has no place to do it when it ends.
     pub(crate) is_early: bool,
 }
@@ -37,6 +39,7 @@ impl WaitConfig {
             min_block: options.min_block,
             max_overhead_ppm: options.max_overhead_ppm,
             is_watched: false,
+            futexes_only: options.futexes_only,
             is_early: options.stacks == WaitStacks::WhenLeaving || !types.has("btf_trace_sched_exit_tp"),
         })
     }
@@ -54,7 +57,8 @@ impl WaitConfig {
             0 => String::new(),
             ppm => format!(", as many as {}% of each CPU's time allow", f64::from(ppm) / 1e4),
         };
-        format!("waits of {} and more{share}", humantime::format_duration(self.min_block))
+        let place = if self.futexes_only { " in futexes" } else { "" };
+        format!("waits{place} of {} and more{share}", humantime::format_duration(self.min_block))
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) fn configure(
     open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.records_waits = true;
+        rodata.futexes_only = config.futexes_only;
         rodata.min_block_ns = config.min_duration_ns();
         rodata.overhead_ppm = config.max_overhead_ppm;
         rodata.wait_wake_bytes = ring_bytes / 4;

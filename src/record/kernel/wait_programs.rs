@@ -39,6 +39,11 @@ impl KernelSide<'_> {
         Ok(start_ns)
     }
 
+    /// Hits of probes count from now on, where no waits are recorded. Returns the time, CLOCK_MONOTONIC, ns.
+    pub(crate) fn start_hits(&self) -> u64 {
+        self.span.start()
+    }
+
     /// Gives accounts to threads that are to have one and have none.
     fn look_at_threads(&mut self) -> anyhow::Result<()> {
         let link = self.skeleton.progs.threads_at_start.attach()?;

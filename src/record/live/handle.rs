@@ -2,6 +2,7 @@
 
 use super::events::{INTERVALS, LiveEvent};
 use super::recorder;
+use crate::base::failure::Failure;
 use crate::base::mailbox::{MailReceiver, mailbox};
 use crate::base::privilege;
 use crate::record::live::archive::Archive;
@@ -35,11 +36,16 @@ impl Live {
     /// The same as for `prof record`; nothing was started then.
     pub(crate) fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
+        if options.heap().is_some() {
+            return Err(Failure::usage("-e heap is recorded into a file, and not watched live yet")
+                .hint("prof record -e heap -p PID, then prof report --heap")
+                .into());
+        }
         let launches = matches!(options.target, Target::Launch(_));
         let control = Arc::new(Control::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
-        let cache = services::start_opener(&options.output, options.call_graph)?;
+        let cache = services::start_opener(&options.output, &options, &[])?;
         let recorder = {
             let (control, sender) = (Arc::clone(&control), sender.clone());
             std::thread::Builder::new().name("prof-recorder".to_owned()).spawn(move || {

@@ -9,8 +9,8 @@ use crate::record::failures::write_error;
 use crate::record::live::events::Saved;
 use crate::record::names::complete::{DebugSources, add_code};
 use crate::record::options::Output;
+use crate::record::output::local_time;
 use crate::record::output::{self, Destination};
-use crate::record::recorder::local_time;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

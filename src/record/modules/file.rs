@@ -1,6 +1,6 @@
 //! One file that code runs from: its headers, how far its table is, and how it is opened.
 
-use crate::base::file_state::FileState;
+use crate::base::file_state::{FileState, KnownFile};
 use crate::base::opener::{self, Links};
 use crate::profile::ModuleKind;
 use crate::record::environment::descriptors;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,7 +102,8 @@ impl SentFile {
             (Some(bytes), _) => ModuleFile::of_vdso(seen_in, Some(bytes)),
             (None, Some(file)) => {
                 let module = ModuleFile::read(seen_in, &path, Arc::new(File::from(file)), &Limits::default());
-                ModuleFile { state, ..module }
+                // A worker may wait for a server; that knows what is in the file now.
+                ModuleFile { state, is_remote: false, ..module }
             }
             (None, None) => ModuleFile::new(&path, seen_in, ModuleKind::Elf),
         }
@@ -166,8 +167,8 @@ impl ModuleFile {
     }
 
     /// Length of the file, bytes: more than that is not believed of what its headers claim.
-    fn length(&self) -> u64 {
-        let of_file = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|facts| facts.len());
+    pub(in crate::record) fn length(&self) -> u64 {
+        let of_file = self.file.as_ref().and_then(|file| self.state_of(file)).map(|state| state.size_bytes);
         of_file.or(self.vdso.as_ref().map(|bytes| bytes.len() as u64)).unwrap_or(0)
     }
 
@@ -202,11 +203,22 @@ impl ModuleFile {
     /// touched does: its headers say the same.
     pub(in crate::record) fn is_unchanged(&self, limits: &Limits) -> bool {
         let Some(file) = &self.file else { return true };
-        if FileState::of(file) == self.state {
+        if self.state_of(file) == self.state {
             return true;
         }
-        let Some(now) = ElfImage::open_shared(file, &limits.elf).ok() else { return false };
+        let read_again = || ElfImage::open_shared(file, &limits.elf).ok();
+        let Some(now) = Some(()).filter(|()| !self.is_remote).and_then(|()| read_again()) else {
+            return false;
+        };
         self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
+    }
+
+    /// The state of its file now, as far as it is known without waiting for others.
+    fn state_of(&self, file: &File) -> Option<FileState> {
+        match self.is_remote {
+            true => KnownFile::of(file).map(|known| known.state),
+            false => FileState::of(file),
+        }
     }
 
     /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
@@ -222,7 +234,7 @@ impl ModuleFile {
 
 /// Whether reading the file depends on another party: a server, or a program that provides it (FUSE).
 /// Numbers: include/uapi/linux/magic.h and the file systems' own sources.
-fn is_remote(file: &File) -> bool {
+pub(super) fn is_remote(file: &File) -> bool {
     const FUSE: u32 = 0x6573_5546;
     const NFS: u32 = 0x6969;
     const CIFS: u32 = 0xff53_4d42;
@@ -237,7 +249,7 @@ fn is_remote(file: &File) -> bool {
 
 /// Why the file of a mapping is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unopened {
+pub(in crate::record) enum Unopened {
     /// The file cannot be reached, or is no file.
     NotThere,
     /// Too many files are open.
@@ -247,11 +259,15 @@ pub(super) enum Unopened {
 /// Opens the file of a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
-pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Result<File, Unopened> {
+pub(in crate::record) fn open_mapped_file(
+    pid: u32,
+    mapping: &CodeMapping,
+    path: &str,
+) -> Result<File, Unopened> {
     let pid = proc_fs::live_thread(pid).unwrap_or(pid);
     let the_mapped_one = |file: File| {
-        let metadata = file.metadata().ok()?;
-        (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
+        let known = KnownFile::of(&file)?;
+        (known.is_regular && known.inode == mapping.inode).then_some(file)
     };
     let opened = |file: io::Result<File>| match file {
         Ok(file) => Ok(the_mapped_one(file)),

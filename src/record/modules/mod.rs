@@ -8,6 +8,7 @@ mod closing;
 pub(crate) mod compiled;
 mod file;
 mod generated;
+mod headers_work;
 mod kept_sections;
 pub(crate) mod patience;
 mod table_work;
@@ -17,6 +18,7 @@ mod tests;
 
 use self::compiled::Compiled;
 pub(super) use self::compiled::Wanted;
+use self::headers_work::FileSystems;
 use self::kept_sections::KeptSections;
 use super::environment::descriptors;
 use super::kernel::sideband::CodeMapping;
@@ -28,9 +30,11 @@ use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::workers;
 use crate::unwind::{CfiSections, ElfType, Limits, Segment, Table};
 pub(super) use cache::TableCache;
+use file::Unopened;
+pub(super) use file::open_mapped_file;
 pub(crate) use file::read_own_vdso;
 pub(super) use file::{FileId, ModuleFile, SentFile, TableState};
-use file::{Unopened, open_mapped_file};
+pub(super) use headers_work::work as read_headers;
 use patience::Patience;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -88,6 +92,9 @@ pub(crate) struct ModuleFiles {
     open: usize,
     /// Asks what may take long to answer.
     pub(super) patience: Patience,
+    file_systems: FileSystems,
+    /// Headers of files that may be on a server are read by workers.
+    pub(crate) has_workers: bool,
     /// Generated code that is known by its bytes, and its tables.
     known_generated: Vec<(FileId, Table)>,
     /// Files that have not been sent to the kernel side.
@@ -156,6 +163,8 @@ impl ModuleFiles {
             images: 1,
             open: 0,
             patience: Patience::default(),
+            file_systems: FileSystems::default(),
+            has_workers: false,
             known_generated: Vec::new(),
             unsent: Vec::new(),
             by_row: FxHashMap::default(),
@@ -414,9 +423,11 @@ impl ModuleFiles {
             return ModuleFile { lacks_descriptor: true, ..unopened };
         }
         let (mapping, limits) = (mapping.clone(), self.limits.clone());
+        let is_here = !self.has_workers || self.file_systems.has_locally(mapping.device);
         let opened = self.patience.ask(move || {
-            let file = open_mapped_file(pid, &mapping, &path)?;
-            Ok(ModuleFile::read(pid, &path, Arc::new(file), &limits))
+            let file = Arc::new(open_mapped_file(pid, &mapping, &path)?);
+            let read = if is_here { ModuleFile::read } else { ModuleFile::read_elsewhere };
+            Ok(read(pid, &path, file, &limits))
         });
         match opened.unwrap_or(Err(Unopened::NotThere)) {
             Ok(module) => module,

@@ -11,10 +11,11 @@ use crate::profile::{Frame, FrameId, Module, Profile, counter};
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
-use crate::symbols::{JitDump, JitName, ResolvedLocation, demangle};
+use crate::symbols::{JitDump, JitName, ResolvedLocation};
+use std::time::Duration;
 
-/// Records read at once: this many take a few milliseconds.
-const RECORDS_AT_ONCE: usize = 20_000;
+/// Time for all that is left of dumps when the recording is over.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Most frames that wait for their names.
 const MOST_FRAMES: usize = 200_000;
 /// Time in ns after its first sample when a frame in a live view gets its name, if nothing contradicts it.
@@ -22,11 +23,9 @@ const SHOWN_AFTER_NS: u64 = 500_000_000;
 
 /// The location for a name from a dump.
 pub(super) fn location(name: &JitName<'_>) -> ResolvedLocation {
-    let raw_name = name.name.to_owned();
-    let readable = demangle(&raw_name).into_owned();
     ResolvedLocation {
-        name: readable,
-        raw_name,
+        name: name.readable.to_owned(),
+        raw_name: name.name.to_owned(),
         file: name.file.map(str::to_owned),
         line: name.line,
         is_inlined: false,
@@ -43,7 +42,6 @@ impl Process {
         let file = self.mappings().iter().map(|mapping| mapping.file).find(|&id| files.is_jit_dump(id))?;
         let owner = self.perf_map.as_ref()?.owner();
         dumps.open(file, files, owner.uid);
-        dumps.read(RECORDS_AT_ONCE);
         let is_own = dumps.get(file)?.pid() == owner.pid;
         // For a process forked before the recording, the part of the parent's code that it has is unknown.
         let until_ns = if is_own { Some(u64::MAX) } else { self.forked_ns };
@@ -98,7 +96,7 @@ impl JitDumps {
         if self.dumps.is_empty() {
             return;
         }
-        self.read(RECORDS_AT_ONCE);
+        self.read();
         let is_watched = self.is_watched;
         self.name_pending(profile, |dump, pending| {
             dump.known_until_ns() > pending.last_ns
@@ -108,13 +106,13 @@ impl JitDumps {
 
     /// Names all frames that can be named by now, because the rows are about to be dropped.
     pub(crate) fn name_rows(&mut self, profile: &mut Profile) {
-        self.name_new(profile, u64::MAX);
+        self.read();
         self.name_pending(profile, |_, _| true);
     }
 
     /// Names all frames that can be named, because the recording is over.
     pub(super) fn finish(&mut self, profile: &mut Profile) {
-        self.read(usize::MAX);
+        self.read_all(LAST_PATIENCE);
         self.name_pending(profile, |_, _| true);
         let unnamed = self.pending.drain().filter(|(_, pending)| pending.first_ns < pending.last_ns).count();
         profile.count(counter::JIT_NAME_UNCERTAIN, unnamed as u64);

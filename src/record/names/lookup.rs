@@ -5,7 +5,7 @@
 //! its first seconds; in the end for [`PATIENCE`] times as long. Frames of a file that has not been read yet do not
 //! wait at all.
 
-use super::look::{self, KeptNames, LookupResult};
+use super::look::{self, FileToRead, KeptNames, LookupResult};
 use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
@@ -229,8 +229,7 @@ impl Names {
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
         if queue.bytes == 0 {
-            queue.bytes =
-                file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
+            queue.bytes = file.length();
         }
         queue.source = Some(LookupSource::File(Box::new(file)));
         queue.waiting.extend(frames);
@@ -442,7 +441,9 @@ fn look_up(
 ) -> LookupResult {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
-        LookupSource::File(file) => look::in_file(file, kept, frames, folders, urgency, &deadline),
+        LookupSource::File(file) => {
+            FileToRead { file, kept, folders, urgency, deadline: &deadline }.look_up(frames)
+        }
         LookupSource::Map(map) => look::in_map(map, frames, &deadline),
     }
 }

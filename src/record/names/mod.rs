@@ -4,6 +4,7 @@
 pub(crate) mod code;
 pub(crate) mod complete;
 pub(crate) mod dump_of;
+mod dump_reading;
 pub(crate) mod dumps;
 pub(crate) mod file_names;
 pub(crate) mod jit_names;

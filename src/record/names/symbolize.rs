@@ -68,7 +68,9 @@ pub(super) fn read_perf_map(
     match source.open() {
         Ok(Some(file)) => Ok(name_by_map(file, &source.path(), frames, deadline)),
         Ok(None) => Ok((Vec::new(), None)),
-        Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+        Err(error) => {
+            Err(format!("`{}` was not read for names: {}", source.path(), failure::io_words(&error)))
+        }
     }
 }
 
@@ -232,6 +234,15 @@ fn capped(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_map_that_cannot_be_opened_is_refused_in_words() {
+        let root = tempfile::tempdir().expect("a folder can be made");
+        std::fs::write(root.path().join("tmp"), "no folder").expect("it can be written");
+        let map = PerfMapSource::left_behind(root.path(), 7, SystemTime::now()).expect("it is a folder");
+        let refused = read_perf_map(&map, &[], &Deadline::default()).expect_err("`tmp` is no folder");
+        assert_eq!(refused, "`/tmp/perf-7.map` was not read for names: Not a directory");
+    }
 
     #[test]
     fn what_is_missing_in_a_map_is_said_unless_its_last_line_is_still_written() {

@@ -12,6 +12,21 @@ mod leftovers;
 mod placed;
 pub(super) mod service;
 mod steps;
+
+/// The date and time where the user is: `20261121-133700`.
+pub(super) fn local_time() -> String {
+    // SAFETY: both calls only fill the structures that are given to them; all-zero ones are valid.
+    let now = unsafe {
+        let mut now: libc::tm = std::mem::zeroed();
+        let seconds = libc::time(std::ptr::null_mut());
+        libc::localtime_r(&raw const seconds, &raw mut now);
+        now
+    };
+    let (year, month) = (now.tm_year + 1900, now.tm_mon + 1);
+    let (day, hour, minute, second) = (now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
 #[cfg(test)]
 mod tests;
 

@@ -109,6 +109,11 @@ pub(crate) fn innermost_number(pid: u32) -> Option<u32> {
     status_field(pid, "NSpid").ok()??.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
+/// Address of the list of robust locks that a thread has named to the kernel: the C library's, in what it keeps of the thread.
+pub(crate) fn robust_list(tid: u32) -> Option<u64> {
+    opener::robust_list(tid).ok().filter(|&list| list != 0)
+}
+
 /// The arguments of a process as it has them now, each ended by a NUL.
 pub(crate) fn command_line(pid: u32) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -257,6 +262,13 @@ fn stat_text(text: &[u8], number: usize) -> Option<&str> {
 /// The same of a field that is a number.
 fn stat_field(text: &[u8], number: usize) -> Option<u64> {
     stat_text(text, number)?.parse().ok()
+}
+
+/// Memory of a process that is of no file, bytes; `None` when it is gone.
+pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
+    let status = String::from_utf8(read(pid, "status").ok()?).ok()?;
+    let field = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    field.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 /// The text of /proc/PID/maps.

@@ -6,6 +6,7 @@
 
 mod attach;
 mod books;
+mod changed_cpus;
 pub(crate) mod cost;
 pub(crate) mod cpu_use;
 mod publish;
@@ -22,6 +23,8 @@ use self::state::Refusals;
 use super::collect::collector::Collector;
 use super::collect::deferred_walks;
 use super::environment::namespaces::monotonic_ns;
+use super::heap::HeapSampling;
+use super::kernel::cpus::CpuWatch;
 use super::kernel::drain::{Batch, Drain, wait_for};
 use super::kernel::sideband::Sideband;
 use super::kernel::wait_config::WaitConfig;
@@ -60,7 +63,9 @@ const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Session<'obj> {
     kernel: Sampling<'obj>,
+    cpus: CpuWatch,
     waits: Option<WaitConfig>,
+    heap: Option<HeapSampling>,
     /// Empties the rings.
     drain: Drain,
     /// Collector of the samples so far.
@@ -122,6 +127,7 @@ pub(crate) struct Start<'a> {
 impl<'obj> Session<'obj> {
     /// Starts sampling; times count from now. It ends by itself after `duration`, whatever this thread does then.
     pub(crate) fn begin(&mut self, duration: Option<Duration>) -> anyhow::Result<()> {
+        self.begin_heap()?;
         self.start_ns = self.kernel.start_clock(self.waits.is_some())?;
         let meta = &mut self.collector.profile.meta;
         meta.start_mono_ns = self.start_ns;
@@ -197,6 +203,9 @@ impl<'obj> Session<'obj> {
         if self.waits.is_some() {
             self.kernel.look_for_missed()?;
         }
+        let elapsed_ns = self.elapsed().as_nanos() as u64;
+        self.kernel.watch_probes(elapsed_ns, self.cpus.count() as u32);
+        self.look_at_cpus();
         Ok(())
     }
 
@@ -254,6 +263,7 @@ impl<'obj> Session<'obj> {
     fn end_processes(&mut self) {
         let now_ns = monotonic_ns();
         for pid in self.exits.take_ended(now_ns, proc_fs::live_thread) {
+            self.collector.blocks_are_gone(pid, now_ns, self.roots.contains(&pid));
             self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
@@ -345,7 +355,7 @@ impl<'obj> Session<'obj> {
             .kernel
             .counters()
             .map_or(0, |counters| counters.get(Counter::RingFull) + counters.get(Counter::CountsFull));
-        of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
+        of_kernel + self.kernel.lost_hits() + self.collector.profile.counter(counter::LOST_BAD_RECORD)
     }
 
     /// Waits lost so far.

@@ -3,15 +3,20 @@
 use super::state::Refusals;
 use crate::base::opener;
 use crate::bpf::{WatchedThreadEvent, prof_file, prof_file_key};
+use crate::record::counter::PerfCounter;
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::{CounterValues, KernelSide};
+use crate::record::kernel::cpus::{AllTasksEvent, CpuEventOf};
+use crate::record::kernel::perf::open::EventPlan;
 use crate::record::kernel::perf::side::EventSide;
+use crate::record::kernel::perf_event::{CpuEvent, SidebandRing};
 use crate::record::kernel::stopper::Stopper;
 use crate::record::kernel::unwind_tables::KernelTables;
 use crate::record::modules::ModuleFiles;
+use crate::record::probes::attached::AttachedProbes;
 use crate::record::process::mappings::Process;
 use anyhow::Context;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +35,23 @@ pub(super) enum Sampling<'obj> {
 pub(super) struct BpfSampling<'obj> {
     pub(super) kernel: KernelSide<'obj>,
     /// One event per CPU, until sampling begins.
-    pub(super) samplers: Vec<OwnedFd>,
+    pub(super) samplers: Vec<CpuEvent>,
     /// The same of each counter.
-    pub(super) counters: Vec<Vec<OwnedFd>>,
+    pub(super) counters: Vec<Vec<CpuEvent>>,
+    /// The side-band's events: they are there whatever is recorded, and tell whether their CPUs have been.
+    pub(super) of_cpus: Vec<CpuEvent>,
+    pub(super) plan: CpuEventPlan,
+    /// Probes, if there are some.
+    pub(super) probes: Option<AttachedProbes>,
+}
+
+/// What is opened for a CPU that comes online.
+#[derive(Debug)]
+pub(super) struct CpuEventPlan {
+    pub(super) on_cpu: bool,
+    pub(super) counters: Vec<PerfCounter>,
+    pub(super) hz: u32,
+    pub(super) user_only: bool,
 }
 
 impl BpfSampling<'_> {
@@ -44,9 +63,56 @@ impl BpfSampling<'_> {
         }
         Ok(())
     }
+
+    /// Samples a CPU that has come online. Returns its side-band.
+    fn add_cpu(&mut self, cpu: u32) -> anyhow::Result<SidebandRing> {
+        let CpuEventPlan { on_cpu, ref counters, hz, user_only } = self.plan;
+        let open = |what: CpuEventOf| Ok::<_, io::Error>(CpuEvent { cpu, event: what.open(cpu, counters)? });
+        let ring = SidebandRing::map(open(CpuEventOf::Sideband)?)?;
+        let sampler = on_cpu.then(|| open(CpuEventOf::Clock { hz, user_only })).transpose()?;
+        let number = |number| open(CpuEventOf::Counter { number, hz, user_only });
+        let events = (0..counters.len()).map(number).collect::<Result<Vec<_>, _>>()?;
+        self.kernel.add_cpu(sampler, (1..).zip(events).collect())?;
+        self.of_cpus.push(ring.event()?);
+        Ok(ring)
+    }
 }
 
 impl Sampling<'_> {
+    /// Time for which the events of a CPU have been enabled, ns; `None` where it has none of its own.
+    pub(super) fn enabled_ns(&self, cpu: u32) -> Option<u64> {
+        match self {
+            Sampling::Bpf(bpf) => bpf.of_cpus.iter().find(|event| event.cpu == cpu)?.enabled_ns().ok(),
+            Sampling::Events(events) => events.enabled_ns(cpu),
+        }
+    }
+
+    /// Samples a CPU that has come online. Returns its side-band, if that has a ring of its own.
+    pub(super) fn add_cpu(&mut self, cpu: u32) -> anyhow::Result<Option<SidebandRing>> {
+        match self {
+            Sampling::Bpf(bpf) => bpf.add_cpu(cpu).map(Some),
+            Sampling::Events(events) => {
+                let open = |plan: &EventPlan, part, copy_bytes| {
+                    let event = AllTasksEvent::of_plan(plan, part, copy_bytes);
+                    CpuEventOf::AllTasks(event).open(cpu, &plan.counters)
+                };
+                events.add_cpu(cpu, open)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Forgets the events of a CPU that is gone, or was.
+    pub(super) fn forget_cpu(&mut self, cpu: u32) {
+        match self {
+            Sampling::Bpf(bpf) => {
+                bpf.of_cpus.retain(|event| event.cpu != cpu);
+                bpf.kernel.forget_cpu(cpu);
+            }
+            Sampling::Events(events) => events.forget_cpu(cpu),
+        }
+    }
+
     /// The unwind tables that the kernel side walks by.
     pub(super) fn tables(&mut self) -> &mut KernelTables {
         match self {
@@ -69,6 +135,8 @@ impl Sampling<'_> {
             Sampling::Bpf(bpf) => {
                 if has_waits {
                     bpf.kernel.start_waits()
+                } else if bpf.probes.is_some() {
+                    Ok(bpf.kernel.start_hits())
                 } else {
                     Ok(monotonic_ns())
                 }
@@ -131,8 +199,38 @@ impl Sampling<'_> {
     /// Stops everything. What is in the rings can still be received.
     pub(super) fn stop(&mut self) {
         match self {
-            Sampling::Bpf(bpf) => bpf.kernel.stop(),
+            Sampling::Bpf(bpf) => {
+                bpf.probes.iter_mut().for_each(AttachedProbes::stop);
+                bpf.kernel.stop();
+            }
             Sampling::Events(events) => events.stop(),
+        }
+    }
+
+    /// Takes probes off that cost too much, `elapsed_ns` after the start on so many CPUs.
+    pub(super) fn watch_probes(&mut self, elapsed_ns: u64, cpus: u32) {
+        if let Sampling::Bpf(bpf) = self
+            && let Some(probes) = &mut bpf.probes
+        {
+            probes.watch(&bpf.kernel.skeleton, elapsed_ns, cpus);
+        }
+    }
+
+    /// What came of each probe, for people.
+    pub(super) fn said_of_probes(&self) -> Vec<String> {
+        match self {
+            Sampling::Bpf(bpf) => {
+                bpf.probes.iter().flat_map(|probes| probes.summary(&bpf.kernel.skeleton)).collect()
+            }
+            Sampling::Events(_) => Vec::new(),
+        }
+    }
+
+    /// Hits of probes that were lost so far.
+    pub(super) fn lost_hits(&self) -> u64 {
+        match self {
+            Sampling::Bpf(bpf) => bpf.probes.as_ref().map_or(0, |probes| probes.lost(&bpf.kernel.skeleton)),
+            Sampling::Events(_) => 0,
         }
     }
 
@@ -170,17 +268,22 @@ impl Sampling<'_> {
 
     /// Gives the kernel side the entry of a process.
     pub(super) fn set_process(
-        &self,
+        &mut self,
         pid: u32,
         process: &mut Process,
         stamp: u64,
         files: &ModuleFiles,
         refusals: &mut Refusals,
     ) -> anyhow::Result<()> {
-        if let Sampling::Bpf(bpf) = self {
-            let (entry, cut) = process.kernel_entry(stamp, files);
-            bpf.kernel.set_process(pid, &entry)?;
-            refusals.cut(process, cut as u64);
+        match self {
+            Sampling::Bpf(bpf) => {
+                let (entry, cut) = process.kernel_entry(stamp, files);
+                bpf.kernel.set_process(pid, &entry)?;
+                refusals.cut(process, cut as u64);
+            }
+            Sampling::Events(events) => {
+                events.set_reader(pid, || process.interpreter_mut().reader(pid))?;
+            }
         }
         process.published(monotonic_ns());
         Ok(())
@@ -196,10 +299,11 @@ impl Sampling<'_> {
     }
 
     /// Forgets a process that has ended.
-    pub(super) fn forget_process(&self, pid: u32) {
+    pub(super) fn forget_process(&mut self, pid: u32) {
         match self {
             Sampling::Bpf(bpf) => bpf.kernel.forget_process(pid),
-            Sampling::Events(_) => {}
+            // To end a reader never fails.
+            Sampling::Events(events) => drop(events.set_reader(pid, || None)),
         }
     }
 }

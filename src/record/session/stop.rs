@@ -4,6 +4,7 @@ use super::{Session, TABLE_PATIENCE, cost};
 use crate::base::{opener, units};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
+use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::CounterValues;
 use crate::record::modules::Wanted;
 use std::collections::BTreeMap;
@@ -30,7 +31,9 @@ impl Session<'_> {
         }
         let kernel = self.kernel.counters()?;
         let mut counters = self.collector.profile.counters.clone();
-        for (name, value) in lost_by_kernel(&kernel).into_iter().filter(|(_, value)| *value > 0) {
+        let of_hits = (counter::LOST_COUNTS, self.kernel.lost_hits());
+        let lost = lost_by_kernel(&kernel).into_iter().chain([of_hits]);
+        for (name, value) in lost.filter(|(_, value)| *value > 0) {
             *counters.entry(name.to_owned()).or_default() += value;
         }
         let end = End {
@@ -48,7 +51,10 @@ impl Session<'_> {
     /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
     pub(crate) fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
         self.used_ns.1 = Some(self.used_but_for_setup_ns());
-        let counters = self.take_what_is_left()?;
+        let taken = self.take_what_is_left();
+        // Whatever came of it.
+        let of_heap = self.end_heap();
+        let counters = taken?;
         if let Some(copies) = self.collector.copies.take() {
             copies.finish(counters.get(Counter::CopyFull))?;
         }
@@ -61,13 +67,17 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
-            notices: [self.lack_of_goroutines(), self.lack_of_kernel_time(), lack_of_opener()]
-                .into_iter()
-                .flatten()
-                .collect(),
+            notices: of_heap.into_iter().chain(self.lacks()).collect(),
             ..End::default()
         });
         Ok(())
+    }
+
+    /// Says what the recording lacks.
+    fn lacks(&self) -> Vec<String> {
+        let of_cpus = self.cpus.lack(self.stop_ns.unwrap_or_else(monotonic_ns));
+        let lacks = [of_cpus, self.lack_of_goroutines(), self.lack_of_kernel_time(), lack_of_opener()];
+        lacks.into_iter().flatten().chain(self.kernel.said_of_probes()).collect()
     }
 
     /// Stops the kernel side, and adds all that it has sent. Returns what it has counted.
@@ -94,6 +104,7 @@ impl Session<'_> {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
         self.collector.store_waiting();
+        self.collector.store_live_blocks();
         self.collector.take_snapshots();
         Ok(counters)
     }
@@ -122,8 +133,9 @@ impl Session<'_> {
     fn count(&mut self, counters: &CounterValues) {
         let files = &self.collector.files;
         let (evicted, failed, unopened) = (files.evicted, files.failed, files.without_descriptor());
+        let of_hits = (counter::LOST_COUNTS, self.kernel.lost_hits());
         let profile = &mut self.collector.profile;
-        for (name, value) in lost_by_kernel(counters).into_iter().chain([never_sent(counters)]) {
+        for (name, value) in lost_by_kernel(counters).into_iter().chain([never_sent(counters), of_hits]) {
             profile.count(name, value);
         }
         profile.count(counter::TABLES_EVICTED, evicted);
@@ -148,6 +160,7 @@ impl Session<'_> {
             ("switches_missed", Counter::SwitchMissed),
             ("switches_without_account", Counter::SwitchNoState),
             ("kernel_wakers_sent", Counter::WakerSent),
+            ("kernel_hits_ns", Counter::ProbeNs),
         ] {
             profile.count(name, counters.get(counter));
         }
@@ -156,6 +169,7 @@ impl Session<'_> {
     /// Stops sampling at once, without taking what is left.
     pub(in crate::record) fn halt(&mut self) {
         self.kernel.stop();
+        self.end_heap();
     }
 }
 
@@ -167,10 +181,12 @@ fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
 }
 
 /// Returns the kernel side's counters of what was lost, by their names in profiles.
-fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 6] {
+fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 8] {
     [
         (counter::LOST_RING_FULL, counters.get(Counter::RingFull)),
         (counter::LOST_COUNTS, counters.get(Counter::CountsFull)),
+        (counter::LOST_BLOCKS, counters.get(Counter::BlocksFull)),
+        (counter::LOST_FREES, counters.get(Counter::FreesFull)),
         (counter::LOST_WAITS, counters.get(Counter::WaitFull)),
         (counter::LOST_WAIT_NS, counters.get(Counter::WaitFullNs)),
         (counter::WAITS_THINNED, counters.get(Counter::WaitThinned)),

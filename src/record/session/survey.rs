@@ -19,10 +19,12 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time after which a target that cannot be read is recorded with what is usual.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for the child to end that has answered, or was killed.
+const END_PATIENCE: Duration = Duration::from_millis(200);
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 4096;
 
@@ -34,6 +36,8 @@ pub(super) struct TargetSurvey {
     pub(super) pages: u32,
     /// Interpreters whose frames are to be read: a bit for each `enum prof_runtime_kind`.
     pub(super) interpreters: u32,
+    /// The command to be launched is an interpreter itself, as far as its files tell.
+    pub(super) is_interpreter: bool,
     /// Whether runtimes with managed code are there, or may come.
     pub(super) has_managed: bool,
     /// The same of Go programs.
@@ -71,6 +75,7 @@ impl TargetSurvey {
             rows: row_capacity(&files, true, options.table_budget_bytes),
             pages: page_capacity(&files),
             interpreters: if is_wanted { ALL_LANGUAGES } else { 0 },
+            is_interpreter: is_wanted,
             has_managed: is_wanted,
             has_goroutines: is_wanted,
             notice: Some(format!(
@@ -99,11 +104,21 @@ impl TargetSurvey {
             (true, true) => ALL_LANGUAGES,
             (true, false) => running().fold(0, |all, process| all | interpreters.runtimes(process, files)),
         };
+        let is_interpreter = is_wanted && interpreters.is_any_runtime(files);
         let has_managed =
             is_wanted && (may_come || running().any(|process| managed.has_runtime(process, files)));
         let has_goroutines =
             is_wanted && (may_come || running().any(|process| goroutines.has_program(process, files)));
-        Ok(TargetSurvey { rows, pages, interpreters: languages, has_managed, has_goroutines, notice: None })
+        let interpreters = languages;
+        Ok(TargetSurvey {
+            rows,
+            pages,
+            interpreters,
+            is_interpreter,
+            has_managed,
+            has_goroutines,
+            notice: None,
+        })
     }
 }
 
@@ -134,15 +149,28 @@ fn in_child(work: impl FnOnce() -> anyhow::Result<TargetSurvey>) -> io::Result<T
         pid => {
             drop(question);
             let survey = read_answer(File::from(answer));
-            // SAFETY: the pid is that of our own child, which is not waited for by anyone else. All-zero values are valid ones.
-            let usage = unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::kill(pid, libc::SIGKILL);
-                libc::wait4(pid, std::ptr::null_mut(), 0, &raw mut usage);
-                usage
-            };
-            cost::add_ended(&usage);
+            end_child(pid);
             survey
+        }
+    }
+}
+
+/// Ends the child, and adds what it has used to the cost. One that waits in the kernel for a server of files cannot be ended: it is
+/// left to itself.
+fn end_child(pid: libc::pid_t) {
+    // SAFETY: the pid is that of our own child, which no one else waits for.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    let end = Instant::now() + END_PATIENCE;
+    loop {
+        // SAFETY: as above. All-zero values are valid ones.
+        let (ended, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(pid, std::ptr::null_mut(), libc::WNOHANG, &raw mut usage), usage)
+        };
+        match ended {
+            0 if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+            0 => return,
+            _ => return cost::add_ended(&usage),
         }
     }
 }
@@ -178,6 +206,7 @@ mod tests {
             rows: 8,
             pages: 4,
             interpreters: ALL_LANGUAGES,
+            is_interpreter: true,
             has_managed: true,
             has_goroutines: false,
             notice: None,

@@ -3,8 +3,9 @@
 
 pub(crate) mod kernel_facts;
 pub(crate) mod living;
+mod locks;
 pub(crate) mod ongoing;
-pub(crate) mod open;
+mod open;
 pub(crate) mod reason;
 pub(crate) mod rows;
 pub(crate) mod state;

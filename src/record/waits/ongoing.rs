@@ -90,6 +90,7 @@ impl Waits {
                         outcome: what.outcome,
                         wait: Some(Wait { duration_ns, reason, waker: Waker::default() }),
                         merged: None,
+                        block: None,
                         labels: what.labels,
                     });
                 }

@@ -18,10 +18,13 @@ const FAULT: u8 = Reason::Fault.code();
 const CHILD: u8 = Reason::Child.code();
 const STOPPED: u8 = Reason::Stopped.code();
 
+/// `futex_wait` of Linux 6.7, by the same number on all processors.
+const SYS_FUTEX_WAIT: libc::c_long = 455;
+
 /// System calls and what they wait for, as long as the kernel's stack does not say more.
 #[rustfmt::skip]
 const SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
-    (libc::SYS_futex, LOCK), (libc::SYS_flock, LOCK),
+    (libc::SYS_futex, LOCK), (libc::SYS_futex_waitv, LOCK), (SYS_FUTEX_WAIT, LOCK), (libc::SYS_flock, LOCK),
     (libc::SYS_fsync, DISK), (libc::SYS_fdatasync, DISK), (libc::SYS_sync, DISK), (libc::SYS_syncfs, DISK),
     (libc::SYS_sync_file_range, DISK), (libc::SYS_msync, DISK), (libc::SYS_openat, DISK), (libc::SYS_statx, DISK),
     (libc::SYS_newfstatat, DISK), (libc::SYS_unlinkat, DISK), (libc::SYS_renameat2, DISK), (libc::SYS_mkdirat, DISK),

@@ -85,7 +85,9 @@ impl Waits {
             // It was sent before, and has had to make room, or was lost.
             rows.profile.count(counter::WAITS_UNMATCHED, 1);
         }
-        let EarlyStack { stack, outcome, reason, labels } = early.unwrap_or(last);
+        // Which lock it was is known at the end, what a runtime says at the beginning.
+        let labels = rows.profile.tables.join_labels(early.and_then(|early| early.labels), last.labels);
+        let EarlyStack { stack, outcome, reason, .. } = early.unwrap_or(last);
         let (waker, is_timer) = match self.wakers.take(sample.tid, wait.wake_ns) {
             Some(WakerStack { stack, kind, is_timer }) => (Waker { stack, kind, ..known_waker }, is_timer),
             None => (known_waker, None),
@@ -112,11 +114,14 @@ impl Waits {
                 outcome,
                 wait: Some(Wait { duration_ns, reason, waker }),
                 merged: None,
+                block: None,
                 labels,
             });
         };
         push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);
-        push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
+        if !self.futexes_only {
+            push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
+        }
     }
 }
 
@@ -143,7 +148,7 @@ fn known_waker(wait: &WaitEvent, rows: &mut RowWriter<'_>) -> Waker {
 mod tests {
     use super::*;
     use crate::bpf::{Account, Doing, OpenWait, REGISTERS, RescueEvent, ThreadTimeEvent, WatchedThreadEvent};
-    use crate::profile::{Meta, OUTSIDE, Profile};
+    use crate::profile::{EventKind, Meta, OUTSIDE, Profile};
     use crate::record::collect::collector::Collector;
     use crate::record::modules::ModuleFiles;
     use crate::record::waits::living::NewWait;
@@ -151,7 +156,7 @@ mod tests {
     fn collector() -> Collector {
         let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
         let mut collector = Collector::new(Profile::new(Meta::default()), files, kernel);
-        collector.add_waits("every wait".to_owned(), 0);
+        collector.add_waits(EventKind::OFF_CPU, "every wait".to_owned(), 0);
         collector
     }
 
@@ -165,6 +170,7 @@ mod tests {
             other_comm: b"waker".to_vec(),
             waker: WakerKind::Thread.code(),
             reason: Reason::Lock.code(),
+            futex: None,
             start_ns: 1000,
             wake_ns: 2000,
             end_ns: 3000,
@@ -189,7 +195,9 @@ mod tests {
             interpreter: Default::default(),
             goroutine: Default::default(),
             managed: Vec::new(),
+            memory: Default::default(),
             wait: Some(Box::new(wait)),
+            block: None,
         }
     }
 
@@ -366,9 +374,10 @@ mod tests {
             is_return: false,
             registers,
             start: 0u64.wrapping_sub(128),
-            stack: vec![0; 64],
+            stack: vec![0; 64].into(),
             is_cut: false,
             missing_blocks: [0; 4],
+            root: None,
         };
         let end = SampleEvent { has_rescue: true, ..record(WaitKind::Ended, Vec::new()) };
         collector.add(end, Some(rescue));

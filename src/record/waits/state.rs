@@ -2,6 +2,7 @@
 
 use super::kernel_facts::KnownKernelStacks;
 use super::living::{Living, WaitEnd};
+use super::locks::KnownLocks;
 use super::open::OpenWaits;
 use super::unmatched::Pending;
 use crate::bpf::{RescueEvent, SampleEvent, WaitEvent, WaitKind};
@@ -15,6 +16,10 @@ const MAX_HELD_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(super) event: EventId,
+    /// Only waits in futexes become rows: the time without a CPU after them is none.
+    pub(crate) futexes_only: bool,
+    /// Locks that threads waited for.
+    pub(crate) locks: KnownLocks,
     /// Facts that the kernel's part of the stacks tells.
     pub(super) kernel_stacks: KnownKernelStacks,
     /// Stacks of those who ended a wait: by the thread that was woken, and when.
@@ -85,9 +90,11 @@ impl Late {
 
 impl Waits {
     /// Returns the state of waits that become rows of `event`.
-    pub(crate) fn new(event: EventId) -> Self {
+    pub(crate) fn new(event: EventId, futexes_only: bool) -> Self {
         Waits {
             event,
+            futexes_only,
+            locks: KnownLocks::default(),
             kernel_stacks: KnownKernelStacks::default(),
             wakers: Pending::default(),
             early: Pending::default(),

@@ -23,14 +23,27 @@ const HEADER_BYTES: usize = 4 + 8 + 8;
 pub(crate) enum JobKind {
     /// An unwind table.
     Table,
+    /// Headers of a file.
+    Headers,
     /// Names of addresses in a file.
     Names,
+    /// Functions of allocators.
+    Allocators,
     /// Forgets what was kept for a later job; has no answer.
     Forget,
+    /// Places of probes in a file.
+    Probes,
 }
 
 impl JobKind {
-    const ALL: [JobKind; 3] = [JobKind::Table, JobKind::Names, JobKind::Forget];
+    const ALL: [JobKind; 6] = [
+        JobKind::Table,
+        JobKind::Headers,
+        JobKind::Names,
+        JobKind::Allocators,
+        JobKind::Forget,
+        JobKind::Probes,
+    ];
 
     fn of_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()

@@ -32,8 +32,11 @@ pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
         request.format.check_stdout()?;
     }
     output::check_not_input(&request.destination, &request.options.common.input)?;
-    let recording = Analysis::load(&request.options.common.input)?;
-    let rendered = request.format.render(&recording, &request.options)?;
+    let common = &request.options.common;
+    let (recording, common) = common.of_waits(Analysis::load(&common.input)?)?;
+    let (recording, common) = common.of_heap(recording)?;
+    let options = super::options::ExportOptions { common, ..request.options.clone() };
+    let rendered = request.format.render(&recording, &options)?;
     let is_packed = matches!(&request.destination, ReportDestination::File { path, .. } if tools::gzip::asks_for_gzip(path));
     output::write_with(&request.destination, |out| match is_packed {
         true => tools::gzip::packed(out, |out| rendered.write(out)),

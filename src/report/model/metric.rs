@@ -2,7 +2,7 @@
 
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
-use crate::base::units::count;
+use crate::base::units::{count, ordinal};
 use crate::profile::{Event, EventKind, KindKey, Meta, Profile, Unit};
 use std::borrow::Cow;
 
@@ -123,12 +123,15 @@ impl<'p> Shown<'p> {
 
     /// All running and waiting time of a profile, as far as it has some.
     pub(crate) fn time_of(profile: &'p Profile) -> Self {
+        let sampled = running_of(profile);
+        // What is made of a recording has words of its own.
+        let own = sampled.map(Event::kind).filter(|kind| kind.title != EventKind::ON_CPU.title);
         Shown {
             name: WALL,
-            title: Cow::Borrowed("wall clock"),
-            noun: Cow::Borrowed("samples and wait"),
+            title: own.map_or(Cow::Borrowed("wall clock"), |kind| safe_text::terminal(&kind.title)),
+            noun: own.map_or(Cow::Borrowed("samples and wait"), |kind| safe_text::terminal(&kind.noun)),
             unit: Unit::Nanoseconds,
-            sampled: running_of(profile),
+            sampled,
             waits: waits_of(profile),
         }
     }
@@ -165,12 +168,12 @@ impl<'p> Shown<'p> {
         let Some(info) = self.sampled.filter(|_| self.waits.is_none()).map(Event::info) else {
             return String::new();
         };
-        if info.kind.is(&EventKind::GOROUTINES) {
+        if info.kind.is(&EventKind::GOROUTINES) || info.kind.is(&EventKind::HEAP) {
             return format!(", {}", safe_text::terminal(&info.sampling));
         }
         match info.period {
             1 if info.kind.unit == Unit::Count => ", each".to_owned(),
-            period if info.kind.unit == Unit::Count && period > 0 => format!(", every {}th", count(period)),
+            period if info.kind.unit == Unit::Count && period > 0 => format!(", every {}", ordinal(period)),
             _ if meta.effective_hz > 0 => format!(" at {} Hz", count(meta.effective_hz.into())),
             _ => String::new(),
         }
@@ -183,7 +186,7 @@ pub(crate) fn waits_of(profile: &Profile) -> Option<&Event> {
 }
 
 /// The event of running time of a profile.
-pub(super) fn running_of(profile: &Profile) -> Option<&Event> {
+pub(crate) fn running_of(profile: &Profile) -> Option<&Event> {
     profile.event_of(&EventKind::ON_CPU)
 }
 

@@ -1,8 +1,11 @@
 //! `prof.report/2`: the report for programs. Fields are only ever added.
 
+use super::heap::json::{HeapRowFields, heap_rows};
 use super::json_goroutines::{GoroutineRowFields, SnapshotFields, goroutine_rows};
 use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
+use super::locks::json::{LockFields, lock_rows};
 use super::text;
+use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
@@ -80,6 +83,8 @@ enum JsonRows {
     Functions(Vec<FunctionJson>),
     Waits(Vec<WaitFields>),
     Goroutines(Vec<GoroutineRowFields>),
+    Locks(Vec<LockFields>),
+    Heap(Vec<HeapRowFields>),
 }
 
 /// How far to trust the samples.
@@ -274,7 +279,8 @@ pub(crate) fn report(
     options: &ReportOptions,
 ) -> anyhow::Result<String> {
     let view = options.view.of(&selection.shown);
-    let totals = Totals::of(recording, &options.common)?;
+    let totals =
+        if options.common.is_of_some_waits() { None } else { Totals::of(recording, &options.common)? };
     let tree = match view {
         ReportView::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
         ReportView::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),
@@ -287,7 +293,7 @@ pub(crate) fn report(
     let profile = &recording.profile;
     document(&Report {
         schema: SCHEMA,
-        event: selection.shown.name.to_owned(),
+        event: options.common.event_name(selection.shown.name).to_owned(),
         unit: unit_word(selection.shown.unit),
         target: profile.meta.target.clone(),
         duration_ns: profile.known_duration_ns(),
@@ -308,7 +314,7 @@ pub(crate) fn report(
             .map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
         snapshots: (view == &ReportView::Goroutines).then(|| SnapshotFields::of(selection)),
-        rows: rows(view, selection, options),
+        rows: rows(view, recording, selection, options)?,
         tree,
         peek,
         thread_rows: match view {
@@ -319,14 +325,21 @@ pub(crate) fn report(
     })
 }
 
-fn rows(view: &ReportView, selection: &Selection<'_>, options: &ReportOptions) -> JsonRows {
-    match view {
+fn rows(
+    view: &ReportView,
+    recording: &Analysis,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+) -> Result<JsonRows, Failure> {
+    Ok(match view {
+        ReportView::Heap => JsonRows::Heap(heap_rows(recording, selection, options)?),
         ReportView::Waits => JsonRows::Waits(wait_rows(selection, options)),
+        ReportView::Locks(by) => JsonRows::Locks(lock_rows(selection, options, *by)),
         ReportView::Goroutines if options.common.grouping.has_reasons() => {
             JsonRows::Goroutines(goroutine_rows(selection, options))
         }
         _ => JsonRows::Functions(function_rows(selection, options)),
-    }
+    })
 }
 
 /// `value` as a JSON document that is safe to print and ends in a newline.

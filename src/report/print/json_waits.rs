@@ -147,10 +147,8 @@ pub(super) fn wait_rows(selection: &Selection<'_>, options: &ReportOptions) -> V
 fn fields(selection: &Selection<'_>, row: &WaitRow, names: NameStyle) -> WaitFields {
     let total = selection.base().weight;
     let label = |label: LabelId| selection.labels.get(label);
-    let (place, called_by) = match row.site {
-        WaitSite::Call { blocked_in, called_by } => (blocked_in.map(label), called_by),
-        WaitSite::NoCpu | WaitSite::Short => (None, None),
-    };
+    let [place, called_by] = row.site.labels();
+    let place = place.map(label);
     let function = place.map_or_else(|| place_name(selection, row), |label| label.name_in(names).to_owned());
     let line = place.and_then(|label| label.line.as_ref());
     let share = percent(row.amount.weight, total);

@@ -4,11 +4,13 @@
 pub(crate) mod annotate;
 pub(crate) mod annotation_json;
 pub(crate) mod cost;
+mod heap;
 pub(crate) mod info;
 mod info_modules;
 pub(crate) mod json;
 mod json_goroutines;
 pub(crate) mod json_waits;
+mod locks;
 mod module_fields;
 pub(crate) mod output;
 pub(crate) mod render;

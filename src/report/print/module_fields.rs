@@ -139,6 +139,7 @@ fn kind_word(kind: ModuleKind) -> &'static str {
         ModuleKind::Vdso => "vdso",
         ModuleKind::Jit => "jit",
         ModuleKind::Runtime => "runtime",
+        ModuleKind::Thread => "thread",
         ModuleKind::Unknown | ModuleKind::Other(_) => "unknown",
     }
 }

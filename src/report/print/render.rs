@@ -33,6 +33,11 @@ pub fn render(recording: &Analysis, options: &ReportOptions, page: &Page) -> any
 /// When the profile cannot be read, nothing matches, or the output cannot be written.
 pub(crate) fn report(options: &ReportOptions) -> anyhow::Result<()> {
     let recording = Analysis::load(&options.common.input)?;
+    let asked = options.of_locks(&recording).or_else(|| options.of_heap(&recording));
+    let options = asked.as_ref().unwrap_or(options);
+    let (recording, common) = options.common.of_waits(recording)?;
+    let (recording, common) = common.of_heap(recording)?;
+    let options = &ReportOptions { common, ..options.clone() };
     let screen = Screen::new(options.color, options.pager && options.format == Format::Text);
     let page = match options.format {
         Format::Text => screen.page(options.common.names),

@@ -1,11 +1,12 @@
 //! Reports as tab-separated tables: a header line, then one line for each row. Numbers are plain and
 //! in the unit that their column names.
 
-use super::{json, json_waits, text};
+use super::{heap, json, json_waits, locks, text};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::percent;
 use crate::report::analysis::Analysis;
+use crate::report::grouping::Grouping;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::Totals;
@@ -16,7 +17,6 @@ use crate::report::query::selection::Selection;
 use crate::report::views::call_tree::{CallTree, Direction};
 use crate::report::views::function_table::FunctionTable;
 use crate::report::views::{peek, threads};
-use crate::report::waits::site::WaitSite;
 use crate::report::waits::table::WaitTable;
 use std::borrow::Cow;
 
@@ -55,8 +55,30 @@ pub(crate) fn report(
         ReportView::Peek(pattern) => peeks(selection, pattern, options, unit)?,
         ReportView::Threads => thread_table(recording, selection, options, unit)?,
         ReportView::Waits => waits(selection, options),
+        ReportView::Locks(by) => lock_table(selection, options, *by),
+        ReportView::Heap => heap_table(recording, selection, options)?,
     };
     Ok(table.out)
+}
+
+fn heap_table(
+    recording: &Analysis,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+) -> Result<TsvTable, Failure> {
+    let mut table = TsvTable::new(&heap::tsv::COLUMNS);
+    for cells in heap::tsv::rows(recording, selection, options)? {
+        table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    Ok(table)
+}
+
+fn lock_table(selection: &Selection<'_>, options: &ReportOptions, by: Grouping) -> TsvTable {
+    let mut table = TsvTable::new(&locks::tsv::COLUMNS);
+    for cells in locks::tsv::rows(selection, options, by) {
+        table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    table
 }
 
 fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> TsvTable {
@@ -234,10 +256,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> TsvTable {
     let waits = WaitTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
     for row in waits.shown(options.limits_for_programs(), options.sort, selection.base()) {
-        let (place, called_by) = match row.site {
-            WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
-            WaitSite::NoCpu | WaitSite::Short => (None, None),
-        };
+        let [place, called_by] = row.site.labels();
         let name = |label: Option<LabelId>| {
             safe_text::tsv(label.map_or("", |label| selection.labels.get(label).name_in(names)))
         };

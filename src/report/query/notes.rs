@@ -3,6 +3,8 @@
 use super::selection::Selection;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::profile::{FoundBy, Integrity, ModuleId, ModuleKind, Outcome, Profile, ThreadTime, counter};
+use crate::report::chains::only_chains as chain;
+use crate::report::locks::lock_waits::UNCHARGED;
 use crate::report::model::quality::{Quality, WorstModule};
 use crate::report::naming::debug_package;
 use crate::report::naming::name::module_file;
@@ -46,7 +48,7 @@ pub(crate) fn report_notes(
     let to_name = quality.samples_with(&recording.names_to_come);
     let mut notes = notes_while_naming(&recording.profile, &recording.integrity, quality, to_name);
     notes.extend(unaccounted_note(&recording.profile));
-    notes.extend(recording.profile.notices().cloned());
+    notes.extend(notices(&recording.profile, selection).cloned());
     if selection.is_all_idle(&options.filter) {
         let (waits, time) =
             (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
@@ -59,6 +61,14 @@ pub(crate) fn report_notes(
         ));
     }
     notes
+}
+
+/// The notices of a recording, but for those on probes that are not shown.
+fn notices<'p>(profile: &'p Profile, selection: &Selection<'_>) -> impl Iterator<Item = &'p String> {
+    let shown: Vec<_> = selection.shown.events().map(|event| event.kind().key()).collect();
+    let hidden: Vec<_> =
+        profile.events.iter().map(|event| event.kind()).filter(|kind| !shown.contains(&kind.key())).collect();
+    profile.notices().filter(move |notice| !hidden.iter().any(|kind| kind.is_subject_of(notice)))
 }
 
 /// Note on threads of whose time nothing is known.
@@ -95,6 +105,8 @@ fn notes_while_naming(
     notes.extend(cut_notes(profile, quality));
     notes.extend(unnamed_notes(profile, integrity, quality, to_name));
     notes.extend(interpreter_notes(profile));
+    notes.extend(lock_notes(profile));
+    notes.extend(chain_notes(profile));
     notes.extend(incomplete_note(profile, quality));
     notes
 }
@@ -102,26 +114,85 @@ fn notes_while_naming(
 /// Share of the samples of interpreted code before its interpreter was found that is worth a note, %: each program has some.
 const NOTABLE_START_PERCENT: f64 = 5.0;
 
+/// Notes on waits for locks that are in no row, or in that of no lock.
+fn lock_notes(profile: &Profile) -> Vec<String> {
+    let mut notes = Vec::new();
+    let uncharged = profile.counter(UNCHARGED);
+    if uncharged > 0 {
+        let verb = if uncharged == 1 { "has" } else { "have" };
+        notes.push(format!(
+            "{} {verb} no holder, in no row here: ended by an interrupt or a timeout, or not over yet",
+            counted(uncharged, "wait")
+        ));
+    }
+    let left_out = profile.counter(counter::LOCKS_LEFT_OUT);
+    if left_out > 0 {
+        let verb = if left_out == 1 { "does" } else { "do" };
+        notes.push(format!(
+            "{} {verb} not say which lock: there were too many different ones",
+            counted(left_out, "wait")
+        ));
+    }
+    notes
+}
+
+/// Notes on waits that are in no chain, and on chains that do not go as far as they could.
+fn chain_notes(profile: &Profile) -> Vec<String> {
+    let count = |name| profile.counter(name);
+    let mut notes = Vec::new();
+    if count(chain::NOT_SAMPLED) > 0 {
+        notes.push(
+            "the recording has no samples of what threads ran: chains end in the stacks that ended the waits; record with -e \
+             cpu,off"
+                .to_owned(),
+        );
+    }
+    let left_out = [
+        (chain::SHORT_NS, "waits that were too short to be kept one by one"),
+        (chain::MERGED_NS, "waits of which only sums are left"),
+        (chain::IDLE_NS, "idle waits (--idle)"),
+    ];
+    for (time, words) in left_out.into_iter().filter(|(name, _)| count(name) > 0) {
+        notes.push(format!("{} of {words} are in no chain", duration(count(time))));
+    }
+    if count(chain::CUT) > 0 {
+        let parts = counted(count(chain::CUT), "part");
+        notes.push(format!("{parts} of waits would go on behind the longest chain that is followed"));
+    }
+    notes
+}
+
+/// Note on the samples, `before` of `all`, that are from before the interpreter was found.
+fn note_on_start(before: u64, all: u64) -> Option<String> {
+    let share = percent(before, all.max(1));
+    (share >= NOTABLE_START_PERCENT).then(|| {
+        format!(
+            "{} of the samples of interpreted code have native frames only: they are from before the interpreter had begun, or \
+             was found",
+            honest_percent_text(share)
+        )
+    })
+}
+
 /// Notes on functions of interpreters that have no place in their stack, no name, or maybe the name of another one.
 fn interpreter_notes(profile: &Profile) -> Vec<String> {
     let count = |name| profile.counter(name);
     let (samples, frames) = (count(counter::INTERPRETER_SAMPLES), count(counter::INTERPRETER_FRAMES));
     let before = count(counter::INTERPRETER_SAMPLES_BEFORE);
-    let mut notes = Vec::new();
-    let share = percent(before, (samples + before).max(1));
-    if share >= NOTABLE_START_PERCENT {
-        notes.push(format!(
-            "{} of the samples of interpreted code have native frames only: they are from before the interpreter had begun, or \
-             was found",
-            honest_percent_text(share)
-        ));
-    }
+    let mut notes = Vec::from_iter(note_on_start(before, samples + before));
     let mut note = |bad: u64, all: u64, words: &str| {
         let share = percent(bad, all.max(1));
         if share >= NOTABLE_PERCENT {
             notes.push(format!("{} of {words}", honest_percent_text(share)));
         }
     };
+    let unread = count(counter::INTERPRETER_SAMPLES_UNREAD);
+    note(
+        unread,
+        samples + unread,
+        "the samples of interpreted code have no functions: their thread ran on before these could be read; with the BPF programs \
+         of root none is left out",
+    );
     let cut = count(counter::INTERPRETER_CUT);
     note(
         cut,
@@ -368,6 +439,16 @@ fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> St
 mod tests {
     use super::*;
     use crate::profile::Meta;
+
+    #[test]
+    fn waits_for_locks_that_are_in_no_row_are_said() {
+        let mut profile = Profile::new(Meta::default());
+        assert!(lock_notes(&profile).is_empty());
+        profile.count(UNCHARGED, 3);
+        profile.count(counter::LOCKS_LEFT_OUT, 1);
+        let all = lock_notes(&profile);
+        assert!(all[0].starts_with("3 waits have no holder") && all[1].starts_with("1 wait does not say"));
+    }
 
     #[test]
     fn samples_from_before_an_interpreter_was_found_are_worth_a_note_where_they_are_many() {

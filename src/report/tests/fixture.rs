@@ -85,6 +85,7 @@ impl Build {
             outcome,
             wait,
             merged: None,
+            block: None,
             labels: None,
         });
     }
@@ -229,6 +230,7 @@ impl Build {
                 outcome,
                 wait: None,
                 merged: None,
+                block: None,
                 labels: self.labels,
             });
         }

@@ -24,6 +24,21 @@ pub(crate) enum WaitSite {
     Short,
 }
 
+impl WaitSite {
+    /// The function that waited, and its caller.
+    pub(crate) fn labels(self) -> [Option<LabelId>; 2] {
+        match self {
+            WaitSite::Call { blocked_in, called_by } => [blocked_in, called_by],
+            WaitSite::NoCpu | WaitSite::Short => [None, None],
+        }
+    }
+
+    /// The names of these: by them, rows of equal weight have one order whatever that of the samples was.
+    pub(crate) fn names(self, labels: &Labels) -> [String; 2] {
+        self.labels().map(|label| label.map_or(String::new(), |label| labels.get(label).name.clone()))
+    }
+}
+
 /// Finds the sites of paths.
 #[derive(Debug)]
 pub(crate) struct WaitSites<'l> {

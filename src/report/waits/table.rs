@@ -143,18 +143,15 @@ fn row(selection: &Selection<'_>, (reason, site): (Reason, WaitSite), sums: &mut
 
 /// Orders rows of equal weight in the same way whatever the order of the samples was.
 fn order_key(selection: &Selection<'_>, site: WaitSite) -> (u8, [String; 2], Option<LabelId>) {
-    let name = |label: Option<LabelId>| {
-        label.map_or(String::new(), |label| selection.labels.get(label).name.clone())
-    };
     match site {
-        WaitSite::Call { blocked_in, called_by } => (0, [name(blocked_in), name(called_by)], blocked_in),
+        WaitSite::Call { blocked_in, .. } => (0, site.names(&selection.labels), blocked_in),
         WaitSite::NoCpu => (1, Default::default(), None),
         WaitSite::Short => (2, Default::default(), None),
     }
 }
 
 /// Mean length of waits, given with thousandths of how many.
-fn mean(lengths: &[(u64, u64)]) -> u64 {
+pub(crate) fn mean(lengths: &[(u64, u64)]) -> u64 {
     let sum: u128 = lengths.iter().map(|(length, count)| u128::from(*length) * u128::from(*count)).sum();
     let count: u128 = lengths.iter().map(|(_, count)| u128::from(*count)).sum();
     u64::try_from(sum / count.max(1)).unwrap_or(u64::MAX)
@@ -165,7 +162,7 @@ fn mean_of_counted(amount: Amount) -> u64 {
 }
 
 /// The length that 99 of 100 waits do not exceed. `lengths` are sorted.
-fn quantile(lengths: &[(u64, u64)]) -> u64 {
+pub(crate) fn quantile(lengths: &[(u64, u64)]) -> u64 {
     let all: u128 = lengths.iter().map(|(_, count)| u128::from(*count)).sum();
     let mut seen = 0u128;
     let at = lengths.iter().find(|(_, count)| {

@@ -84,7 +84,7 @@ impl PerlCode {
 }
 
 /// A line as it is shown: 0 for the mark of none.
-pub(super) fn line_of(line: u32) -> u32 {
+fn line_of(line: u32) -> u32 {
     if line == u32::MAX { 0 } else { line }
 }
 

@@ -1,7 +1,6 @@
-//! Stacks of threads, read from outside: the reference that the kernel side is compared with, and the proof at attach that
-//! a layout fits.
+//! Stacks of threads, read from outside: where no BPF program reads them, as the reference that these are compared with, and as
+//! the proof at attach that a layout fits.
 
-use super::code::line_of;
 use super::layout::{
     FOR_SORT, IS_IN_REGEX, IS_MULTICALL, IS_REGEX_OF_SUB, MOST_STEPS, PerlKind, PerlLayout, PerlLocator,
     TYPE_MASK,
@@ -14,7 +13,7 @@ use crate::runtimes::TargetMemory;
 pub(crate) struct PerlFrame {
     /// Word of the code object.
     pub(crate) code: u64,
-    /// 0 when not known, or where the sub has not begun with a statement of its own.
+    /// 0 where the sub has not begun with a statement of its own, `u32::MAX` where the compiler has noted none.
     pub(crate) line: u32,
     /// C code has entered the frame: it is the outermost of its call of the function that runs ops.
     pub(crate) is_entry: bool,
@@ -170,7 +169,7 @@ impl<M: TargetMemory> PerlWalk<'_, M> {
         let (line, file) = self.place();
         let code = kind.code(if kind == PerlKind::Sub { block.sub } else { file });
         self.stack.statements.push(self.statement);
-        self.stack.frames.push(PerlFrame { code, line: line_of(line), is_entry });
+        self.stack.frames.push(PerlFrame { code, line, is_entry });
         self.statement = block.old_statement;
         Some(())
     }

@@ -47,7 +47,8 @@ pub(crate) fn check(memory: &impl TargetMemory, layout: &PhpLayout, code: u64) -
     Some(folded.max(1))
 }
 
-fn mix(mixed: u64, word: u64) -> u64 {
+/// Adds a word to a check.
+pub(super) fn mix(mixed: u64, word: u64) -> u64 {
     let mixed = (mixed ^ word).wrapping_mul(FACTOR);
     mixed ^ mixed >> 29
 }

@@ -123,7 +123,7 @@ fn verdict(
     let layout =
         PhpLayout { version, source: String::new(), globals, offsets: *offsets, kept: PhpKept::None };
     let read = || {
-        let stack = stack(memory, globals, offsets);
+        let stack = stack(memory, &layout, None);
         let is_known = |code| super::check(memory, &layout, code).is_none() || fits(memory, &layout, code);
         match stack.frames.first() {
             _ if !stack.is_complete => PhpVerdict::Refuted,

@@ -15,6 +15,10 @@ pub(crate) const CODE_ADDRESS: u64 = 0x0000_ffff_ffff_fff8;
 /// Mark in a code word: the frame runs the code of a file outside all functions, and another frame called it.
 pub(crate) const IS_INCLUDED: u64 = 1;
 
+/// Bytes of an instruction, and the most instructions that a function is believed to have.
+pub(super) const INSTRUCTION_BYTES: u64 = 32;
+pub(super) const MOST_INSTRUCTIONS: u64 = 1 << 20;
+
 /// Kind of a function, its first byte.
 pub(crate) const INTERNAL_FUNCTION: u8 = 1;
 /// A function of the program, or the code of a file outside all functions.
@@ -22,6 +26,9 @@ pub(crate) const USER_FUNCTION: u8 = 2;
 /// Code that the program made of a string.
 pub(crate) const EVALUATED_CODE: u8 = 4;
 
+/// In a function: 32 bits of marks, and the mark of those that all requests share, which stay where they are.
+pub(super) const FUNCTION_MARKS: u32 = 4;
+pub(super) const IS_IMMUTABLE: u32 = 1 << 7;
 /// Mark of a frame: it runs the code of a file outside all functions.
 pub(crate) const CALL_CODE: u32 = 1 << 16;
 /// Mark of a frame: it was called from C code. One of a function of the program has an interpreter loop of its own.

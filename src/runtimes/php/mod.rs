@@ -1,5 +1,5 @@
 //! PHP: frames and names of PHP 7.4 to 8.5, read in the memory of a process that runs: its layout, names and lines of
-//! functions, the code of the interpreter loop, and stacks, as tests read them. Not here: ELF files, unwinding, merging with
+//! functions, the code of the interpreter loop, and stacks. Not here: ELF files, unwinding, merging with
 //! native frames, programs of the kernel.
 
 mod check;
@@ -16,8 +16,7 @@ mod text;
 
 pub(crate) use check::check;
 pub(crate) use code::PhpCode;
-#[cfg(feature = "testing")]
-pub(crate) use frames::stack;
+pub(crate) use frames::{PhpFrame, PhpLoopPlace, stack};
 pub(crate) use interpreter_loop::loop_ranges;
 #[cfg(feature = "testing")]
 pub(crate) use layout::{PhpFrameOffsets, PhpFunctionOffsets, PhpOffsets, PhpVersion};

@@ -83,20 +83,37 @@ pub(crate) fn stack(
 }
 
 /// Stack whose leaf is the frame at `frame`.
-fn stack_from(memory: &impl TargetMemory, layout: &PythonFrameLayout, mut frame: u64) -> PythonStack {
-    let mut stack = PythonStack::default();
-    for _ in 0..MOST_STEPS {
-        if frame == 0 {
-            stack.is_complete = stack.frames.last().is_none_or(|root| root.is_entry);
-            return stack;
-        }
-        let Some(next) = push_frame(memory, layout, frame, &mut stack) else { return stack };
-        frame = next;
-    }
+fn stack_from(memory: &impl TargetMemory, layout: &PythonFrameLayout, frame: u64) -> PythonStack {
+    let (mut stack, is_whole) = list(memory, layout, frame, MOST_STEPS);
+    stack.is_complete = is_whole && stack.frames.last().is_none_or(|root| root.is_entry);
     stack
 }
 
-fn leaf(memory: &impl TargetMemory, state_frame: u32, c_frame: Option<u32>, state: u64) -> Option<u64> {
+/// Stack whose leaf is the frame at `frame`, of at most so many frames and shims; and whether the list has ended.
+pub(crate) fn list(
+    memory: &impl TargetMemory,
+    layout: &PythonFrameLayout,
+    mut frame: u64,
+    most: usize,
+) -> (PythonStack, bool) {
+    let mut stack = PythonStack::default();
+    for _ in 0..most {
+        if frame == 0 {
+            return (stack, true);
+        }
+        let Some(next) = push_frame(memory, layout, frame, &mut stack) else { break };
+        frame = next;
+    }
+    (stack, false)
+}
+
+/// The leaf frame of the thread with this state; 0 if it has none.
+pub(crate) fn leaf(
+    memory: &impl TargetMemory,
+    state_frame: u32,
+    c_frame: Option<u32>,
+    state: u64,
+) -> Option<u64> {
     let word = memory.u64(field(state, state_frame)?)?;
     match c_frame {
         Some(offset) => memory.u64(field(word, offset)?),

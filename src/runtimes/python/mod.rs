@@ -18,6 +18,7 @@ pub(crate) use attach::function_accesses;
 #[cfg(feature = "testing")]
 pub(crate) use attach::tables::offsets as known_offsets;
 pub(crate) use code::PythonCode;
+pub(crate) use frames::{leaf, list};
 pub(crate) use interpreter_loop::eval_ranges as loop_ranges;
 pub(crate) use layout::{
     PythonEntry, PythonGil, PythonLayout, PythonLocator, PythonObjectLayout, PythonPosition,

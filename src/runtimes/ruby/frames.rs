@@ -1,4 +1,4 @@
-//! Stacks of threads, read from outside: the reference that the kernel's reader is compared with.
+//! Stacks of threads, read from outside: where no BPF program reads them, and the reference that these are compared with.
 
 use super::layout::{RubyOffsets, RubyStackRange, words_of};
 use super::object::RubyKind;
@@ -23,6 +23,8 @@ pub(crate) struct RubyFrame {
     pub(crate) position: u32,
     /// The frame was entered from C: it is the outermost of its call of the interpreter's loop.
     pub(crate) is_entry: bool,
+    /// It is a method in C.
+    pub(crate) is_native: bool,
 }
 
 /// Frames of one execution context.
@@ -70,7 +72,7 @@ fn step(memory: &impl TargetMemory, address: u64) -> Option<RubyStep> {
         return None;
     }
     if kind == FUNCTION_IN_C {
-        let frame = RubyFrame { code: method, position: 0, is_entry: false };
+        let frame = RubyFrame { code: method, position: 0, is_entry: false, is_native: true };
         return (RubyKind::of(memory, method)? == RubyKind::Method).then_some(RubyStep::Frame(frame));
     }
     if code == 0 || next == 0 || kind == DUMMY {
@@ -79,7 +81,7 @@ fn step(memory: &impl TargetMemory, address: u64) -> Option<RubyStep> {
     let is_entry = flags & IS_ENTRY != 0;
     let position = next.wrapping_sub(code) as u32;
     match RubyKind::of(memory, code)? {
-        RubyKind::Sequence => Some(RubyStep::Frame(RubyFrame { code, position, is_entry })),
+        RubyKind::Sequence => Some(RubyStep::Frame(RubyFrame { code, position, is_entry, is_native: false })),
         RubyKind::Callback => Some(RubyStep::Hidden),
         RubyKind::Method | RubyKind::Other => None,
     }

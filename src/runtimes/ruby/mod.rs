@@ -1,5 +1,5 @@
 //! Ruby: frames and names of MRI 2.7 to 4.0, read in the memory of a process that runs: its layout, names and lines of code
-//! objects, the code of the interpreter loop, and stacks, as tests read them. Not here: ELF files, unwinding, merging with
+//! objects, the code of the interpreter loop, and stacks. Not here: ELF files, unwinding, merging with
 //! native frames, programs of the kernel.
 
 mod code;
@@ -15,8 +15,7 @@ mod tables;
 mod tests;
 
 pub(crate) use code::RubyCode;
-#[cfg(feature = "testing")]
-pub(crate) use frames::stack;
+pub(crate) use frames::{RubyFrame, stack};
 pub(crate) use interpreter_loop::{RubyLoop, loop_ranges};
 pub(crate) use layout::{RubyLayout, RubyLocator, RubyPlace};
 #[cfg(feature = "testing")]

@@ -1,5 +1,6 @@
 //! The names of addresses in one module: from DWARF where there is any, from the symbol table for the rest.
 
+use super::data_symbols::{self, DataName};
 use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
 use super::plt::Stubs;
 use super::split::SplitFiles;
@@ -46,6 +47,8 @@ pub struct ResolvedLocation {
 #[derive(Debug)]
 pub struct ModuleNames {
     image: ElfFile,
+    /// Its separate debug file.
+    debug_image: Option<ElfFile>,
     symbols: SymbolTable,
     symbol_source: NameSource,
     symbol_problem: Option<SymbolError>,
@@ -157,6 +160,7 @@ impl ModuleNames {
         Ok(ModuleNames {
             has_debug_info,
             image,
+            debug_image,
             symbols,
             symbol_source,
             symbol_problem: symbol_problem.or(mini_problem),
@@ -194,7 +198,27 @@ impl ModuleNames {
             let symbol = symbol.or_else(|| self.stubs.name(&self.image, address, &self.limits, &self.work));
             locations.insert(address, merge(std::mem::take(frames), symbol, &mut demangled));
         }
+        self.name_data(&sorted, &mut locations);
         addresses.iter().map(|address| locations.get(address).cloned().unwrap_or_default()).collect()
+    }
+
+    /// Names the variables at those of the addresses `sorted` that are in no code.
+    fn name_data(&self, sorted: &[u64], locations: &mut FxHashMap<u64, Vec<ResolvedLocation>>) {
+        let is_unnamed = |address: &&u64| locations.get(*address).is_some_and(Vec::is_empty);
+        if !sorted.iter().any(|address| is_unnamed(&address)) {
+            return;
+        }
+        let code = self.image.code_ranges();
+        let is_code = |address: u64| code.iter().any(|range| range.contains(&address));
+        let wanted = sorted.iter().filter(is_unnamed).copied().filter(|address| !is_code(*address));
+        let wanted: Vec<u64> = wanted.collect();
+        let images = [Some(&self.image), self.debug_image.as_ref()].into_iter().flatten();
+        for (address, DataName { name, raw_name }) in
+            data_symbols::name(images, &wanted, &self.limits, &self.work)
+        {
+            let location = ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false };
+            locations.insert(address, vec![location]);
+        }
     }
 
     /// The address range of the symbol around `address`; `None` if there is none.

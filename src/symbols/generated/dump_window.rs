@@ -14,11 +14,6 @@ pub(super) struct DumpWindow {
 }
 
 impl DumpWindow {
-    /// Discards the bytes read, because the file may have changed since.
-    pub(super) fn forget(&mut self) {
-        self.bytes.clear();
-    }
-
     pub(super) fn read(&mut self, file: &File, at: u64, len: usize, size: u64) -> Option<&[u8]> {
         let holds = |window: &DumpWindow| {
             let from = at.checked_sub(window.start)?;

@@ -21,6 +21,8 @@ pub(super) struct DumpedCode {
     /// CLOCK_MONOTONIC, ns; `u64::MAX` while the code is there.
     pub(super) until_ns: u64,
     pub(super) name: Text,
+    /// The name as people read it.
+    pub(super) readable: Text,
     pub(super) lines: (u32, u32),
     /// Offset of the code bytes in the file; 0 if they were cut off.
     pub(super) bytes_at: u64,
@@ -33,6 +35,8 @@ pub(super) struct DumpedCode {
 pub(crate) struct JitName<'a> {
     /// The function.
     pub(crate) name: &'a str,
+    /// Its name as people read it.
+    pub(crate) readable: &'a str,
     /// Source file, if known.
     pub(crate) file: Option<&'a str>,
     /// The line; 0 if unknown.

@@ -6,37 +6,21 @@
 //! namespace that is.
 //!
 //! The file grows while it is read, and is untrusted: it is read at positions and never mapped, only as far as records
-//! are complete; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
+//! are complete; code bytes in it are skipped, and everything is bounded by [`NamingLimits`]. `dump_piece` makes records of bytes,
+//! here they are put together.
 
-use super::dump_window::{DumpWindow, u32_at, u64_at};
+use super::dump_piece::{DumpHeader, DumpPiece, DumpPosition, DumpRecord, LoadedCode, LoadedLine};
 use super::dumped_code::{DumpedCode, JitName, Line, Text};
+use crate::base::file_state::KnownFile;
 use crate::symbols::limits::NamingLimits;
-use crate::symbols::limits::cut_text;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// First word of a file that was written by a little-endian processor ("JiTD").
-const MAGIC: u32 = 0x4a69_5444;
-const VERSION: u32 = 1;
-const HEADER_BYTES: u64 = 40;
-/// Flag: times are not CLOCK_MONOTONIC, but the processor's own counter.
-const ARCHITECTURE_TIMES: u64 = 1;
-const RECORD_HEADER_BYTES: u64 = 16;
-/// Sizes of the fixed parts of records, without their headers.
-const LOAD_BYTES: u64 = 40;
-const MOVE_BYTES: u64 = 48;
-const DEBUG_BYTES: u64 = 16;
-const DEBUG_ENTRY_BYTES: usize = 16;
-/// Length above which a record with lines is skipped.
-const MAX_DEBUG_BYTES: u64 = 16 << 20;
 /// Most lines kept, for all code together.
 const MAX_LINES: usize = 8 << 20;
-const ELF_HEADER_BYTES: u32 = 0x40;
-/// A file name that means the same file as in the line before.
-const SAME_FILE: &[u8] = b"\xff";
 /// Most pieces of former code around one address that are looked at.
 const MAX_CANDIDATES: usize = 256;
 
@@ -53,9 +37,8 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 pub(crate) struct JitDump {
     file: Arc<File>,
-    /// Offset of the next record; 0 before the header was read.
-    at: u64,
-    window: DumpWindow,
+    /// Where the next piece begins.
+    next: DumpPosition,
     /// Process id of the writer, in its own namespace.
     pid: u32,
     has_times: bool,
@@ -69,9 +52,7 @@ pub(crate) struct JitDump {
     longest_past: u64,
     text: String,
     lines: Vec<Line>,
-    /// Lines for the code that is loaded next: its address, and the range in `lines`.
-    next_lines: Option<(u64, (u32, u32))>,
-    last_file: Option<(Vec<u8>, Text)>,
+    last_file: Option<(String, Text)>,
     bad_records: u64,
     is_over: bool,
     is_cut: bool,
@@ -84,17 +65,17 @@ impl JitDump {
     ///
     /// Fails when `file` is not a regular file, or belongs to neither the user nor root.
     pub(crate) fn new(file: Arc<File>, uid: u32) -> io::Result<Self> {
-        let facts = file.metadata()?;
-        if !facts.is_file() {
+        // A server that never answers is not asked.
+        let known = KnownFile::of(&file).ok_or(io::ErrorKind::Unsupported)?;
+        if !known.is_regular {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "jitdump is not a regular file"));
         }
-        if facts.uid() != uid && facts.uid() != 0 {
+        if known.owner != uid && known.owner != 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "jitdump belongs to another user"));
         }
         Ok(JitDump {
             file,
-            at: 0,
-            window: DumpWindow::default(),
+            next: DumpPosition::default(),
             pid: 0,
             has_times: true,
             known_until_ns: 0,
@@ -104,7 +85,6 @@ impl JitDump {
             longest_past: 0,
             text: String::new(),
             lines: Vec::new(),
-            next_lines: None,
             last_file: None,
             bad_records: 0,
             is_over: false,
@@ -144,183 +124,123 @@ impl JitDump {
         self.is_cut
     }
 
-    /// Reads up to `max_records` more records, as far as they are complete.
+    /// Where the next piece begins; `None` once it was read to its end.
+    pub(crate) fn unread(&self) -> Option<&DumpPosition> {
+        (!self.is_over).then_some(&self.next)
+    }
+
+    /// Reads up to `max_records` more records here, as far as they are complete, and perhaps some more.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn read_more(&mut self, max_records: usize, limits: &NamingLimits) -> Progress {
         let mut progress = Progress::default();
-        let Ok(size) = self.file.metadata().map(|facts| facts.len()) else { return progress };
-        self.window.forget();
-        if self.at == 0 && !self.read_header(size) {
-            return progress;
-        }
         while !self.is_over && progress.records < max_records {
-            let Some(header) = self.bytes(self.at, RECORD_HEADER_BYTES, size) else { return progress };
-            let (kind, length) = (u32_at(header, 0), u64::from(u32_at(header, 4)));
-            let time_ns = u64_at(header, 8);
-            if length < RECORD_HEADER_BYTES {
-                // The start of the next record is not known.
-                self.bad_records += 1;
-                (self.is_over, self.is_cut) = (true, true);
-                return progress;
+            let most = max_records - progress.records;
+            let Progress { records, has_more } =
+                self.add_piece(DumpPiece::read(&self.file, &self.next, most, limits), limits);
+            progress = Progress { records: progress.records + records, has_more };
+            if !has_more {
+                break;
             }
-            if self.at.checked_add(length).is_none_or(|end| end > size) {
-                return progress;
-            }
-            let (body, length_of_body) = (self.at + RECORD_HEADER_BYTES, length - RECORD_HEADER_BYTES);
-            if self.read_record(kind, time_ns, body, length_of_body, size, limits).is_none() {
-                self.bad_records += 1;
-            }
-            self.known_until_ns = self.known_until_ns.max(time_ns);
-            self.at += length;
-            progress.records += 1;
         }
-        progress.has_more = !self.is_over && self.at + RECORD_HEADER_BYTES <= size;
         progress
     }
 
-    fn read_header(&mut self, size: u64) -> bool {
-        let Some(header) = self.bytes(0, HEADER_BYTES, size) else { return false };
-        let (magic, version, length) = (u32_at(header, 0), u32_at(header, 4), u64::from(u32_at(header, 8)));
-        let (pid, flags) = (u32_at(header, 20), u64_at(header, 32));
-        if magic != MAGIC || version != VERSION || length < HEADER_BYTES {
-            self.bad_records += 1;
-            (self.is_over, self.is_cut) = (true, true);
-            return false;
+    /// Adds the piece that was read next.
+    pub(crate) fn add_piece(&mut self, piece: DumpPiece, limits: &NamingLimits) -> Progress {
+        let mut progress = Progress::default();
+        if let Some(DumpHeader { pid, has_times }) = piece.header {
+            (self.pid, self.has_times) = (pid, has_times);
         }
-        (self.pid, self.at, self.has_times) = (pid, length, flags & ARCHITECTURE_TIMES == 0);
-        true
+        for (time_ns, record) in piece.records {
+            if self.is_over {
+                break;
+            }
+            let is_lost = matches!(record, DumpRecord::Lost);
+            if self.add_record(time_ns, record, limits).is_none() {
+                self.bad_records += 1;
+            }
+            if !is_lost {
+                self.known_until_ns = self.known_until_ns.max(time_ns);
+                progress.records += 1;
+            }
+        }
+        self.next = piece.next;
+        progress.has_more = piece.has_more && !self.is_over;
+        progress
     }
 
-    /// Reads one record; `None` if it is malformed.
-    fn read_record(
-        &mut self,
-        kind: u32,
-        time_ns: u64,
-        body: u64,
-        length: u64,
-        size: u64,
-        limits: &NamingLimits,
-    ) -> Option<()> {
-        match kind {
-            0 => self.read_load(time_ns, body, length, size, limits),
-            1 => self.read_move(time_ns, body, length, size, limits),
-            2 => self.read_lines(body, length, size, limits),
-            3 => {
+    /// Nothing more of the file can be read.
+    pub(crate) fn give_up(&mut self) {
+        (self.is_over, self.is_cut) = (true, true);
+    }
+
+    /// Adds one record; `None` if it is malformed.
+    fn add_record(&mut self, time_ns: u64, record: DumpRecord, limits: &NamingLimits) -> Option<()> {
+        match record {
+            DumpRecord::Load(loaded) => self.load(time_ns, &loaded, limits),
+            DumpRecord::Move { old, new, end } => {
+                let number = *self.present.get(&old)?;
+                let code = *self.codes.get(number as usize)?;
+                self.end(number, time_ns);
+                self.add(
+                    DumpedCode { start: new, end, since_ns: time_ns, until_ns: u64::MAX, ..code },
+                    limits,
+                )
+            }
+            DumpRecord::Other => Some(()),
+            DumpRecord::Malformed => None,
+            DumpRecord::End => {
                 self.is_over = true;
                 Some(())
             }
-            // Unwind entries, and records that later versions may add.
-            _ => Some(()),
-        }
-    }
-
-    fn read_load(
-        &mut self,
-        time_ns: u64,
-        body: u64,
-        length: u64,
-        size: u64,
-        limits: &NamingLimits,
-    ) -> Option<()> {
-        let lines = self.next_lines.take();
-        // The name is followed by the code; the end of an overlong name is not searched for.
-        let name_bytes = length.checked_sub(LOAD_BYTES)?.min(limits.max_name_bytes as u64 + 1);
-        let bytes = self.bytes(body, LOAD_BYTES + name_bytes, size)?;
-        let (start, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24));
-        let name = &bytes[LOAD_BYTES as usize..];
-        let name_end = name.iter().position(|&byte| byte == 0);
-        let name = name_end.map_or(name, |end| &name[..end]).to_vec();
-        // The code follows the name and its terminating zero.
-        let code_at = LOAD_BYTES + name.len() as u64 + 1;
-        let is_whole = name_end.is_some() && code_at.checked_add(code_size).is_some_and(|end| end <= length);
-        let bytes_at = if is_whole { body + code_at } else { 0 };
-        let end = start.checked_add(code_size).filter(|&end| end > start)?;
-        let name = self.add_text(&name, limits)?;
-        let lines = lines.filter(|(address, _)| *address == start).map_or((0, 0), |(_, lines)| lines);
-        self.add(
-            DumpedCode { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, bytes_at, reuse: 0 },
-            limits,
-        )
-    }
-
-    fn read_move(
-        &mut self,
-        time_ns: u64,
-        body: u64,
-        length: u64,
-        size: u64,
-        limits: &NamingLimits,
-    ) -> Option<()> {
-        (length >= MOVE_BYTES).then_some(())?;
-        let bytes = self.bytes(body, MOVE_BYTES, size)?;
-        let (old, new, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24), u64_at(bytes, 32));
-        let end = new.checked_add(code_size).filter(|&end| end > new)?;
-        let number = *self.present.get(&old)?;
-        let code = *self.codes.get(number as usize)?;
-        self.end(number, time_ns);
-        self.add(DumpedCode { start: new, end, since_ns: time_ns, until_ns: u64::MAX, ..code }, limits)
-    }
-
-    fn read_lines(&mut self, body: u64, length: u64, size: u64, limits: &NamingLimits) -> Option<()> {
-        self.next_lines = None;
-        (DEBUG_BYTES..=MAX_DEBUG_BYTES).contains(&length).then_some(())?;
-        let bytes = self.bytes(body, length, size)?.to_vec();
-        let (start, count) = (u64_at(&bytes, 0), u64_at(&bytes, 8));
-        let first = self.lines.len();
-        let mut rest = &bytes[DEBUG_BYTES as usize..];
-        for _ in 0..count {
-            if self.lines.len() >= MAX_LINES {
-                self.is_cut = true;
-                break;
+            DumpRecord::Lost => {
+                self.give_up();
+                None
             }
-            let Some((line, after)) = self.read_line(start, rest, limits) else {
-                self.lines.truncate(first);
-                return None;
-            };
-            rest = after;
-            self.lines.extend(line);
         }
-        let lines = &mut self.lines[first..];
-        lines.sort_by_key(|line| line.offset);
-        // V8 includes the ELF header that perf puts before the code.
-        if lines.first().is_some_and(|line| line.offset == ELF_HEADER_BYTES) {
-            lines.iter_mut().for_each(|line| line.offset -= ELF_HEADER_BYTES);
-        }
-        self.next_lines = Some((start, (first as u32, self.lines.len() as u32)));
-        Some(())
     }
 
-    /// Splits off one line of the code at `start`. Erlang writes some that begin before the code: they are left out.
-    fn read_line<'b>(
-        &mut self,
-        start: u64,
-        bytes: &'b [u8],
-        limits: &NamingLimits,
-    ) -> Option<(Option<Line>, &'b [u8])> {
-        let (entry, rest) = bytes.split_at_checked(DEBUG_ENTRY_BYTES)?;
-        let name_end = rest.iter().position(|&byte| byte == 0)?;
-        let file = self.file_text(&rest[..name_end], limits)?;
-        let offset = u64_at(entry, 0).checked_sub(start).and_then(|offset| u32::try_from(offset).ok());
-        let line = offset.map(|offset| Line { offset, line: u32_at(entry, 8), file });
-        Some((line, &rest[name_end + 1..]))
+    fn load(&mut self, time_ns: u64, loaded: &LoadedCode, limits: &NamingLimits) -> Option<()> {
+        let LoadedCode { start, end, ref name, ref readable, bytes_at, ref lines, ref files } = *loaded;
+        let lines = self.add_lines(lines, files, limits);
+        let name = self.add_text(name, limits)?;
+        let readable = readable.as_ref().map_or(Some(name), |readable| self.add_text(readable, limits))?;
+        let until_ns = u64::MAX;
+        let code =
+            DumpedCode { start, end, since_ns: time_ns, until_ns, name, readable, lines, bytes_at, reuse: 0 };
+        self.add(code, limits)
     }
 
-    /// The text of a line's file name: many lines have the same one. `None` if it cannot be a name: V8 of node 20
-    /// writes freed memory, with another length, for code of its second compiler.
-    fn file_text(&mut self, name: &[u8], limits: &NamingLimits) -> Option<Text> {
-        if let Some((last, text)) = &self.last_file
-            && (name == SAME_FILE || name == &last[..])
-        {
+    /// Adds the lines of a piece of code; it has none if there is no room for the names of their files.
+    fn add_lines(&mut self, lines: &[LoadedLine], files: &[String], limits: &NamingLimits) -> (u32, u32) {
+        let room = MAX_LINES.saturating_sub(self.lines.len());
+        self.is_cut |= lines.len() > room;
+        let Some(texts) =
+            files.iter().map(|file| self.file_text(file, limits)).collect::<Option<Vec<Text>>>()
+        else {
+            return (0, 0);
+        };
+        let first = self.lines.len();
+        let known = lines.iter().take(room).filter_map(|line| {
+            let file = *texts.get(line.file as usize)?;
+            Some(Line { offset: line.offset, line: line.line, file })
+        });
+        self.lines.extend(known);
+        // There are at most `MAX_LINES` of them.
+        (first as u32, self.lines.len() as u32)
+    }
+
+    /// The text of a line's file name: one after the other has the same.
+    fn file_text(&mut self, name: &str, limits: &NamingLimits) -> Option<Text> {
+        if let Some((_, text)) = self.last_file.as_ref().filter(|(last, _)| last == name) {
             return Some(*text);
         }
-        std::str::from_utf8(name).ok().filter(|name| !name.chars().any(char::is_control))?;
         let text = self.add_text(name, limits)?;
-        self.last_file = Some((name.to_vec(), text));
+        self.last_file = Some((name.to_owned(), text));
         Some(text)
     }
 
-    fn add_text(&mut self, bytes: &[u8], limits: &NamingLimits) -> Option<Text> {
-        let text = String::from_utf8_lossy(bytes);
-        let text = cut_text(&text, limits.max_name_bytes);
+    fn add_text(&mut self, text: &str, limits: &NamingLimits) -> Option<Text> {
         if self.text.len().saturating_add(text.len()) as u64 > limits.max_perf_map_bytes {
             self.is_cut = true;
             return None;
@@ -332,6 +252,7 @@ impl JitDump {
 
     /// Adds code that is there from its time on; code that it overlaps ends then.
     fn add(&mut self, mut code: DumpedCode, limits: &NamingLimits) -> Option<()> {
+        (code.start < code.end).then_some(())?;
         if self.codes.len() >= limits.max_perf_map_entries {
             (self.is_over, self.is_cut) = (true, true);
             return None;
@@ -407,13 +328,14 @@ impl JitDump {
 
     /// Name and line of an address in `code`.
     fn name_in(&self, code: &DumpedCode, address: u64) -> Option<JitName<'_>> {
-        let text = |(at, len): Text| self.text.get(at as usize..(at + len) as usize);
+        let text = |(at, len): Text| self.text.get(at as usize..at.checked_add(len)? as usize);
         let lines = self.lines.get(code.lines.0 as usize..code.lines.1 as usize).unwrap_or(&[]);
         let after = lines.partition_point(|line| u64::from(line.offset) <= address - code.start);
         let line = after.checked_sub(1).map(|index| lines[index]);
         let name = text(code.name).filter(|name| !name.is_empty())?;
         let file = line.and_then(|line| text(line.file)).filter(|file| !file.is_empty());
-        Some(JitName { name, file, line: file.and(line).map_or(0, |line| line.line), reuse: code.reuse })
+        let line = file.and(line).map_or(0, |line| line.line);
+        Some(JitName { name, readable: text(code.readable)?, file, line, reuse: code.reuse })
     }
 
     /// The code around an address whose reuse number is `reuse`, 0 for the first that was there, with at most `most`
@@ -433,12 +355,6 @@ impl JitDump {
         let mut bytes = vec![0; size.min(most) as usize];
         self.file.read_exact_at(&mut bytes, code.bytes_at).ok()?;
         Some(DumpedBytes { dump: self, code, start: code.start, size, bytes })
-    }
-
-    /// Bytes of the file, all of which must lie below `size`.
-    fn bytes(&mut self, at: u64, len: u64, size: u64) -> Option<&[u8]> {
-        let end = at.checked_add(len).filter(|&end| end <= size)?;
-        self.window.read(&self.file, at, (end - at) as usize, size)
     }
 }
 

@@ -1,6 +1,10 @@
+use super::super::dump_piece::{
+    ARCHITECTURE_TIMES, HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, SAME_FILE, VERSION,
+};
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 
 /// A dump written piece by piece.
 struct DumpWriter {

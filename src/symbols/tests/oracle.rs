@@ -2,7 +2,8 @@
 
 use super::llvm::{assert_agrees, large_stride, llvm_symbolizer, probes, reasons, symbolize};
 use super::program::{
-    C_SOURCE, CPP_SOURCE, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, symbolize_bytes, symbolize_elf,
+    C_SOURCE, CPP_SOURCE, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, nm_data, symbolize_bytes,
+    symbolize_elf,
 };
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
@@ -184,12 +185,19 @@ fn symbol_table_names_equal_nm_at_every_byte() {
         let addresses: Vec<u64> = (first..last).collect();
         let names = symbolize(&program, &addresses);
         assert_eq!(names.source, NameSource::Symtab);
+        let data = nm_data(&shop, &program).unwrap();
         for (address, locations) in addresses.iter().zip(&names.locations) {
             let inside = |(start, size, ..): &&NmFunction| (*start..start + size).contains(address);
             let candidates: Vec<_> = functions.iter().filter(inside).map(|f| f.3.as_str()).collect();
+            let variable = data.iter().find(|variable| inside(variable)).map(|variable| {
+                let within = address - variable.0;
+                let distance = if within == 0 { String::new() } else { format!("+{within:#x}") };
+                format!("{}{distance}", variable.3)
+            });
             match locations.as_slice() {
                 [] => assert!(candidates.is_empty(), "{address:x} should be {candidates:?}"),
                 [one] if one.raw_name.ends_with("@plt") => assert!(candidates.is_empty()),
+                [one] if variable.is_some() => assert_eq!(Some(&one.raw_name), variable.as_ref()),
                 [one] if candidates.is_empty() => {
                     // Only a symbol without size may cover this byte, and only the last one before it.
                     let before = functions.iter().filter(|f| f.0 <= *address).map(|f| f.0).max();

@@ -132,6 +132,15 @@ pub(crate) type NmFunction = (u64, u64, char, String);
 
 /// Functions with code of `program`, by `nm`.
 pub(crate) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<NmFunction>> {
+    nm_of_kinds(shop, program, flags, "TtWwi")
+}
+
+/// The variables that `nm` lists; `None` if there is no `nm`.
+pub(crate) fn nm_data(shop: &Workshop, program: &Path) -> Option<Vec<NmFunction>> {
+    nm_of_kinds(shop, program, &[], "BbDdRrVv")
+}
+
+fn nm_of_kinds(shop: &Workshop, program: &Path, flags: &[&str], kinds: &str) -> Option<Vec<NmFunction>> {
     let program = program.to_str().unwrap();
     let text = shop.run("nm", flags.iter().copied().chain(["--print-size", "--no-demangle", program]))?;
     let parse = |line: &str| {
@@ -143,7 +152,7 @@ pub(crate) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<
         };
         let kind = kind.chars().next()?;
         let (address, size) = (u64::from_str_radix(address, 16).ok()?, u64::from_str_radix(size, 16).ok()?);
-        "TtWwi".contains(kind).then(|| (address, size, kind, name.to_owned()))
+        kinds.contains(kind).then(|| (address, size, kind, name.to_owned()))
     };
     Some(text.lines().filter_map(parse).collect())
 }

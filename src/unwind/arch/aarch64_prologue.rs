@@ -233,11 +233,12 @@ fn is_memory(word: u32) -> bool {
     word & 0x0a00_0000 == 0x0800_0000
 }
 
-/// Instructions besides add, sub, load and store whose register 31 is the stack pointer.
+/// Instructions besides add, sub, load and store whose register 31 is the stack pointer. Of those that set the flags (cmp, cmn,
+/// tst) it is the zero register.
 fn may_write_stack_pointer(word: u32) -> bool {
     let (rd, rn) = (word & 31, word >> 5 & 31);
-    let writes_rd = word & 0x1f20_0000 == 0x0b20_0000 // add, sub (extended register)
-        || word & 0x1f80_0000 == 0x1200_0000 // and, orr, eor (immediate)
+    let writes_rd = word & 0x3f20_0000 == 0x0b20_0000 // add, sub (extended register)
+        || (word & 0x1f80_0000 == 0x1200_0000 && word >> 29 & 3 != 3) // and, orr, eor (immediate)
         || word & 0x1f80_0000 == 0x1180_0000 // addg, subg
         || word & 0xffe0_fc00 == 0x9ac0_1000 // irg
         || word >> 24 == 0x04; // addvl, addpl
@@ -321,4 +322,27 @@ pub(crate) fn analyze(start: u64, words: &[u32]) -> Option<Vec<Span>> {
         }
     }
     Some(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETURN: u32 = 0xd65f_03c0;
+
+    /// As in the kernel's `__kernel_clock_gettime`: `paciasp; tst w2, #0x60; cmp x0, w2, uxtw; autiasp; ret`.
+    #[test]
+    fn comparisons_do_not_write_the_stack_pointer() {
+        let words = [0xd503_233f, 0x721b_045f, 0xeb22_401f, 0xd503_23bf, RETURN];
+        let rule = PrologueState::ENTRY.rule().unwrap();
+        assert_eq!(analyze(0x2d0, &words), Some(vec![Span { start: 0x2d0, end: 0x2e4, rule }]));
+    }
+
+    /// `and sp, x1, #-16` and `add sp, x1, w2, uxtw`.
+    #[test]
+    fn a_function_that_sets_its_stack_pointer_is_left_alone() {
+        for word in [0x927c_ec3f, 0x8b22_403f] {
+            assert_eq!(analyze(0, &[word, RETURN]), None, "{word:x}");
+        }
+    }
 }

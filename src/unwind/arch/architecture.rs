@@ -7,7 +7,7 @@ use crate::elf::Architecture;
 use gimli::{AArch64, Register, Vendor, X86_64};
 
 /// Registers of the processor that has most: x0 to x30 and sp.
-pub const MAX_REGISTERS: usize = 32;
+pub(crate) const MAX_REGISTERS: usize = 32;
 
 /// Bits 54 to 48: where signatures of return addresses lie when user addresses have 48 bits.
 pub const SIGNATURE_MASK_48_BITS: u64 = 0x007f_0000_0000_0000;

@@ -10,7 +10,7 @@ const X86_64_R8: u32 = 16;
 /// perf's number of the program counter of arm64; those before it are DWARF's.
 const AARCH64_PC: u32 = 32;
 /// DWARF's numbers of rbx and r12 to r15.
-const UNSAVED_IN_NMI: [usize; 5] = [3, 12, 13, 14, 15];
+const UNSAVED_IN_NMI: [u8; 5] = [3, 12, 13, 14, 15];
 
 /// What one of perf's registers is for a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl PerfRegister {
 
 /// Whether the registers of user code in `general`, by DWARF number, are those that the kernel has in an NMI: it does not have
 /// rbx and r12 to r15 then, and says -1 (perf_get_regs_user).
-pub(crate) fn lacks_unsaved(architecture: Architecture, general: impl Fn(usize) -> Option<u64>) -> bool {
+pub(crate) fn lacks_unsaved(architecture: Architecture, general: impl Fn(u8) -> Option<u64>) -> bool {
     architecture == Architecture::X86_64
         && UNSAVED_IN_NMI.iter().all(|&number| general(number) == Some(u64::MAX))
 }
 
 /// The DWARF numbers of the registers that [`lacks_unsaved`] is about.
-pub(crate) const fn unsaved() -> [usize; 5] {
+pub(crate) const fn unsaved() -> [u8; 5] {
     UNSAVED_IN_NMI
 }
 

@@ -130,7 +130,7 @@ fn a_return_address_may_be_in_a_register() {
     let rule = Rule::reg(RSP, 0).with_ra_in_register(5).unwrap();
     let code = Code::new(&[rule, Rule::STOP]);
     let mut state = at(pc(0), 0x8000, 0);
-    state.general[5] = Some(pc(1));
+    state.general.set(5, Some(pc(1)));
     let stack = walk(&state, &code, &words([]), 100);
     assert_eq!((addresses(&stack), stack.end), (vec![pc(0), pc(1)], End::Complete));
     // In a caller, that register is lost.
@@ -164,7 +164,7 @@ fn a_realigned_frame_is_found_through_its_saved_pointer() {
 fn an_indexed_frame_is_found_through_both_registers() {
     let code = Code::new(&[Rule::deref_index(RSP, 9, 8, 8), Rule::STOP]);
     let mut state = at(pc(0), 0x8000, 0);
-    state.general[9] = Some(3);
+    state.general.set(9, Some(3));
     // *(0x8000 + 8 * 3 + 8) + 8
     let memory = words([(0x8020, 0x8800), (0x8800, pc(1))]);
     let stack = walk(&state, &code, &memory, 100);
@@ -405,7 +405,7 @@ fn a_register_that_a_callee_s_entry_does_not_mention_is_the_caller_s() {
     code.cfi = Some(CfiSections::from_bytes(eh_frame(&functions), 0x10_0000, Vec::new()));
     let memory = words([(0x8000, pc(2)), (0x8100, pc(3))]);
     let mut start = at(pc(1), 0x8000, 0);
-    start.general[0] = Some(0x8100);
+    start.general.set(0, Some(0x8100));
     let stack = walk(&start, &code, &memory, 100);
     assert_eq!((addresses(&stack), stack.end), (vec![pc(1), pc(2), pc(3)], End::Complete));
 }

@@ -1,9 +1,8 @@
 //! One step by full evaluation of a module's own entries: any rule, any expression, all registers.
 
 use super::memory::{Memory, MemoryError};
-use super::registers::FrameState;
+use super::registers::{FrameRegisters, FrameState};
 use crate::elf::Architecture;
-use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::table::cfi::CfiSections;
 use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets, parse_fde};
 use gimli::{
@@ -112,7 +111,7 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> StepOutcome<'_, S, M> {
             signature_mask = self.state.signature_mask;
             // The call has overwritten it.
             if let Some(link) = self.architecture().link_register() {
-                general[usize::from(link)] = None;
+                general.set(link, None);
             }
         }
         let caller = FrameState {
@@ -131,7 +130,7 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> StepOutcome<'_, S, M> {
         row: &UnwindTableRow<usize>,
         cfa: u64,
         encoding: gimli::Encoding,
-    ) -> [Option<u64>; MAX_REGISTERS] {
+    ) -> FrameRegisters {
         let architecture = self.architecture();
         let rule_of = |number: u8| match row.register(Register(number.into())) {
             Some(rule) => {
@@ -148,9 +147,9 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> StepOutcome<'_, S, M> {
             // written for callees that leave it alone.
             None => self.state.register(number),
         };
-        let mut general = [None; MAX_REGISTERS];
+        let mut general = FrameRegisters::default();
         for number in 0..architecture.register_count() {
-            general[usize::from(number)] = rule_of(number);
+            general.set(number, rule_of(number));
         }
         general
     }

@@ -1,5 +1,6 @@
 //! What is known about the processor in one frame.
 
+use super::stack::{FoundBy, FrameAddress};
 use crate::elf::Architecture;
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::{RBP, RSP};
@@ -27,6 +28,40 @@ pub struct Aarch64Registers {
     pub signature_mask: u64,
 }
 
+/// Values of general registers by DWARF number, as far as they are known. Small, since each step of a walk copies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FrameRegisters {
+    /// 0 where it is not known.
+    values: [u64; MAX_REGISTERS],
+    /// Bit n: that of register n is known.
+    known: u32,
+}
+
+impl FrameRegisters {
+    /// The value of a register; `None` where it is unknown or there is no such register.
+    pub(crate) fn get(&self, number: u8) -> Option<u64> {
+        let value = self.values.get(usize::from(number))?;
+        (self.known >> number & 1 != 0).then_some(*value)
+    }
+
+    /// Sets the value of a register, or that it is unknown. Numbers that no register has are left out.
+    pub(crate) fn set(&mut self, number: u8, value: Option<u64>) {
+        if let Some(place) = self.values.get_mut(usize::from(number)) {
+            *place = value.unwrap_or(0);
+            self.known = self.known & !(1 << number) | u32::from(value.is_some()) << number;
+        }
+    }
+}
+
+impl FromIterator<(u8, u64)> for FrameRegisters {
+    /// Those that are known, with their numbers.
+    fn from_iter<I: IntoIterator<Item = (u8, u64)>>(values: I) -> Self {
+        let mut known = Self::default();
+        values.into_iter().for_each(|(number, value)| known.set(number, Some(value)));
+        known
+    }
+}
+
 /// State of a walk: an address in a frame's code, and the registers known there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameState {
@@ -44,17 +79,14 @@ pub struct FrameState {
     pub is_sp_hidden: bool,
     /// Address of the thread's own data (fs on x86-64); `None` where memory outside the stack cannot be read.
     pub thread_pointer: Option<u64>,
-    /// General registers by DWARF number; `None` is unknown, or not on this processor.
-    pub general: [Option<u64>; MAX_REGISTERS],
+    /// General registers.
+    pub general: FrameRegisters,
 }
 
 impl FrameState {
     /// An interrupted thread: every register is known, and `rip` is exact.
     pub fn interrupted(registers: &Registers) -> Self {
-        let mut general = [None; MAX_REGISTERS];
-        for (known, value) in general.iter_mut().zip(registers.general) {
-            *known = Some(value);
-        }
+        let general = (0..).zip(registers.general).collect();
         Self { general, is_return_address: false, ..Self::caller(registers.rip, 0, 0) }
     }
 
@@ -67,7 +99,7 @@ impl FrameState {
             is_return_address: false,
             is_sp_hidden: false,
             thread_pointer: None,
-            general: registers.general.map(Some),
+            general: (0..).zip(registers.general).collect(),
         }
     }
 
@@ -78,9 +110,9 @@ impl FrameState {
 
     /// A caller on x86-64, such as the frame where the kernel's walk stopped: only rsp and rbp are known.
     pub fn caller(pc: u64, rsp: u64, rbp: u64) -> Self {
-        let mut general = [None; MAX_REGISTERS];
-        general[usize::from(RSP)] = Some(rsp);
-        general[usize::from(RBP)] = Some(rbp);
+        let mut general = FrameRegisters::default();
+        general.set(RSP, Some(rsp));
+        general.set(RBP, Some(rbp));
         Self {
             architecture: Architecture::X86_64,
             signature_mask: 0,
@@ -94,15 +126,26 @@ impl FrameState {
 
     /// The caller of this frame: only the stack pointer and perhaps the frame pointer are known.
     pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> Self {
-        let mut general = [None; MAX_REGISTERS];
-        general[usize::from(self.architecture.stack_pointer())] = Some(cfa);
-        general[usize::from(self.architecture.frame_pointer())] = frame_pointer;
+        let mut general = FrameRegisters::default();
+        general.set(self.architecture.stack_pointer(), Some(cfa));
+        general.set(self.architecture.frame_pointer(), frame_pointer);
         Self {
             pc: return_address & !self.signature_mask,
             is_return_address: true,
             is_sp_hidden: false,
             general,
             ..*self
+        }
+    }
+
+    /// The frame itself.
+    pub(super) fn frame(&self, found_by: FoundBy) -> FrameAddress {
+        FrameAddress {
+            address: self.pc,
+            is_return_address: self.is_return_address,
+            found_by,
+            frame_pointer: self.frame_pointer(),
+            note: None,
         }
     }
 
@@ -113,7 +156,7 @@ impl FrameState {
 
     /// The value of a register, or `None` where it is unknown or there is no such register.
     pub(crate) fn register(&self, number: u8) -> Option<u64> {
-        self.general.get(usize::from(number)).copied().flatten()
+        self.general.get(number)
     }
 
     pub(crate) fn stack_pointer(&self) -> Option<u64> {

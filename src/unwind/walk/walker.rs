@@ -6,12 +6,11 @@
 use super::full_step::{StepError, full_step};
 use super::leaf_code;
 use super::memory::{Memory, MemoryError};
-use super::module_map::{ModuleCode, ModuleMap};
-use super::registers::FrameState;
+use super::module_map::{MappedModule, ModuleCode, ModuleMap};
+use super::registers::{FrameRegisters, FrameState};
 use super::stack::{End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, Stack};
 use super::stack_ends::StackEnds;
 use crate::elf::Architecture;
-use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind, SAVED_RBP_BYTES};
 
 /// Walks from `start` towards the root. Of a stack with more than `max_frames` frames half as many from each end
@@ -47,19 +46,20 @@ struct Walker<'a, M, R> {
     is_last: bool,
     piece: StackPiece,
     /// The registers of the last frame of which all were known.
-    kept: [Option<u64>; MAX_REGISTERS],
+    kept: FrameRegisters,
 }
 
 /// The frame above, and how it was found.
 type Caller = (FrameState, FoundBy);
 
-impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
+impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
         let mut state = *start;
         let mut found_by = FoundBy::Leaf;
         self.piece = StackPiece { low: state.stack_pointer().unwrap_or(0), jumps_down: 0 };
         let mut frames = StackEnds::new(max_frames);
         let mut walked = 0;
+        let mut module = self.modules.find(state.lookup_address());
         let end = loop {
             if walked == MAX_WALKED_FRAMES {
                 break End::TooDeep;
@@ -69,24 +69,19 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 push_generated(&mut frames, generated, state.is_return_address, found_by);
                 found_by = FoundBy::Cfi;
                 match caller {
-                    Ok(caller) if self.modules.find(caller.lookup_address()).is_none() => {
-                        break End::UnknownMapping { address: caller.pc };
-                    }
                     Ok(caller) => state = caller,
                     Err(end) => break end,
+                }
+                module = self.modules.find(state.lookup_address());
+                if module.is_none() {
+                    break End::UnknownMapping { address: state.pc };
                 }
                 continue;
             }
             walked += 1;
-            frames.push(FrameAddress {
-                address: state.pc,
-                is_return_address: state.is_return_address,
-                found_by,
-                frame_pointer: state.frame_pointer(),
-                note: None,
-            });
+            frames.push(state.frame(found_by));
             let callee = state;
-            match self.step(&state) {
+            match self.step(&state, module) {
                 Ok((caller, by)) => (state, found_by) = (caller, by),
                 Err(end) => break end,
             }
@@ -97,15 +92,14 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             }
             if self.is_last {
                 frames.push(FrameAddress {
-                    address: state.pc,
                     is_return_address: true,
-                    found_by,
                     frame_pointer: None,
-                    note: None,
+                    ..state.frame(found_by)
                 });
                 break End::Complete;
             }
-            if self.modules.find(state.lookup_address()).is_none() {
+            module = self.modules.find(state.lookup_address());
+            if module.is_none() {
                 break End::UnknownMapping { address: state.pc };
             }
         };
@@ -113,9 +107,10 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         Stack { frames, left_out, end }
     }
 
-    fn step(&mut self, state: &FrameState) -> Result<Caller, End> {
+    /// The frame above `state`, whose code is in `module`.
+    fn step(&mut self, state: &FrameState, module: Option<MappedModule<'_>>) -> Result<Caller, End> {
         let address = state.lookup_address();
-        let Some(module) = self.modules.find(address) else {
+        let Some(module) = module else {
             return Err(End::UnknownMapping { address: state.pc });
         };
         let own = address.wrapping_sub(module.bias);
@@ -214,7 +209,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
 
     fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {
         let is_carried = rule.cfa_reg == state.architecture.frame_pointer();
-        let kept = self.kept.get(usize::from(rule.cfa_reg)).copied().flatten();
+        let kept = self.kept.get(rule.cfa_reg);
         let base = match state.register(rule.cfa_reg).or(kept) {
             Some(base) if rule.is_base_kept && !is_carried => base,
             _ => self.register(state, rule.cfa_reg)?,
@@ -297,13 +292,13 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             return Err(End::BadFramePointer { pc: state.pc });
         }
         let context = self.register(state, architecture.stack_pointer())?;
-        let mut general = [None; MAX_REGISTERS];
+        let mut general = FrameRegisters::default();
         for number in 0..architecture.register_count() {
             let offset = architecture.signal_frame_offset(number);
-            general[usize::from(number)] = Some(self.read(context.wrapping_add(offset))?);
+            general.set(number, Some(self.read(context.wrapping_add(offset))?));
         }
         let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
-        self.piece.low = general[usize::from(architecture.stack_pointer())].unwrap_or(0);
+        self.piece.low = general.get(architecture.stack_pointer()).unwrap_or(0);
         self.kept = general;
         Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
     }

@@ -54,10 +54,14 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 	return true;
 }
 
-/* No rule of arm64 asks for it. */
+/* No rule of arm64 asks for it. The compiler must not know: it would find arguments of global
+ * functions unused and not pass them, and the kernel wants all. */
 static __always_inline __u64 user_thread_pointer(struct task_struct *task)
 {
-	return 0;
+	__u64 none = 0;
+
+	asm volatile("" : "+r"(none));
+	return none;
 }
 
 /* Where the address of glibc's dynamic thread vector is: of the thread-local variables of each
@@ -81,6 +85,7 @@ static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
 #define NO_SYSCALL (-1) /* arch/arm64/include/asm/ptrace.h */
 #define NR_EXECVE 221	/* include/uapi/asm-generic/unistd.h */
 #define NR_EXECVEAT 281
+#define NR_FUTEX 98
 
 /* Whether the interrupt came from user mode. */
 static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
@@ -155,6 +160,12 @@ static __always_inline __s64 system_call(struct task_struct *task)
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->syscallno;
 }
 
+/* Stack pointer of the user code that the current task has left for the kernel. */
+static __always_inline __u64 user_stack_pointer(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+}
+
 /* First argument of the system call that a thread is in. */
 static __always_inline __u64 system_call_argument(struct task_struct *task)
 {
@@ -165,6 +176,17 @@ static __always_inline __u64 system_call_argument(struct task_struct *task)
 static __always_inline __u64 second_system_call_argument(struct task_struct *task)
 {
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->regs[1];
+}
+
+/* A breakpoint leaves the program counter where it is. */
+static __always_inline void return_to_breakpoint(struct scratch *s)
+{
+}
+
+/* Argument number `n`, from 0, of the function at whose entry the current task is at a probe. */
+static __always_inline __u64 probe_argument(struct task_struct *task, int n)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->regs[n & 3];
 }
 
 #endif /* PROF_ARCH_ARM64_BPF_H */

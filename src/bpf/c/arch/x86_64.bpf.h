@@ -108,6 +108,7 @@ static __always_inline __u64 thread_vector_place(__u64 thread)
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_EXECVEAT 322
+#define NR_FUTEX 202
 /* arch/x86/include/uapi/asm/vsyscall.h: three system calls of old programs, done by the kernel. */
 #define VSYSCALL_PAGE 0xffffffffff600000ULL
 
@@ -229,6 +230,26 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 	return true;
 }
 
+/*
+ * Puts a thread that is in the kernel back to the breakpoint that it has come to: until the kernel
+ * looks at that, which is when it is about to leave, the program counter is after its one byte
+ * (0xcc), though the instruction is still to be done. If that was a `push` of one byte, the word at
+ * the stack pointer says whether it was done meanwhile.
+ */
+static __always_inline void return_to_breakpoint(struct scratch *s)
+{
+	__u8 code[2];
+	__u64 top;
+
+	if (s->is_return || bpf_probe_read_user(code, 2, (void *)(s->regs[REG_IP] - 1)) ||
+	    code[0] != 0xcc || code[1] == 0xcc ||
+	    bpf_probe_read_user(&top, sizeof(top), (void *)s->regs[REG_SP]))
+		return;
+	if (top != s->regs[3] && top != s->regs[REG_BP] && top != s->regs[12] &&
+	    top != s->regs[13] && top != s->regs[14] && top != s->regs[15])
+		s->regs[REG_IP]--;
+}
+
 /* The number of the system call that a thread is in; -1 when it came into the kernel otherwise,
  * less when the number is one of 32-bit programs, which have a table of their own. */
 static __always_inline __s64 system_call(struct task_struct *task)
@@ -237,6 +258,12 @@ static __always_inline __s64 system_call(struct task_struct *task)
 	__s64 number = regs->orig_ax;
 
 	return number >= 0 && (regs->cs & 0xffff) == USER32_CS ? -2 : number;
+}
+
+/* Stack pointer of the user code that the current task has left for the kernel. */
+static __always_inline __u64 user_stack_pointer(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 }
 
 /* First argument of the system call that a thread is in. */
@@ -249,6 +276,23 @@ static __always_inline __u64 system_call_argument(struct task_struct *task)
 static __always_inline __u64 second_system_call_argument(struct task_struct *task)
 {
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->si;
+}
+
+/* Argument number `n`, from 0, of the function at whose entry the current task is at a probe. */
+static __always_inline __u64 probe_argument(struct task_struct *task, int n)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	switch (n) {
+	case 0:
+		return regs->di;
+	case 1:
+		return regs->si;
+	case 2:
+		return regs->dx;
+	default:
+		return regs->cx;
+	}
 }
 
 #endif /* PROF_ARCH_X86_BPF_H */

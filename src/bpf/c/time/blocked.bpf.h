@@ -96,6 +96,8 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 	long found;
 
 	s->wait.kind = kind;
+	note_futex(task, &s->wait);
+	read_first_futex(&s->wait, false);
 	begin_sample(s, bpf_ktime_get_ns(), state->tgid, state->tid);
 	bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), task->comm);
 	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
@@ -266,7 +268,7 @@ static __always_inline void watch_wait(struct scratch *s, struct task_struct *ta
 	if (stack_when_leaving && wait->is_seen)
 		factor = wait->early_factor;
 	watched->is_new = now <= left + PROF_OPEN_LEAST_NS;
-	if (factor || watched->is_new) {
+	if ((factor || watched->is_new) && is_wanted_wait(task)) {
 		watched->open_ns = left;
 		watched->wake_ns = woken;
 		watched->factor = factor;

@@ -166,7 +166,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!now || !left || now < left || !budget)
 		return 0;
 	length = now - left;
-	if (length >= min_block_ns) {
+	if (length >= min_block_ns && is_wanted_wait(task)) {
 		/* Whether a wait is kept is decided once: the waker of a kept wait is wanted. */
 		state->blocked_weight =
 			stack_when_leaving ?
@@ -249,9 +249,10 @@ int BPF_PROG(on_gone_thread, struct task_struct *task)
 }
 
 /* Fills in what a wait that is over takes from the account of its thread. */
-static __always_inline void end_with_account(struct prof_wait *wait,
+static __always_inline void end_with_account(struct task_struct *task, struct prof_wait *wait,
 					     const struct thread_state *state)
 {
+	note_futex(task, wait);
 	wait->kind = PROF_WAIT_ENDED;
 	wait->on_cpu_ns = state->on_cpu_ns;
 	wait->no_cpu_ns = state->no_cpu_ns;
@@ -283,6 +284,8 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	no_cpu = now - wake;
 	state->blocked_ns += blocked;
 	state->no_cpu_ns += no_cpu;
+	if (!is_wanted_wait(task))
+		return false;
 	if (state->from_ns && !state->in_ns && !state->task_state) {
 		/* Its first: it has not been anywhere yet, and comes by another way. */
 		add_short(state, PROF_REASON_NO_CPU, no_cpu);
@@ -319,7 +322,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	wait->blocked_weight = blocked_weight;
 	wait->no_cpu_weight = no_cpu_weight;
 	wait->reason = reason;
-	end_with_account(wait, state);
+	end_with_account(task, wait, state);
 	return true;
 }
 
@@ -425,6 +428,7 @@ int BPF_PROG(on_back)
 		return 0;
 	now = bpf_ktime_get_ns();
 	s->wait = budget->pending;
+	read_first_futex(&s->wait, true);
 	send_current(ctx, s, now, true, PLACE_FREE);
 	pay(budget, now);
 	return 0;
@@ -462,7 +466,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 		state->early_factor = 0;
 		if (ends) {
 			send_thread_time(state, prev, now, true);
-		} else if (!is_over_at(now)) {
+		} else if (!is_over_at(now) && is_wanted_wait(prev)) {
 			factor = early_factor(budget, now);
 			if (factor == 1 || bpf_get_prandom_u32() % factor == 0) {
 				state->early_factor = factor;
@@ -479,6 +483,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 	if (state && enter(next, state, budget, now)) {
 		/* The stack was sent before: only the thread has to be named. */
 		s->wait = budget->pending;
+		read_first_futex(&s->wait, false);
 		begin_sample(s, now, state->tgid, state->tid);
 		bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), next->comm);
 		s->outcome = PROF_OUTCOME_UNSET;

@@ -4,6 +4,8 @@
 #ifndef PROF_ONCPU_BPF_H
 #define PROF_ONCPU_BPF_H
 
+#include "time/memory.bpf.h"
+
 /* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. Wakes it for
  * the waits as well, whose programs mostly may not. */
 #define SEND_TO(ring)                                                                        \
@@ -87,6 +89,8 @@ static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *
 		s->sample.event = event;
 		s->sample.weight = ctx->sample_period;
 	}
+	if (place == PLACE_SWITCH && event < 64 && (fault_counters >> event & 1))
+		s->sample.memory = memory_at(task, ctx->addr, user_stack_pointer(task));
 	if (!is_user_mode(ctx)) {
 		long found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 

@@ -165,6 +165,8 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 		else
 			take_task_registers(s, task);
 		leave_uprobe_page(s, task);
+		if (has_breakpoints && !(ctx && is_user_mode(ctx)))
+			return_to_breakpoint(s);
 		sp = s->regs[REG_SP];
 		frames_before = 0;
 	}

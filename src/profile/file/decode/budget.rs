@@ -39,6 +39,7 @@ pub(super) mod row_bytes {
     pub(in crate::profile::file::decode) const SAMPLE: u64 = 40;
     pub(in crate::profile::file::decode) const WAIT: u64 = 32;
     pub(in crate::profile::file::decode) const MERGED: u64 = 32;
+    pub(in crate::profile::file::decode) const BLOCK: u64 = 24;
     pub(in crate::profile::file::decode) const SAMPLE_LABELS: u64 = 8;
     pub(in crate::profile::file::decode) const LABEL_SET: u64 = 24;
     pub(in crate::profile::file::decode) const LABEL: u64 = 8;

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, check, column, decode, narrow, row_count};
-use super::sample_columns::{label_sets, merged, times_ns, waits};
+use super::sample_columns::{blocks, label_sets, merged, times_ns, waits};
 use super::wire;
 use crate::base::units::Unit;
 use crate::profile::code::source_text::SourceText;
@@ -358,7 +358,8 @@ impl Decoder {
         };
 
         let labels = label_sets(chunk, rows, tables.label_sets().len(), &mut self.memory)?;
-        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged, labels });
+        let block = blocks(chunk, rows, &mut self.memory)?;
+        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged, labels, block });
         Ok(())
     }
 

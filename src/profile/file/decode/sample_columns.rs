@@ -2,6 +2,7 @@
 
 use super::budget::{Budget, row_bytes};
 use super::checks::{Damage, below, column, narrow};
+use crate::profile::event::HeapBlock;
 use crate::profile::file::rows::coding::NoveltyCoder;
 use crate::profile::file::rows::schema;
 use crate::profile::merged::Merged;
@@ -50,6 +51,22 @@ pub(super) fn merged(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>
         span_ns: spans.get(row),
     };
     Ok((0..rows).map(merged).collect())
+}
+
+/// Blocks of memory; nothing where no row is one.
+pub(super) fn blocks(
+    chunk: &schema::Samples,
+    rows: usize,
+    memory: &mut Budget,
+) -> Result<Vec<HeapBlock>, Damage> {
+    if chunk.block_size.is_empty() {
+        return Ok(Vec::new());
+    }
+    memory.spend(rows, row_bytes::BLOCK)?;
+    let sizes = column(&chunk.block_size, rows, 0, "size")?;
+    let lifetimes = column(&chunk.block_lifetime, rows, 0, "lifetime")?;
+    let block = |row| HeapBlock { size: sizes.get(row), lifetime_ns: lifetimes.get(row).checked_sub(1) };
+    Ok((0..rows).map(block).collect())
 }
 
 /// The sets of labels that samples have, of which there are `set_count`; nothing where no sample has one.

@@ -1,6 +1,6 @@
 //! Columns of samples, of names and of labels: from rows with the ids of the file to the fields of a chunk.
 
-use crate::profile::event::{EventId, Sample};
+use crate::profile::event::{EventId, HeapBlock, Sample};
 use crate::profile::file::bounds::{MAX_LABELS, MAX_LOCATIONS, MAX_ROWS};
 use crate::profile::file::rows::coding::{NoveltyCoder, PlaceCoder, squeeze};
 use crate::profile::file::rows::schema;
@@ -70,7 +70,7 @@ pub(in crate::profile::file) fn samples_chunk(
     let step = usual(&steps).max(0);
     steps.iter_mut().for_each(|delta| *delta -= step);
     let time = times_us.first().map(|_| 0).into_iter().chain(steps).collect();
-    schema::Samples {
+    let mut chunk = schema::Samples {
         event: event.0,
         rows: samples.len() as u32,
         time_first_us: times_us.first().copied().unwrap_or(0),
@@ -81,9 +81,11 @@ pub(in crate::profile::file) fn samples_chunk(
         weight: squeeze(samples.clone().map(|sample| sample.weight).collect(), period),
         cpu: squeeze(samples.clone().map(|sample| u32::from(sample.cpu)).collect(), 0),
         outcome: squeeze(samples.clone().map(|sample| u32::from(sample.outcome.code())).collect(), 0),
-        labels: squeeze(samples.map(labels).collect(), 0),
+        labels: squeeze(samples.clone().map(labels).collect(), 0),
         ..schema::Samples::default()
-    }
+    };
+    add_blocks(&mut chunk, samples);
+    chunk
 }
 
 /// As many of the sets as fit into a chunk, at least one, and how many these are. `string` gives strings the ids of the file.
@@ -138,6 +140,15 @@ pub(in crate::profile::file) fn add_merged(
     chunk.merged_count_thousandths = column(|merged| merged.count_thousandths);
     chunk.merged_variance = column(|merged| merged.variance_us2);
     chunk.merged_span = column(|merged| merged.span_ns);
+}
+
+/// Adds what is known of blocks of memory. A lifetime is one more than it is, so that 0 is one without an end.
+fn add_blocks(chunk: &mut schema::Samples, samples: impl Iterator<Item = Sample>) {
+    let blocks: Vec<HeapBlock> = samples.map(|sample| sample.block.unwrap_or_default()).collect();
+    let lifetime =
+        |block: &HeapBlock| block.lifetime_ns.map_or(0, |lifetime_ns| lifetime_ns.saturating_add(1));
+    chunk.block_size = squeeze(blocks.iter().map(|block| block.size).collect(), 0);
+    chunk.block_lifetime = squeeze(blocks.iter().map(lifetime).collect(), 0);
 }
 
 /// The median, 0 of nothing.

@@ -260,6 +260,10 @@ pub(in crate::profile::file) struct Samples {
     pub(in crate::profile::file) merged_span: Vec<u64>,
     #[prost(uint32, repeated, packed = "true", tag = "21")]
     pub(in crate::profile::file) labels: Vec<u32>,
+    #[prost(uint64, repeated, packed = "true", tag = "22")]
+    pub(in crate::profile::file) block_size: Vec<u64>,
+    #[prost(uint64, repeated, packed = "true", tag = "23")]
+    pub(in crate::profile::file) block_lifetime: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

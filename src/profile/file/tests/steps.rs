@@ -188,6 +188,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 outcome,
                 wait,
                 merged,
+                block: None,
                 labels: labels.filter(|_| wait_numbers[3] % 2 == 0),
             });
         }

@@ -1,7 +1,8 @@
 //! Records of events of tasks as values. Their bytes are not trusted. Layouts: `enum perf_event_type` in
 //! include/uapi/linux/perf_event.h; every event here asks for [`SAMPLE_TYPE`], and for kernel stacks or not.
 
-use crate::bpf::REGISTERS;
+use super::functions::ReadFunctions;
+use crate::bpf::{REGISTERS, StackBytes};
 use crate::elf::Architecture;
 use crate::record::kernel::sideband::{self, Sideband};
 use crate::unwind::arch::perf_registers::{PerfRegister, lacks_unsaved};
@@ -88,6 +89,22 @@ pub(super) struct CopiedSample {
     /// Kernel addresses, leaf first.
     pub(super) kernel: Vec<u64>,
     pub(super) user: CopiedUser,
+    /// Functions that an interpreter ran at the time of the sample, if they were read then.
+    pub(super) functions: Option<ReadFunctions>,
+}
+
+/// The beginning of a sample: who was sampled, and what is next to the leaf of its stack.
+#[derive(Debug)]
+pub(super) struct SampleHead<'a> {
+    pub(super) tgid: u32,
+    pub(super) tid: u32,
+    pub(super) time_ns: u64,
+    /// By DWARF number, then the program counter.
+    pub(super) registers: [u64; REGISTERS],
+    /// From the stack pointer on, as far as the bytes go.
+    pub(super) stack: &'a [u8],
+    /// Bytes of stack that the sample has, at the most.
+    pub(super) copy_bytes: u64,
 }
 
 /// The user part of a sample.
@@ -104,7 +121,7 @@ pub(super) enum CopiedUser {
         /// Or just program counter, stack pointer and frame pointer.
         all_registers: bool,
         /// From the stack pointer on.
-        stack: Vec<u8>,
+        stack: StackBytes,
         /// It ends for its size.
         is_cut: bool,
     },
@@ -194,12 +211,30 @@ fn sample(bytes: &[u8], has_chain: bool) -> Option<TimedRecord> {
         kernel.extend(std::iter::from_fn(|| chain.u64()).filter(|address| *address < FIRST_CONTEXT));
     }
     let user = user(&mut fields)?;
-    let what = RecordOf::Sample(Box::new(CopiedSample { id, period, kernel, user }));
+    let what = RecordOf::Sample(Box::new(CopiedSample { id, period, kernel, user, functions: None }));
     Some(TimedRecord { time_ns, tgid, tid, cpu, what })
 }
 
-/// Registers and stack of a sample.
-fn user(fields: &mut FieldReader<'_>) -> Option<CopiedUser> {
+/// What is next to the leaf of a sample of 64-bit user code, of which the end may be missing.
+pub(super) fn head(bytes: &[u8], has_chain: bool) -> Option<SampleHead<'_>> {
+    let mut fields = FieldReader(bytes);
+    fields.u64()?;
+    let (tgid, tid, time_ns) = (fields.u32()?, fields.u32()?, fields.u64()?);
+    fields.take(16)?;
+    if has_chain {
+        let addresses = usize::try_from(fields.u64()?).ok()?;
+        fields.take(addresses.checked_mul(8)?)?;
+    }
+    let (abi, registers) = registers(&mut fields)?;
+    let copy_bytes = fields.u64()?;
+    let size = usize::try_from(copy_bytes).ok()?;
+    let stack = fields.0.get(..size.min(fields.0.len()))?;
+    let is_wide = abi == u64::from(bindings::PERF_SAMPLE_REGS_ABI_64);
+    is_wide.then_some(SampleHead { tgid, tid, time_ns, registers, stack, copy_bytes })
+}
+
+/// Registers of a sample, and whose they are (`enum perf_sample_regs_abi`).
+fn registers(fields: &mut FieldReader<'_>) -> Option<(u64, [u64; REGISTERS])> {
     const HOST: Architecture = Architecture::HOST;
     let abi = fields.u64()?;
     let mut registers = [0; REGISTERS];
@@ -214,6 +249,12 @@ fn user(fields: &mut FieldReader<'_>) -> Option<CopiedUser> {
             }
         }
     }
+    Some((abi, registers))
+}
+
+/// Registers and stack of a sample.
+fn user(fields: &mut FieldReader<'_>) -> Option<CopiedUser> {
+    let (abi, registers) = registers(fields)?;
     let size = usize::try_from(fields.u64()?).ok()?;
     let mut stack = &[][..];
     let mut is_cut = false;
@@ -229,8 +270,9 @@ fn user(fields: &mut FieldReader<'_>) -> Option<CopiedUser> {
     if abi == u64::from(bindings::PERF_SAMPLE_REGS_ABI_NONE) {
         return Some(CopiedUser::None);
     }
-    let all_registers = !lacks_unsaved(HOST, |number| registers.get(number).copied());
-    Some(CopiedUser::Copy { registers, all_registers, stack: stack.to_vec(), is_cut })
+    let all_registers =
+        !lacks_unsaved(Architecture::HOST, |number| registers.get(usize::from(number)).copied());
+    Some(CopiedUser::Copy { registers, all_registers, stack: StackBytes::copy_of(stack), is_cut })
 }
 
 #[cfg(test)]
@@ -260,13 +302,17 @@ mod tests {
         assert_eq!((sample.id, sample.period), (77, 1000));
         assert_eq!(sample.kernel, [0xffff_8000, 0xffff_9000], "without the mark");
         let CopiedUser::Copy { registers, all_registers, stack, is_cut } = sample.user else { panic!() };
-        assert_eq!((stack, is_cut, all_registers), (bytes(&[1]), false, true));
+        assert_eq!((stack, is_cut, all_registers), (bytes(&[1]).into(), false, true));
         if cfg!(target_arch = "x86_64") {
             // ax, dx, cx, bx, si, di, bp, sp, r8 to r15, ip: perf has bx second, and ip before r8.
             let expected =
                 [100, 103, 102, 101, 104, 105, 106, 107, 109, 110, 111, 112, 113, 114, 115, 116, 108];
             assert_eq!(registers[..], expected);
         }
+        let bytes = sample_bytes(8);
+        let head = head(&bytes[..bytes.len() - 12], true).expect("without its end");
+        assert_eq!((head.tgid, head.tid, head.time_ns, head.registers), (7, 8, 500, registers));
+        assert_eq!(head.stack, &bytes[bytes.len() - 24..bytes.len() - 12]);
         let whole = decode(bindings::PERF_RECORD_SAMPLE, 0, &sample_bytes(16), true).expect("a sample");
         let RecordOf::Sample(sample) = whole.what else { panic!("no sample") };
         assert!(matches!(sample.user, CopiedUser::Copy { is_cut: true, .. }), "as much as was asked for");

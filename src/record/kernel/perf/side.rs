@@ -1,20 +1,29 @@
 //! A kernel side of events of tasks, as a session has it. Dropping it ends sampling.
 
-use super::open::{Begins, EventPlan, RingPlaces, TaskEvents, map_rings};
+use super::exchange::{RingExchange, SharedRings};
+use super::functions::FunctionReader;
+use super::open::{
+    Begins, EventPart, EventPlan, FunctionReading, MappedRings, RingPlace, TaskEvents, map_rings,
+};
+use super::reader::FunctionReaders;
 use super::record::RecordOf;
 use super::refusal::EventRefusal;
-use super::source::{EventRings, RecordState, SharedRecordState};
+use super::ring::{PerfRing, ReadRing};
+use super::source::{EventRings, LOOK_PATIENCE, RecordState, SharedRecordState};
 use super::threads::KnownThreads;
+use super::witness::ReadsOfSamples;
 use crate::bpf::{Counter, WatchedThreadEvent};
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::CounterValues;
 use crate::record::kernel::drain::RingSource;
-use crate::record::kernel::perf_event;
+use crate::record::kernel::perf_event::{self, CpuEvent};
 use crate::record::kernel::stopper::Stopper;
 use crate::record::kernel::unwind_tables::KernelTables;
 use rustc_hash::FxHashSet;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Threads are looked for so often at the start, at most: some may be born meanwhile.
 const MOST_LOOKS: usize = 8;
@@ -57,10 +66,18 @@ pub(crate) struct EventSide {
     plan: EventPlan,
     has_waits: bool,
     state: SharedRecordState,
-    places: RingPlaces,
+    places: Vec<RingPlace>,
     /// Events with when they begin, until sampling does.
     events: Vec<(Begins, TaskEvents)>,
+    /// Events are of all tasks of a CPU.
+    is_system_wide: bool,
+    /// Those of them that tell whether the CPU has been there all the time.
+    of_cpus: Vec<CpuEvent>,
     pub(crate) stopper: Arc<Stopper>,
+    /// Who reads the functions of interpreters, where that is done.
+    readers: Option<FunctionReaders>,
+    /// What has samples wake these readers, until it is done.
+    exchange: Option<RingExchange>,
     /// None: what walks the stacks has the tables at hand.
     pub(crate) tables: KernelTables,
 }
@@ -72,18 +89,19 @@ impl EventSide {
     ///
     /// The first refusal.
     pub(crate) fn open(
-        plan: EventPlan,
+        mut plan: EventPlan,
         options: EventOptions,
         targets: EventTargets<'_>,
     ) -> Result<(Self, Box<dyn RingSource>), EventRefusal> {
         let EventOptions { min_block_ns, copies_stacks, only } = options;
-        let (rings, places) = map_rings(&plan.cpus).map_err(EventRefusal::Ring)?;
+        let opened = OpenedRings::open(&mut plan).map_err(EventRefusal::Ring)?;
+        let OpenedRings { rings, places, readers, exchange } = opened;
         let threads = KnownThreads::new(min_block_ns);
         let state = SharedRecordState::new(RecordState::new(
             threads,
             plan.inherits,
             perf_event::period_ns(plan.hz),
-            only,
+            (min_block_ns.is_some(), only),
         ));
         let mut rings = EventRings {
             rings,
@@ -91,6 +109,10 @@ impl EventSide {
             has_chains: plan.with_kernel,
             copies_stacks,
             held: Vec::new(),
+            reads_of_samples: ReadsOfSamples::default(),
+            reads: readers.as_ref().map(FunctionReaders::reads),
+            emptied_every: plan.emptied_every(&places),
+            looked_for_until: exchange.as_ref().map(|_| Instant::now() + LOOK_PATIENCE),
         };
         let mut side = EventSide {
             plan,
@@ -98,7 +120,11 @@ impl EventSide {
             state,
             places,
             events: Vec::new(),
+            is_system_wide: matches!(targets, EventTargets::System(_)),
+            of_cpus: Vec::new(),
             stopper: Arc::new(Stopper::new(None)),
+            readers,
+            exchange,
             tables: KernelTables::none(),
         };
         match targets {
@@ -161,7 +187,8 @@ impl EventSide {
         match self.plan.open(tid, begins, &self.places) {
             Ok(events) => {
                 for (number, event) in &events.counters {
-                    let id = perf_event::id(event).map_err(|error| EventRefusal::Events { tgid, error })?;
+                    let id =
+                        perf_event::id(&event.event).map_err(|error| EventRefusal::Events { tgid, error })?;
                     self.state.lock().counters.insert(id, *number);
                 }
                 self.events.push((begins, events));
@@ -182,7 +209,12 @@ impl EventSide {
         if let Some(only) = &mut self.state.lock().only {
             only.insert(pid);
         }
-        self.open_task(Some(pid), Some(pid), Begins::AtExec)
+        self.open_task(Some(pid), Some(pid), Begins::AtExec)?;
+        let Some(exchange) = &mut self.exchange else { return Ok(()) };
+        let opened = self.events.iter().flat_map(|(_, events)| {
+            events.carriers.iter().chain(events.counters.iter().map(|(_, event)| event))
+        });
+        opened.into_iter().try_for_each(|event| exchange.add(event)).map_err(EventRefusal::Ring)
     }
 
     /// Times count from now on. Returns the time, CLOCK_MONOTONIC, ns.
@@ -203,13 +235,82 @@ impl EventSide {
         for (begins, events) in std::mem::take(&mut self.events) {
             for (_, counter) in &events.counters {
                 if begins == Begins::Now || self.plan.is_delayed {
-                    perf_event::enable(counter)?;
+                    perf_event::enable(&counter.event)?;
                 }
             }
-            self.stopper.add_samplers(events.carriers);
-            self.stopper.add_samplers(events.counters.into_iter().map(|(_, event)| event).collect());
+            self.add_samplers(events)?;
         }
         Ok(())
+    }
+
+    fn add_samplers(&mut self, events: TaskEvents) -> io::Result<()> {
+        if self.is_system_wide {
+            let carriers = events.carriers.iter().map(CpuEvent::try_clone);
+            self.of_cpus.extend(carriers.collect::<io::Result<Vec<_>>>()?);
+        }
+        self.stopper.add_samplers(events.carriers);
+        self.stopper.add_samplers(events.counters.into_iter().map(|(_, event)| event));
+        Ok(())
+    }
+
+    /// Time for which the events of a CPU have been enabled, ns; `None` for a CPU that has none of its own.
+    pub(crate) fn enabled_ns(&self, cpu: u32) -> Option<u64> {
+        self.of_cpus.iter().find(|event| event.cpu == cpu)?.enabled_ns().ok()
+    }
+
+    /// Forgets the events of a CPU that is gone, or was. Those of tasks come back with it.
+    pub(crate) fn forget_cpu(&mut self, cpu: u32) {
+        if self.is_system_wide {
+            self.of_cpus.retain(|event| event.cpu != cpu);
+            self.stopper.forget_cpu(cpu);
+        }
+    }
+
+    /// Samples a CPU that has come online, by events that `open` opens as this process may not: it gets a part of the plan, and
+    /// the size of copies.
+    ///
+    /// # Errors
+    ///
+    /// When an event cannot be opened, or there was no room for its ring.
+    pub(crate) fn add_cpu(
+        &mut self,
+        cpu: u32,
+        mut open: impl FnMut(&EventPlan, EventPart, u32) -> io::Result<OwnedFd>,
+    ) -> io::Result<()> {
+        let place = self.places.iter().find(|place| place.cpu == cpu);
+        let place = place.ok_or_else(|| io::Error::other("there is no ring for what happens on it"))?;
+        if !self.is_system_wide {
+            return Ok(());
+        }
+        let mut events = TaskEvents::default();
+        let open_part = |part, copy_bytes| open(&self.plan, part, copy_bytes);
+        self.plan.add_events(place, &mut events, open_part).map_err(|(_, error)| error)?;
+        for (number, event) in &events.counters {
+            self.state.lock().counters.insert(perf_event::id(&event.event)?, *number);
+            perf_event::enable(&event.event)?;
+        }
+        self.add_samplers(events)
+    }
+
+    /// Has the functions of a process read, or no more.
+    ///
+    /// # Errors
+    ///
+    /// When no thread is to be had that reads them.
+    pub(crate) fn set_reader(
+        &mut self,
+        pid: u32,
+        reader: impl FnOnce() -> Option<Arc<dyn FunctionReader>>,
+    ) -> io::Result<()> {
+        let Some(readers) = &mut self.readers else { return Ok(()) };
+        let reader = reader();
+        if reader.is_some()
+            && let Some(exchange) = self.exchange.take()
+        {
+            self.places.iter_mut().for_each(RingPlace::give_up);
+            readers.exchange(exchange)?;
+        }
+        readers.set(pid, reader)
     }
 
     /// What was counted, under the names of the BPF programs' counters.
@@ -266,6 +367,48 @@ impl EventSide {
         self.stopper.stop();
         self.events.clear();
     }
+}
+
+/// Rings, and who reads functions for the samples in them.
+struct OpenedRings {
+    rings: SharedRings,
+    places: Vec<RingPlace>,
+    readers: Option<FunctionReaders>,
+    exchange: Option<RingExchange>,
+}
+
+impl OpenedRings {
+    /// Maps the rings of a plan. Where there is no room for an exchange, functions are read from the start on.
+    fn open(plan: &mut EventPlan) -> io::Result<Self> {
+        let is_awaited = plan.reading == FunctionReading::OnceThere;
+        let MappedRings { rings, places, spare } = map_rings(&plan.cpus, is_awaited)?;
+        if is_awaited && spare.is_none() {
+            plan.reading = FunctionReading::FromStart;
+        }
+        let readers = readers(plan, &places, &rings)?;
+        let rings = SharedRings::new(rings, plan.reading == FunctionReading::FromStart)?;
+        let cpus = places.iter().map(|place| (place.cpu, place.copy_bytes)).collect();
+        let exchange = spare.map(|spare| RingExchange::new(rings.clone(), cpus, spare));
+        Ok(OpenedRings { rings, places, readers, exchange })
+    }
+}
+
+/// Readers of functions, which look into these rings, or into others that take their place.
+fn readers(
+    plan: &EventPlan,
+    places: &[RingPlace],
+    rings: &[PerfRing],
+) -> io::Result<Option<FunctionReaders>> {
+    let read_ring = |(place, ring): (&RingPlace, &PerfRing)| {
+        Ok(ReadRing { cpu: place.cpu, event: ring.as_fd().try_clone_to_owned()?, view: ring.view() })
+    };
+    let read = match plan.reading {
+        FunctionReading::No => return Ok(None),
+        FunctionReading::FromStart => rings,
+        FunctionReading::OnceThere => &[],
+    };
+    let read = places.iter().zip(read).map(read_ring).collect::<io::Result<Vec<_>>>()?;
+    FunctionReaders::new(read, plan.with_kernel).map(Some)
 }
 
 /// Threads that were born of those that have events, as far as the rings say.

@@ -1,19 +1,32 @@
 //! The rings of events of tasks: what is in them, as samples, waits and times of threads.
 
+use super::exchange::SharedRings;
+use super::functions::ReadFunctions;
 use super::open::{Inherits, SWITCHES};
+use super::reader::FunctionReads;
 use super::record::{self, CopiedSample, CopiedUser, RecordOf, TimedRecord};
-use super::ring::PerfRing;
 use super::threads::{EndedWait, KnownThreads};
+use super::witness::{ReadsOfSamples, give_functions};
 use crate::bpf::{REGISTERS, RescueEvent, SampleEvent, StackCopyEvent};
 use crate::elf::Architecture;
 use crate::profile::Outcome;
+use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::drain::{Batch, RingSource, Wakes};
+use crate::record::kernel::perf_event::SidebandRing;
 use crate::record::kernel::sideband::Sideband;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+/// Reads that take longer are not waited for.
+const LONGEST_READ: Duration = Duration::from_micros(300);
+/// Where an interpreter is looked for, the rings are emptied this often for so long.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const LOOK_PATIENCE: Duration = Duration::from_secs(1);
+/// Part of a ring that may be full where nothing is missing.
+const MOST_FULLNESS: f64 = 0.8;
 /// Bytes that a record without a stack takes, about.
 const RECORD_BYTES: usize = 256;
 
@@ -47,6 +60,8 @@ pub(super) struct RecordState {
     /// Processes that are recorded, where their children are not; `None`: all that the events are of.
     pub(super) only: Option<FxHashSet<u32>>,
     inherits: Inherits,
+    /// Switches are for the times and waits of threads, not only to tell whether a thread has run.
+    follows_switches: bool,
     /// Length of a sampling period, ns.
     pub(super) period_ns: u64,
     /// When the kernel stopped the events of a CPU, ns.
@@ -70,7 +85,7 @@ impl SharedRecordState {
 /// The rings.
 #[derive(Debug)]
 pub(super) struct EventRings {
-    pub(super) rings: Vec<PerfRing>,
+    pub(super) rings: SharedRings,
     pub(super) state: SharedRecordState,
     /// Samples have kernel addresses.
     pub(super) has_chains: bool,
@@ -78,6 +93,14 @@ pub(super) struct EventRings {
     pub(super) copies_stacks: bool,
     /// Records that are newer than others that may still come, and those that were read before the thread began.
     pub(super) held: Vec<TimedRecord>,
+    /// Functions that were read for samples, where that is done.
+    pub(super) reads: Option<FunctionReads>,
+    /// What was read for samples that are still to come.
+    pub(super) reads_of_samples: ReadsOfSamples,
+    /// How often the rings are emptied where they wake no one who does.
+    pub(super) emptied_every: Duration,
+    /// Whether it may come to that, and until when it is looked for often: what a command begins with it does soon.
+    pub(super) looked_for_until: Option<Instant>,
 }
 
 impl EventRings {
@@ -85,35 +108,65 @@ impl EventRings {
     pub(super) fn read(&mut self) -> (f64, u64) {
         let EventRings { rings, held, has_chains, .. } = self;
         let (mut fullness, mut bad) = (0.0f64, 0);
-        for ring in rings {
+        rings.lock().empty(|ring| {
             let bytes = ring.drain(|kind, misc, bytes| {
                 let record = record::decode(kind, misc, bytes, *has_chains);
                 bad += u64::from(record.is_none() && record::is_sample(kind));
                 held.extend(record);
             });
             fullness = fullness.max(bytes as f64 / ring.data_bytes() as f64);
-        }
+        });
         (fullness, bad)
     }
 }
 
 impl RingSource for EventRings {
     fn watch(&self, add: &mut dyn FnMut(BorrowedFd<'_>, Wakes) -> io::Result<()>) -> io::Result<()> {
-        self.rings.iter().try_for_each(|ring| add(ring.as_fd(), Wakes::Filling))
+        if self.rings.is_read() {
+            // They wake those who read functions.
+            return Ok(());
+        }
+        add(self.rings.bell(), Wakes::Filling)?;
+        self.rings.lock().rings.iter().try_for_each(|ring| add(ring.as_fd(), Wakes::Filling))
+    }
+
+    fn longest_interval(&self) -> Option<Duration> {
+        if self.rings.is_read() {
+            return Some(self.emptied_every);
+        }
+        self.looked_for_until.filter(|until| Instant::now() < *until).map(|_| LOOK_INTERVAL)
     }
 
     fn take_sideband(&mut self, _: &mut Batch) {
         // It lies between the samples.
     }
 
+    fn exchange(&mut self, _: u32, _: Option<SidebandRing>, _: &mut Batch) {
+        // They are those of events of a thread, which come back with their CPU.
+    }
+
     fn take_all(&mut self, batch: &mut Batch) -> io::Result<f64> {
+        self.rings.silence();
+        if self.rings.is_read() {
+            // What is being read for a sample from before now is there then.
+            std::thread::sleep(LONGEST_READ);
+        }
+        let complete_until_ns = monotonic_ns();
         let (fullness, bad) = self.read();
         batch.bad_records += bad;
         let until_ns = batch.known_until_ns.unwrap_or(0);
+        // Where a ring may have been full, a switch may be missing.
+        let reads = self.reads.as_ref().map(FunctionReads::take).unwrap_or_default().into_iter();
+        self.reads_of_samples.extend(reads.map(|read| ((read.tid, read.time_ns), read)));
+        if fullness > MOST_FULLNESS {
+            self.reads_of_samples.clear();
+        }
         let mut records = std::mem::take(&mut self.held);
         records.sort_by_key(|record| record.time_ns);
         // What another CPU did before these may not have been in its ring when that was read.
         let known = records.partition_point(|record| record.time_ns < until_ns);
+        give_functions(&mut records, known, &mut self.reads_of_samples, complete_until_ns);
+        self.reads_of_samples.retain(|_, read| read.time_ns >= until_ns);
         self.held = records.split_off(known);
         let mut state = self.state.lock();
         for record in records {
@@ -131,9 +184,9 @@ impl RecordState {
         threads: KnownThreads,
         inherits: Inherits,
         period_ns: u64,
-        only: Option<FxHashSet<u32>>,
+        (follows_switches, only): (bool, Option<FxHashSet<u32>>),
     ) -> Self {
-        RecordState { threads, inherits, period_ns, only, ..RecordState::default() }
+        RecordState { threads, inherits, follows_switches, period_ns, only, ..RecordState::default() }
     }
 
     /// Whether a new thread of this process has the events of its maker.
@@ -161,6 +214,7 @@ impl RecordState {
                     self.sample((time_ns, tgid, tid, cpu), *sample, batch, copies_stacks);
                 }
             }
+            RecordOf::SwitchIn | RecordOf::SwitchOut { .. } if !self.follows_switches => {}
             RecordOf::SwitchIn => {
                 let wait = self.threads.came((tgid, tid), time_ns);
                 if let Some(wait) = wait {
@@ -269,6 +323,9 @@ fn take_wait((tid, cpu): (u32, u32), ended: EndedWait, batch: &mut Batch) {
 fn take_stack(mut event: SampleEvent, sample: CopiedSample, batch: &mut Batch, copies_stacks: bool) {
     let (time_ns, cpu, tgid) = (event.time_ns, event.cpu, event.tgid);
     event.kernel = sample.kernel;
+    let ReadFunctions { frames, codes, root } = sample.functions.unwrap_or_default();
+    event.interpreter = frames;
+    batch.new_codes.extend(codes);
     match sample.user {
         CopiedUser::None => event.outcome = Outcome::NoUserStack.code(),
         CopiedUser::Narrow => event.outcome = Outcome::Compat32.code(),
@@ -301,6 +358,7 @@ fn take_stack(mut event: SampleEvent, sample: CopiedSample, batch: &mut Batch, c
                 stack,
                 is_cut,
                 missing_blocks: [0; 4],
+                root,
             });
         }
     }

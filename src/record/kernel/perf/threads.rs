@@ -327,6 +327,7 @@ impl KnownThread {
             other_comm: Vec::new(),
             waker: WakerKind::None.code(),
             reason: Reason::Other.code(),
+            futex: None,
             start_ns,
             wake_ns: if is_preempted { start_ns } else { end_ns },
             end_ns,
@@ -445,7 +446,8 @@ mod tests {
 
     #[test]
     fn a_wait_has_the_stack_with_which_its_thread_has_left_and_no_other() {
-        let sampled = |id| CopiedSample { id, period: 1, kernel: Vec::new(), user: CopiedUser::None };
+        let sampled =
+            |id| CopiedSample { id, period: 1, kernel: Vec::new(), user: CopiedUser::None, functions: None };
         let mut threads = started();
         threads.came(ONE, 1_500);
         threads.leaves(8, 2_000, sampled(1));

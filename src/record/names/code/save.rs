@@ -10,8 +10,9 @@ use crate::record::collect::collector::Collector;
 use crate::record::modules::ModuleFile;
 use crate::record::names::file_names::FileNames;
 use crate::record::names::jit_names;
-use crate::record::names::look;
+use crate::record::names::look::FileToRead;
 use crate::record::names::lookup::Names;
+use crate::record::workers::{JobUrgency, WorkerLane};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +69,14 @@ pub(in crate::record::names) fn save(
         let folders = names.folders();
         asked += 1;
         rayon::spawn(move || {
-            let codes = look::find_code(&file, kept, &folders, &addresses, room, &deadline);
+            let file = FileToRead {
+                file: &file,
+                kept,
+                folders: &folders,
+                urgency: JobUrgency::Ordinary,
+                deadline: &deadline,
+            };
+            let codes = file.find_code(&addresses, room);
             // The recording may have ended without it.
             let _ = sender.send((module, codes));
         });
@@ -158,6 +166,8 @@ fn generated(collector: &Collector, module: ModuleId, addresses: &[(u64, CodeSha
     let row = collector.profile.tables.module(module);
     let dump = (collector.processes.get(row.instance))
         .and_then(|process| process.jit_dump)
+        // Who reads one on a server may wait for ever.
+        .filter(|dump| collector.files.get(dump.file).reader_lane() == WorkerLane::Local)
         .and_then(|dump| collector.dumps.get(dump.file));
     let reuse = row.build_id.as_slice().try_into().map_or(0, u32::from_le_bytes);
     let mut end = 0;

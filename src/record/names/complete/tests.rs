@@ -46,6 +46,7 @@ fn frames_are_named_by_the_very_file_that_was_recorded() {
         outcome: Outcome::Complete,
         wait: None,
         merged: None,
+        block: None,
         labels: None,
     });
     let completed = complete_names(&mut profile, &mut DebugSources::default());

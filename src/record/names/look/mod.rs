@@ -8,11 +8,14 @@ use super::code::weights::CodeShare;
 use super::file_names::{FileNames, root_of};
 use super::symbolize::{Addresses, Named, read_perf_map};
 use crate::base::deadline::Deadline;
+use crate::base::failure::io_words;
 use crate::profile::ModuleNotes;
 use crate::record::environment::packages;
 use crate::record::modules::ModuleFile;
-use crate::record::workers::{self, HeldWorker, JobKind, JobUrgency, KeptPart, WorkerEnd, WorkerJob};
-use crate::symbols::PerfMapSource;
+use crate::record::workers::{
+    self, HeldWorker, JobKind, JobUrgency, KeptPart, WorkerEnd, WorkerJob, WorkerLane,
+};
+use crate::symbols::{DumpPiece, DumpPosition, NamingLimits, PerfMapSource};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 pub(crate) use work::NameWork;
@@ -51,35 +54,147 @@ pub(super) struct LookupResult {
     pub(super) notes: Option<Box<ModuleNotes>>,
 }
 
-/// Looks up names in a file, `kept` open by the last lookup.
-pub(super) fn in_file(
-    file: &ModuleFile,
-    kept: Option<KeptNames>,
-    frames: Addresses,
-    folders: &[PathBuf],
-    urgency: JobUrgency,
-    deadline: &Deadline,
-) -> LookupResult {
-    let said = |problem: String| format!("{}: {problem}", file.path);
-    let looked = match kept {
-        Some(KeptNames::Here(names)) => here(file, Some(names), frames, folders, deadline),
-        _ if !workers::is_running() => here(file, None, frames, folders, deadline),
-        kept => elsewhere(file, kept, frames, folders, urgency, deadline),
-    };
-    match looked {
-        Ok((Looked { named, problems, notes, .. }, kept)) => {
-            let problems = problems.into_iter().map(said).collect();
-            let notes = Some(Box::new(with_package(notes, file)));
-            LookupResult { named, kept, problems, refused: None, notes }
-        }
-        Err(problem) => {
-            let notes = ModuleNotes { problems: vec![problem.clone()], ..ModuleNotes::default() };
-            LookupResult {
-                problems: vec![said(problem)],
-                notes: Some(Box::new(notes)),
-                ..LookupResult::default()
+/// A file to look into, and how.
+#[derive(Debug)]
+pub(super) struct FileToRead<'a> {
+    pub(super) file: &'a ModuleFile,
+    /// It is open since an earlier lookup.
+    pub(super) kept: Option<KeptNames>,
+    /// Folders in which debug files are looked for, too.
+    pub(super) folders: &'a [PathBuf],
+    pub(super) urgency: JobUrgency,
+    pub(super) deadline: &'a Deadline,
+}
+
+/// Who reads a file.
+enum FileReader {
+    /// This process, which has it open or opens it.
+    Here(Option<Box<FileNames>>),
+    /// A worker, which has it open or opens it.
+    Elsewhere(Option<KeptNames>),
+}
+
+impl FileToRead<'_> {
+    /// Looks up names.
+    pub(super) fn look_up(mut self, frames: Addresses) -> LookupResult {
+        let file = self.file;
+        let said = |problem: String| format!("{}: {problem}", file.path);
+        let looked = match self.reader() {
+            FileReader::Here(names) => self.look_up_here(names, frames),
+            FileReader::Elsewhere(kept) => self.look_up_elsewhere(kept, frames),
+        };
+        match looked {
+            Ok((Looked { named, problems, notes, .. }, kept)) => {
+                let problems = problems.into_iter().map(said).collect();
+                let notes = Some(Box::new(with_package(notes, file)));
+                LookupResult { named, kept, problems, refused: None, notes }
+            }
+            Err(problem) => {
+                let notes = ModuleNotes { problems: vec![problem.clone()], ..ModuleNotes::default() };
+                LookupResult {
+                    problems: vec![said(problem)],
+                    notes: Some(Box::new(notes)),
+                    ..LookupResult::default()
+                }
             }
         }
+    }
+
+    /// Finds the code of the functions around the addresses `sampled`, as [`find::find`] does.
+    pub(super) fn find_code(mut self, sampled: &[(u64, CodeShare)], room: u64) -> FoundCodes {
+        let found = match self.reader() {
+            FileReader::Here(names) => self
+                .open_here(names)
+                .map(|mut names| find::find(&mut names, self.file, sampled, room, self.deadline)),
+            FileReader::Elsewhere(kept) => self.find_code_elsewhere(kept, sampled, room),
+        };
+        found.unwrap_or_default()
+    }
+
+    fn reader(&mut self) -> FileReader {
+        match self.kept.take() {
+            Some(KeptNames::Here(names)) => FileReader::Here(Some(names)),
+            _ if !workers::is_running() => FileReader::Here(None),
+            kept => FileReader::Elsewhere(kept),
+        }
+    }
+
+    fn open_here(&self, kept: Option<Box<FileNames>>) -> Result<Box<FileNames>, String> {
+        let open = || FileNames::open(self.file, self.folders, self.deadline).map(Box::new);
+        kept.map_or_else(open, Ok)
+    }
+
+    fn look_up_here(
+        &self,
+        kept: Option<Box<FileNames>>,
+        frames: Addresses,
+    ) -> Result<(Looked, Option<KeptNames>), String> {
+        let mut names = self.open_here(kept)?;
+        let looked = Looked::up(&mut names, self.file, frames, self.deadline)?;
+        Ok((looked, Some(KeptNames::Here(names))))
+    }
+
+    fn look_up_elsewhere(
+        &self,
+        kept: Option<KeptNames>,
+        frames: Addresses,
+    ) -> Result<(Looked, Option<KeptNames>), String> {
+        let (mut worker, part) = self.worker(kept).map_err(|end| end.to_string())?;
+        let (file, folders) = (self.file.to_send(), self.folders.to_vec());
+        match self.ask(&mut worker, part, &NamesRequest::LookUp { file, folders, frames })? {
+            NamesReply::LookedUp(looked) => {
+                let memory_bytes = looked.memory_bytes;
+                let kept = worker.keep(part).map(|part| KeptNames::Elsewhere { part, memory_bytes });
+                Ok((looked, kept))
+            }
+            reply => Err(reply.failure()),
+        }
+    }
+
+    fn find_code_elsewhere(
+        &self,
+        kept: Option<KeptNames>,
+        sampled: &[(u64, CodeShare)],
+        room: u64,
+    ) -> Result<FoundCodes, String> {
+        let (mut worker, part) = self.worker(kept).map_err(|end| end.to_string())?;
+        let (file, folders) = (self.file.to_send(), self.folders.to_vec());
+        let request = NamesRequest::FindCode { file, folders, sampled: sampled.to_vec(), room };
+        match self.ask(&mut worker, part, &request)? {
+            NamesReply::FoundCode(found) if found.functions.iter().all(|code| code.is_sound()) => Ok(found),
+            reply => Err(reply.failure()),
+        }
+    }
+
+    /// The worker that has the file open, or one to open it, and the number that this has there.
+    fn worker(&self, kept: Option<KeptNames>) -> Result<(HeldWorker, u64), WorkerEnd> {
+        if let Some(KeptNames::Elsewhere { part, .. }) = kept {
+            match part.take(self.deadline) {
+                Ok(mut worker) => {
+                    let number = worker.take_over(part);
+                    return Ok((worker, number));
+                }
+                Err(WorkerEnd::Forgotten) => {}
+                Err(end) => return Err(end),
+            }
+        }
+        let mut worker = workers::take(self.file.reader_lane(), self.deadline)?;
+        let number = worker.new_part();
+        Ok((worker, number))
+    }
+
+    fn ask(&self, worker: &mut HeldWorker, part: u64, request: &NamesRequest) -> Result<NamesReply, String> {
+        let descriptors: Vec<BorrowedFd<'_>> = self.file.file.iter().map(|file| file.as_fd()).collect();
+        let body = postcard::to_stdvec(request).map_err(|error| error.to_string())?;
+        let job = WorkerJob {
+            kind: JobKind::Names,
+            urgency: self.urgency,
+            part,
+            body: &body,
+            descriptors: &descriptors,
+        };
+        let answer = worker.work(&job, self.deadline).map_err(|end| end.to_string())?;
+        postcard::from_bytes(&answer).map_err(|_| "its reader was not understood".to_owned())
     }
 }
 
@@ -94,75 +209,6 @@ fn with_package(notes: ModuleNotes, file: &ModuleFile) -> ModuleNotes {
         distribution: packages::distribution().to_owned(),
         ..notes
     }
-}
-
-fn here(
-    file: &ModuleFile,
-    kept: Option<Box<FileNames>>,
-    frames: Addresses,
-    folders: &[PathBuf],
-    deadline: &Deadline,
-) -> Result<(Looked, Option<KeptNames>), String> {
-    let opened = kept.map_or_else(|| FileNames::open(file, folders, deadline).map(Box::new), Ok);
-    let mut names = opened?;
-    let looked = Looked::up(&mut names, file, frames, deadline)?;
-    Ok((looked, Some(KeptNames::Here(names))))
-}
-
-fn elsewhere(
-    file: &ModuleFile,
-    kept: Option<KeptNames>,
-    frames: Addresses,
-    folders: &[PathBuf],
-    urgency: JobUrgency,
-    deadline: &Deadline,
-) -> Result<(Looked, Option<KeptNames>), String> {
-    let (mut worker, part) = worker_for(file, kept, deadline).map_err(|end| end.to_string())?;
-    let request = NamesRequest::LookUp { file: file.to_send(), folders: folders.to_vec(), frames };
-    match ask(&mut worker, file, part, urgency, &request, deadline)? {
-        NamesReply::LookedUp(looked) => {
-            let memory_bytes = looked.memory_bytes;
-            let kept = worker.keep(part).map(|part| KeptNames::Elsewhere { part, memory_bytes });
-            Ok((looked, kept))
-        }
-        reply => Err(reply.failure()),
-    }
-}
-
-/// The worker that has the file open, or one to open it, and the number that this has there.
-fn worker_for(
-    file: &ModuleFile,
-    kept: Option<KeptNames>,
-    deadline: &Deadline,
-) -> Result<(HeldWorker, u64), WorkerEnd> {
-    if let Some(KeptNames::Elsewhere { part, .. }) = kept {
-        match part.take(deadline) {
-            Ok(mut worker) => {
-                let number = worker.take_over(part);
-                return Ok((worker, number));
-            }
-            Err(WorkerEnd::Forgotten) => {}
-            Err(end) => return Err(end),
-        }
-    }
-    let mut worker = workers::take(file.reader_lane(), deadline)?;
-    let number = worker.new_part();
-    Ok((worker, number))
-}
-
-fn ask(
-    worker: &mut HeldWorker,
-    file: &ModuleFile,
-    part: u64,
-    urgency: JobUrgency,
-    request: &NamesRequest,
-    deadline: &Deadline,
-) -> Result<NamesReply, String> {
-    let descriptors: Vec<BorrowedFd<'_>> = file.file.iter().map(|file| file.as_fd()).collect();
-    let body = postcard::to_stdvec(request).map_err(|error| error.to_string())?;
-    let job = WorkerJob { kind: JobKind::Names, urgency, part, body: &body, descriptors: &descriptors };
-    let answer = worker.work(&job, deadline).map_err(|end| end.to_string())?;
-    postcard::from_bytes(&answer).map_err(|_| "its reader was not understood".to_owned())
 }
 
 /// Looks up names of generated code in the map of a process.
@@ -184,7 +230,7 @@ fn read_map(
         return read_perf_map(map, &frames, deadline);
     }
     let refused = |why: String| format!("`{}` was not read for names: {why}", map.path());
-    let Some(opened) = map.open().map_err(|error| refused(error.to_string()))? else {
+    let Some(opened) = map.open().map_err(|error| refused(io_words(&error)))? else {
         return Ok((Vec::new(), None));
     };
     let request = NamesRequest::LookUpInMap { path: map.path(), frames };
@@ -198,8 +244,7 @@ fn read_map(
         descriptors: &descriptors,
     };
     // It is on a file system of the target's choice.
-    let answer =
-        workers::take(workers::WorkerLane::Slow, deadline).and_then(|mut worker| worker.work(&job, deadline));
+    let answer = workers::take(WorkerLane::Slow, deadline).and_then(|mut worker| worker.work(&job, deadline));
     let answer = answer.map_err(|end| refused(end.to_string()))?;
     match postcard::from_bytes(&answer) {
         Ok(NamesReply::LookedUpInMap { named, unread }) => Ok((named, unread)),
@@ -208,37 +253,32 @@ fn read_map(
     }
 }
 
-/// Finds the code of the functions around the addresses `sampled`, as [`find::find`] does.
-pub(super) fn find_code(
+/// Reads up to `most` records of a dump from `begin` on.
+///
+/// # Errors
+///
+/// Why there are none, in words.
+pub(super) fn read_dump(
     file: &ModuleFile,
-    kept: Option<KeptNames>,
-    folders: &[PathBuf],
-    sampled: &[(u64, CodeShare)],
-    room: u64,
+    begin: &DumpPosition,
+    most: usize,
     deadline: &Deadline,
-) -> FoundCodes {
-    let opened = match kept {
-        Some(KeptNames::Here(names)) => Ok(names),
-        _ if !workers::is_running() => FileNames::open(file, folders, deadline).map(Box::new),
-        kept => return find_code_elsewhere(file, kept, folders, sampled, room, deadline).unwrap_or_default(),
-    };
-    let found = opened.map(|mut names| find::find(&mut names, file, sampled, room, deadline));
-    found.unwrap_or_default()
-}
-
-fn find_code_elsewhere(
-    file: &ModuleFile,
-    kept: Option<KeptNames>,
-    folders: &[PathBuf],
-    sampled: &[(u64, CodeShare)],
-    room: u64,
-    deadline: &Deadline,
-) -> Result<FoundCodes, String> {
-    let (mut worker, part) = worker_for(file, kept, deadline).map_err(|end| end.to_string())?;
-    let (file_sent, folders) = (file.to_send(), folders.to_vec());
-    let request = NamesRequest::FindCode { file: file_sent, folders, sampled: sampled.to_vec(), room };
-    match ask(&mut worker, file, part, JobUrgency::Ordinary, &request, deadline)? {
-        NamesReply::FoundCode(found) if found.functions.iter().all(|code| code.is_sound()) => Ok(found),
+) -> Result<DumpPiece, String> {
+    let opened = file.file.as_ref().ok_or("it is not open")?;
+    if !workers::is_running() {
+        return Ok(DumpPiece::read(opened, begin, most, &NamingLimits::default()));
+    }
+    // Nothing was written since: that takes no worker. One on a server may not even tell its size.
+    if file.reader_lane() == WorkerLane::Local
+        && opened.metadata().is_ok_and(|facts| begin.is_behind(facts.len()))
+    {
+        return Ok(DumpPiece::nothing_at(begin));
+    }
+    let request = NamesRequest::ReadDump { path: file.path.clone(), begin: begin.clone(), most };
+    let to_read = FileToRead { file, kept: None, folders: &[], urgency: JobUrgency::Ordinary, deadline };
+    let mut worker = workers::take(file.reader_lane(), deadline).map_err(|end| end.to_string())?;
+    match to_read.ask(&mut worker, 0, &request)? {
+        NamesReply::ReadDump(piece) => Ok(piece),
         reply => Err(reply.failure()),
     }
 }

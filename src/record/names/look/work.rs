@@ -8,6 +8,7 @@ use crate::record::names::code::weights::CodeShare;
 use crate::record::names::file_names::FileNames;
 use crate::record::names::symbolize::{Addresses, Named, name_by_map};
 use crate::record::workers::{Ask, JobKind};
+use crate::symbols::{DumpPiece, DumpPosition, NamingLimits};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -25,6 +26,8 @@ pub(super) enum NamesRequest {
     LookUp { file: SentFile, folders: Vec<PathBuf>, frames: Addresses },
     /// Names of frames in the map of a process.
     LookUpInMap { path: String, frames: Addresses },
+    /// Records of the dump at a path.
+    ReadDump { path: String, begin: DumpPosition, most: usize },
     /// The code of the most sampled functions of a file, `room` bytes of it.
     FindCode { file: SentFile, folders: Vec<PathBuf>, sampled: Vec<(u64, CodeShare)>, room: u64 },
 }
@@ -36,6 +39,7 @@ pub(super) enum NamesReply {
         named: Named,
         unread: Option<String>,
     },
+    ReadDump(DumpPiece),
     FoundCode(FoundCodes),
     /// Why there is none of it.
     Failed(String),
@@ -120,6 +124,11 @@ impl NameWork {
             NamesRequest::FindCode { file, folders, sampled, room } => {
                 let (file, mut names) = self.take(part, file, descriptors, &folders, deadline)?;
                 Ok(NamesReply::FoundCode(find::find(&mut names, &file, &sampled, room, deadline)))
+            }
+            NamesRequest::ReadDump { begin, most, .. } => {
+                let dump = descriptors.into_iter().next().ok_or("the dump did not come")?;
+                let limits = NamingLimits::default();
+                Ok(NamesReply::ReadDump(DumpPiece::read(&File::from(dump), &begin, most, &limits)))
             }
             NamesRequest::LookUpInMap { path, frames } => {
                 let map = descriptors.into_iter().next().ok_or("the map did not come")?;

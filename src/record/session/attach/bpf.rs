@@ -7,17 +7,19 @@ use crate::record::environment::kernel_types::TypesLack;
 use crate::record::environment::namespaces::Translation;
 use crate::record::environment::{descriptors, rights, seccomp};
 use crate::record::kernel::attach::{KernelConfig, KernelSide};
-use crate::record::kernel::perf_event::{self, SidebandRing};
+use crate::record::kernel::perf_event::{self, CpuEvent, SidebandRing};
 use crate::record::kernel::wait_config::WaitConfig;
 use crate::record::options::{CallGraph, Children, RecordOptions};
+use crate::record::probes::attached::AttachedProbes;
+use crate::record::probes::plan::ProbePlan;
+use crate::record::probes::programs::ProbePrograms;
 use crate::record::process::proc_fs;
 use crate::record::session::Start;
-use crate::record::session::sampling::{BpfSampling, Sampling};
+use crate::record::session::sampling::{BpfSampling, CpuEventPlan, Sampling};
 use crate::record::session::survey::TargetSurvey;
 use crate::record::target::search::FoundTarget;
 use libbpf_rs::OpenObject;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 
 /// Opens the events, loads the programs, gives up the rights that this took, and reads the target, in this order.
 ///
@@ -39,17 +41,32 @@ pub(super) fn attach<'obj>(
         })?;
     let mut why_no_waits = None;
     let waits = wait_config(options, found, is_watched, &mut why_no_waits)?;
-    let opened = ground.open(waits.is_some())?;
+    let plan = ProbePlan::make(options, found, ground.start.launched)?;
+    let opened = ground.open(waits.is_some() || plan.is_some())?;
     let survey = ground.survey()?;
-    let config = kernel_config(options, waits, &survey, ground.cpus.to_vec(), ground.hz);
+    let probes = plan.as_ref().map(|plan| plan.programs);
+    let config = kernel_config(options, (waits, probes), &survey, ground.all_cpus(), ground.hz);
     let loaded = load(objects, config, options, found, &mut why_no_waits);
     let (kernel, waits) = loaded.map_err(Unattached::unloaded)?;
+    let mut notices: Vec<String> = why_no_waits.iter().cloned().chain(survey.notice.clone()).collect();
+    notices.extend(plan.iter().flat_map(|plan| plan.notices.iter().cloned()));
+    let rules = plan.as_ref().map(|plan| plan.events.clone()).unwrap_or_default();
+    let first_event = options.counters().count() as u32 + 1;
+    let attach = |plan| AttachedProbes::attach(&kernel.skeleton, plan, first_event);
+    let probes = plan.map(attach).transpose()?;
     let mut collector = ground.read(opened, &survey)?;
-    let notices = why_no_waits.iter().cloned().chain(survey.notice).collect();
+    rules.into_iter().for_each(|(kind, rule)| collector.add_counter(kind, rule, Some(1)));
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
+    let of_cpus = events.sidebands.iter().map(SidebandRing::event).collect::<Result<_, _>>()?;
     let rings = Box::new(kernel.rings(events.sidebands)?);
     let (samplers, counters) = (events.samplers, events.counters);
-    let sampling = Sampling::Bpf(Box::new(BpfSampling { kernel, samplers, counters }));
+    let plan = CpuEventPlan {
+        on_cpu: options.on_cpu(),
+        counters: options.counters().cloned().collect(),
+        hz: ground.hz,
+        user_only: options.user_only,
+    };
+    let sampling = Sampling::Bpf(Box::new(BpfSampling { kernel, samplers, counters, of_cpus, plan, probes }));
     Ok(AttachedSide { sampling, rings, collector, waits, notices, substitute: None })
 }
 
@@ -91,9 +108,17 @@ fn has_types() -> Result<(), Failure> {
     Err(Failure::new(status::FAILED, what).hint(lack.cure()))
 }
 
+/// The counters of page faults: bit n for the one of number n, from 1.
+fn fault_counters(options: &RecordOptions) -> u64 {
+    let numbered = (1..u64::BITS).zip(options.counters());
+    numbered
+        .filter(|(_, counter)| counter.is_of_page_faults())
+        .fold(0, |bits, (number, _)| bits | 1 << number)
+}
+
 fn kernel_config(
     options: &RecordOptions,
-    waits: Option<WaitConfig>,
+    (waits, probes): (Option<WaitConfig>, Option<ProbePrograms>),
     survey: &TargetSurvey,
     cpus: Vec<u32>,
     hz: u32,
@@ -104,8 +129,11 @@ fn kernel_config(
         follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
         on_cpu: options.on_cpu(),
         counters: options.counters().count(),
+        samples_blocks: options.heap().is_some(),
+        fault_counters: fault_counters(options),
         translation: Translation::of_self(),
         waits,
+        probes,
         row_capacity: survey.rows,
         page_capacity: survey.pages,
         table_budget_bytes: options.table_budget_bytes,
@@ -131,9 +159,9 @@ fn copies_stacks(options: &RecordOptions) -> bool {
 
 /// The perf events of a recording, one of each on every CPU.
 struct AttachedEvents {
-    samplers: Vec<OwnedFd>,
+    samplers: Vec<CpuEvent>,
     /// Events of each counter.
-    counters: Vec<Vec<OwnedFd>>,
+    counters: Vec<Vec<CpuEvent>>,
     sidebands: Vec<SidebandRing>,
 }
 
@@ -141,6 +169,7 @@ impl AttachedEvents {
     fn open(options: &RecordOptions, found: &FoundTarget, cpus: &[u32], hz: u32) -> Result<Self, Failure> {
         let sampler = |&cpu: &u32| {
             perf_event::open_sampler(cpu, hz, options.user_only)
+                .map(|event| CpuEvent { cpu, event })
                 .map_err(|error| sampler_failure(cpu, found, &error))
         };
         let sideband = |&cpu: &u32| {
@@ -225,9 +254,10 @@ fn counter_events(
     hz: u32,
     options: &RecordOptions,
     found: &FoundTarget,
-) -> Result<Vec<OwnedFd>, Failure> {
+) -> Result<Vec<CpuEvent>, Failure> {
     let open = |cpu: &u32| {
         perf_event::open_counter(*cpu, counter, hz, options.user_only)
+            .map(|event| CpuEvent { cpu: *cpu, event })
             .map_err(|error| counter.lack(&error).unwrap_or_else(|| sampler_failure(*cpu, found, &error)))
     };
     cpus.iter().map(open).collect()

@@ -3,9 +3,13 @@
 
 use super::ground::{AttachedSide, Ground};
 use crate::base::failure::{Failure, status};
+use crate::base::opener;
+use crate::profile::{EventKind, RuntimeFrames};
+use crate::record::collect::collector::Collector;
 use crate::record::environment::rights::{CONTAINER_OPTIONS, is_in_container};
 use crate::record::environment::seccomp;
-use crate::record::kernel::perf::open::{EventPlan, Inherits};
+use crate::record::interpreters::ALL_LANGUAGES;
+use crate::record::kernel::perf::open::{EventCpus, EventPlan, FunctionReading, Inherits};
 use crate::record::kernel::perf::refusal::EventRefusal;
 use crate::record::kernel::perf::side::{EventOptions, EventSide, EventTargets, ThreadThere};
 use crate::record::kernel::wait_config::WaitConfig;
@@ -15,11 +19,9 @@ use crate::record::session::Start;
 use crate::record::session::sampling::Sampling;
 use crate::record::target::search::FoundTarget;
 
-/// Note on an interpreter that a target runs.
-const UNREAD_INTERPRETER: &str = "a recorded process runs an interpreter, whose functions only BPF programs can read: this recording \
-                                  has the interpreter's own; run prof as root to have them";
-/// Languages whose functions only BPF programs read.
-const LANGUAGES: &str = "functions of Python, Ruby, PHP and Perl";
+/// Functions that only BPF programs read.
+const LANGUAGES: &str =
+    "functions of Python, Ruby, PHP and Perl in waits, and in samples whose thread runs on at once";
 
 /// Opens the events and reads the target, in this order. `refused` is why there are no BPF programs.
 ///
@@ -28,7 +30,22 @@ const LANGUAGES: &str = "functions of Python, Ruby, PHP and Perl";
 /// A [`Failure`] that says what is missing.
 pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow::Result<AttachedSide<'obj>> {
     let Start { options, found, launched, is_watched, .. } = *ground.start;
-    let (mut side, rings) = match open(ground) {
+    if let Some(event) = only_by_programs(options) {
+        return Err(refused.context(format!("-e {event} needs BPF programs")));
+    }
+    // What may come is not looked at: it may be anything.
+    let is_system_wide = options.target == Target::System;
+    let early = if is_system_wide { None } else { Some(ground.survey()?) };
+    let languages = early.as_ref().map_or(ALL_LANGUAGES, |survey| survey.interpreters);
+    let reading = match early.as_ref() {
+        _ if languages == 0 || options.runtime == RuntimeFrames::Off => FunctionReading::No,
+        // Rings cannot be exchanged without rights that were given up.
+        Some(survey) if launched.is_some() && !survey.is_interpreter && !opener::is_running() => {
+            FunctionReading::OnceThere
+        }
+        _ => FunctionReading::FromStart,
+    };
+    let (mut side, rings) = match open(ground, reading) {
         Ok(opened) => opened,
         // For the whole machine, and where nothing is allowed, the right to BPF programs is what is missing.
         Err(refusal) if refusal.is_denied() && (options.target == Target::System || is_filtered()) => {
@@ -42,23 +59,14 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     }
     let with_kernel = side.has_kernel();
     let ground = Ground { user_only: !with_kernel, ..ground };
-    let survey = ground.survey()?;
+    let survey = match early {
+        Some(survey) => survey,
+        None => ground.survey()?,
+    };
     let mut collector = ground.read(ground.open(false)?, &survey)?;
-    let waits = options.waits().map(|waits| WaitConfig {
-        min_block: waits.min_block,
-        max_overhead_ppm: 0,
-        is_watched,
-        is_early: false,
-    });
-    if let Some(waits) = &waits {
-        let stacks = match side.has_wait_stacks() {
-            true => format!("stacks of {} a second and thread", ground.hz),
-            false => "without stacks".to_owned(),
-        };
-        collector.add_waits(format!("{}, {stacks}", waits.describe()), waits.min_duration_ns());
-    }
-    collector.interpreters.loaded = 0;
-    collector.interpreters.why_unread = UNREAD_INTERPRETER;
+    let waits = add_waits(&mut collector, options, &side, (ground.hz, is_watched));
+    collector.interpreters.loaded = if reading == FunctionReading::No { 0 } else { languages };
+    collector.interpreters.is_read_outside = true;
     collector.goroutines.is_wanted &= options.goroutines().is_some();
     let substitute = Some(note(&refused, found, with_kernel, waits.is_some()));
     let sampling = Sampling::Events(Box::new(side));
@@ -72,16 +80,47 @@ pub(super) fn attach<'obj>(ground: Ground<'_>, refused: anyhow::Error) -> anyhow
     })
 }
 
+/// The first event that only BPF programs can record.
+fn only_by_programs(options: &RecordOptions) -> Option<&str> {
+    // Events of the scheduler have no registers of those that wait.
+    let lock = options.waits().filter(|waits| waits.futexes_only).map(|_| EventKind::LOCK_NAME);
+    let probe = options.probes().next().map(|(probe, _)| &*probe.kind.name);
+    lock.or(probe).or(options.heap().map(|_| EventKind::HEAP_NAME))
+}
+
+/// Has the collector take waits, if they are wanted: with stacks of `hz` a second and thread, where the events have them.
+fn add_waits(
+    collector: &mut Collector,
+    options: &RecordOptions,
+    side: &EventSide,
+    (hz, is_watched): (u32, bool),
+) -> Option<WaitConfig> {
+    let waits = options.waits().map(|waits| WaitConfig {
+        min_block: waits.min_block,
+        max_overhead_ppm: 0,
+        is_watched,
+        futexes_only: false,
+        is_early: false,
+    })?;
+    let stacks = match side.has_wait_stacks() {
+        true => format!("stacks of {hz} a second and thread"),
+        false => "without stacks".to_owned(),
+    };
+    let described = format!("{}, {stacks}", waits.describe());
+    collector.add_waits(EventKind::OFF_CPU, described, waits.min_duration_ns());
+    Some(waits)
+}
+
 /// Whether a filter refuses perf events.
 fn is_filtered() -> bool {
     seccomp::filtered_calls().contains(&"perf_event_open")
 }
 
-/// Opens the events: with the kernel's samples if that is wanted and allowed.
-fn open(ground: Ground<'_>) -> Result<OpenedEvents, EventRefusal> {
+/// Opens the events: with the kernel's samples if that is wanted and allowed, and so that functions of interpreters can be read.
+fn open(ground: Ground<'_>, reading: FunctionReading) -> Result<OpenedEvents, EventRefusal> {
     let wants_kernel = !ground.start.options.user_only;
-    match open_with(ground, wants_kernel) {
-        Err(refusal) if wants_kernel && refusal.is_denied() => open_with(ground, false),
+    match open_with(ground, wants_kernel, reading) {
+        Err(refusal) if wants_kernel && refusal.is_denied() => open_with(ground, false, reading),
         other => other,
     }
 }
@@ -89,7 +128,11 @@ fn open(ground: Ground<'_>) -> Result<OpenedEvents, EventRefusal> {
 /// Events, and the rings that they write to.
 type OpenedEvents = (EventSide, Box<dyn crate::record::kernel::drain::RingSource>);
 
-fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<OpenedEvents, EventRefusal> {
+fn open_with(
+    ground: Ground<'_>,
+    with_kernel: bool,
+    reading: FunctionReading,
+) -> Result<OpenedEvents, EventRefusal> {
     let Start { options, found, .. } = *ground.start;
     let plan = EventPlan {
         hz: ground.hz,
@@ -104,7 +147,8 @@ fn open_with(ground: Ground<'_>, with_kernel: bool) -> Result<OpenedEvents, Even
             (_, Children::New | Children::All) => Inherits::All,
         },
         is_delayed: options.delay.is_some(),
-        cpus: ground.cpus.to_vec(),
+        reading,
+        cpus: EventCpus { online: ground.cpus.to_vec(), off: ground.off_cpus() },
     };
     let has_only_own = options.children == Children::None && options.target != Target::System;
     let settings = EventOptions {

@@ -3,12 +3,12 @@
 use crate::base::failure::Failure;
 use crate::base::opener::sandbox;
 use crate::base::{pace, privilege, units};
-use crate::profile::{Meta, Profile, RuntimeFrames};
+use crate::profile::{EventKind, Meta, Profile, RuntimeFrames};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::kernel_frames::KernelFrames;
 #[cfg(feature = "testing")]
 use crate::record::collect::stack_copies::StackCopies;
-use crate::record::environment::machine::{SAMPLE_CLOCK, system_meta};
+use crate::record::environment::machine::{SAMPLE_CLOCK, present_cpus, system_meta};
 use crate::record::environment::namespaces;
 use crate::record::kernel::drain::RingSource;
 use crate::record::kernel::perf_event;
@@ -21,6 +21,7 @@ use crate::record::session::read_target::read_target;
 use crate::record::session::sampling::Sampling;
 use crate::record::session::survey::TargetSurvey;
 use crate::record::target::search::FoundTarget;
+use crate::record::workers;
 
 /// Facts that every kernel side is attached by.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +56,17 @@ pub(super) struct OpenedEarly {
 }
 
 impl Ground<'_> {
+    /// CPUs that are there and off.
+    pub(super) fn off_cpus(&self) -> Vec<u32> {
+        let present = present_cpus().unwrap_or_default();
+        present.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect()
+    }
+
+    /// CPUs that are online or may come.
+    pub(super) fn all_cpus(&self) -> Vec<u32> {
+        self.cpus.iter().copied().chain(self.off_cpus()).collect()
+    }
+
     /// Looks at the target before anything is attached to it.
     ///
     /// # Errors
@@ -138,6 +150,7 @@ fn collector(
 ) -> Collector {
     let hz = meta.effective_hz;
     let mut files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
+    files.has_workers = workers::is_running();
     match cache {
         Some(Ok(cache)) => files.use_cache(cache),
         Some(Err(why)) => files.failures.push(format!("unwind tables are not cached: {why}")),
@@ -154,6 +167,9 @@ fn collector(
     collector.goroutines.snapshot_overhead = options.goroutines();
     if options.goroutines().is_some() {
         collector.add_goroutines();
+    }
+    if let Some(mean) = options.heap() {
+        collector.add_heap(format!("a block per {} allocated, in the mean", units::bytes(mean)));
     }
     for counter in options.counters() {
         collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);
@@ -180,6 +196,7 @@ fn start_pool() {
 pub(super) fn add_waits(collector: &mut Collector, waits: Option<&WaitConfig>, why_not: Option<String>) {
     collector.profile.meta.why_no_waits = why_not.unwrap_or_default();
     if let Some(waits) = waits {
-        collector.add_waits(waits.describe(), waits.min_duration_ns());
+        let kind = if waits.futexes_only { EventKind::LOCK } else { EventKind::OFF_CPU };
+        collector.add_waits(kind, waits.describe(), waits.min_duration_ns());
     }
 }

@@ -4,6 +4,7 @@
 mod bpf;
 mod events;
 mod ground;
+mod heap;
 
 use self::bpf::Unattached;
 use self::ground::{AttachedSide, Ground};
@@ -12,6 +13,7 @@ use super::{Session, Start, TABLE_PATIENCE};
 use crate::record::environment::machine::{effective_hz, online_cpus};
 use crate::record::environment::memory_limit;
 use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::kernel::cpus::CpuWatch;
 use crate::record::kernel::drain::Drain;
 use crate::record::modules::Wanted;
 use crate::record::options::{Children, RecordOptions, Target};
@@ -48,6 +50,7 @@ impl<'obj> Session<'obj> {
         let (options, found) = (start.options, start.found);
         let began = Instant::now();
         let mut notices: Vec<String> = found.notices.iter().cloned().chain(memory_limit::notice()).collect();
+        let heap = heap::of_options(options)?;
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
         let ground = Ground { start: &start, cpus: &cpus, hz, user_only: options.user_only };
@@ -62,7 +65,9 @@ impl<'obj> Session<'obj> {
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
             kernel,
+            cpus: CpuWatch::new(&cpus),
             waits,
+            heap,
             drain,
             is_system_wide: collector.processes.is_system_wide,
             follows_children: options.children != Children::None || collector.processes.is_system_wide,

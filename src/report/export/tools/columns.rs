@@ -49,6 +49,20 @@ impl ValueColumns {
             ValueColumn { name, unit, measure, thousandths: 0 }
         };
         let mut all = Vec::new();
+        if let (Some(_), Some(event)) = (options.common.locks, shown.sampled.or(shown.waits)) {
+            // The names that Go's profiles of locks have.
+            let [number, weight] = match shown.sampled {
+                Some(_) => [ColumnMeasure::Samples, ColumnMeasure::SampleWeight],
+                None => [ColumnMeasure::Waits, ColumnMeasure::WaitWeight],
+            };
+            all.push(column("contentions", Unit::Count, number));
+            all.push(column("delay", event.kind().unit, weight));
+            return ValueColumns { all, chosen: usize::from(!options.count) };
+        }
+        if options.common.chains {
+            all.push(column("wait", shown.unit, ColumnMeasure::Weight));
+            return ValueColumns { all, chosen: 0 };
+        }
         if let Some(event) = shown.sampled {
             let is_time = Metric::of_kind(event.kind()) == Metric::ON_CPU;
             let name = if is_time { "cpu" } else { &*event.kind().name };

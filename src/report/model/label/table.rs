@@ -414,6 +414,7 @@ pub(crate) fn code_kind(module: ModuleKind, path: &str, space: FrameSpace) -> La
         ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
         ModuleKind::Jit => LabelKind::Jit,
         ModuleKind::Runtime => LabelKind::Interpreted,
+        ModuleKind::Thread => LabelKind::Task,
         _ if space == FrameSpace::Kernel => LabelKind::Kernel,
         _ if name::module_file(path).contains(".so") || module == ModuleKind::Vdso => LabelKind::Library,
         _ => LabelKind::Program,

@@ -4,11 +4,11 @@ use super::page::{HEADING, Page, padded, push_line};
 use crate::base::safe_text;
 
 /// A column: its heading, and one cell for each row.
-pub(super) struct Column {
+pub(in crate::report::print) struct Column {
     /// Text above the cells.
-    pub(super) heading: &'static str,
+    pub(in crate::report::print) heading: &'static str,
     /// Columns of the page that it takes.
-    pub(super) width: usize,
+    pub(in crate::report::print) width: usize,
     /// Whether its cells end at its right edge.
     is_number: bool,
     cells: Vec<String>,
@@ -16,12 +16,12 @@ pub(super) struct Column {
 
 impl Column {
     /// A column of numbers.
-    pub(super) fn number(heading: &'static str, cells: Vec<String>) -> Self {
+    pub(in crate::report::print) fn number(heading: &'static str, cells: Vec<String>) -> Self {
         Column::new(heading, true, cells)
     }
 
     /// A column of text.
-    pub(super) fn text(heading: &'static str, cells: Vec<String>) -> Self {
+    pub(in crate::report::print) fn text(heading: &'static str, cells: Vec<String>) -> Self {
         Column::new(heading, false, cells)
     }
 
@@ -39,12 +39,12 @@ impl Column {
 }
 
 /// Columns of the page that all of them take, with the spaces after each.
-pub(super) fn width_of(columns: &[Column]) -> usize {
+pub(in crate::report::print) fn width_of(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width + 2).sum()
 }
 
 /// Leaves out columns with these headings, one after the other, until the others take `room` columns of the page at most.
-pub(super) fn leave_out(columns: &mut Vec<Column>, headings: &[&str], room: usize) {
+pub(in crate::report::print) fn leave_out(columns: &mut Vec<Column>, headings: &[&str], room: usize) {
     for heading in headings {
         if width_of(columns) <= room {
             return;
@@ -54,7 +54,7 @@ pub(super) fn leave_out(columns: &mut Vec<Column>, headings: &[&str], room: usiz
 }
 
 /// Appends a table: the headings, then the rows. All columns have equally many cells.
-pub(super) fn push_table(out: &mut String, columns: &[Column], page: &Page) {
+pub(in crate::report::print) fn push_table(out: &mut String, columns: &[Column], page: &Page) {
     let line = |cell: &dyn Fn(&Column) -> String| columns.iter().map(cell).collect::<Vec<_>>().join("  ");
     push_line(out, &page.styled(HEADING, line(&|column| column.placed(column.heading)).trim_end()));
     let rows = columns.iter().map(|column| column.cells.len()).min().unwrap_or(0);

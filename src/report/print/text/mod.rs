@@ -2,7 +2,7 @@
 //! [`safe_text`](crate::base::safe_text); colour comes only from [`Page::styled`]. Nothing is added up here.
 
 pub(crate) mod annotation;
-mod column;
+pub(super) mod column;
 mod flat;
 mod goroutines;
 pub(crate) mod header;
@@ -20,6 +20,7 @@ use crate::report::analysis::Analysis;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ReportOptions, ReportView};
 use crate::report::print::text::page::{Page, push_line};
+use crate::report::print::{heap, locks};
 use crate::report::query::selection::Selection;
 use crate::report::views::call_tree::Direction;
 use crate::report::waits::hidden_idle::HiddenIdle;
@@ -38,7 +39,8 @@ pub(crate) fn report(
     page: &Page,
 ) -> Result<String, Failure> {
     let view = options.view.of(&selection.shown);
-    let totals = if selection.shown.waits.is_some() || view == &ReportView::Threads {
+    let has_totals = selection.shown.waits.is_some() && !options.common.is_of_some_waits();
+    let totals = if has_totals || view == &ReportView::Threads {
         Totals::of(recording, &options.common)?
     } else {
         None
@@ -48,6 +50,8 @@ pub(crate) fn report(
         ReportView::Overview | ReportView::Flat => flat::flat(&mut out, selection, options, page),
         ReportView::Waits => waits::waits(&mut out, selection, options, page),
         ReportView::Goroutines => goroutines::goroutines(&mut out, selection, options, page),
+        ReportView::Locks(by) => locks::text::locks(&mut out, selection, options, *by, page),
+        ReportView::Heap => heap::text::heap(&mut out, recording, selection, options, page)?,
         ReportView::Tree => tree::tree(&mut out, selection, options, Direction::TopDown, page),
         ReportView::BottomUp => tree::tree(&mut out, selection, options, Direction::BottomUp, page),
         ReportView::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,

@@ -237,17 +237,18 @@ static __always_inline int take_frames_of(struct scratch *s, const struct prof_r
 	return 0;
 }
 
-/* Global, one for each language: verified once, not for every path that leads here. */
-#define TAKES_FRAMES(language, kind)                                                             \
+/* Global, one for each language: verified once, not for every path that leads here. What a language
+ * does not use is no argument: clang would not pass it, and the kernel wants all. */
+#define TAKES_FRAMES(language, kind, is_in_setup, ...)                                           \
 	__noinline int take_##language##_list(struct scratch *s,                                 \
-					      const struct prof_runtime *runtime, bool is_setup) \
+					      const struct prof_runtime *runtime, ##__VA_ARGS__) \
 	{                                                                                        \
-		return take_frames_of(s, runtime, kind, is_setup);                               \
+		return take_frames_of(s, runtime, kind, is_in_setup);                            \
 	}
-TAKES_FRAMES(python, PROF_RUNTIME_PYTHON)
-TAKES_FRAMES(ruby, PROF_RUNTIME_RUBY)
-TAKES_FRAMES(php, PROF_RUNTIME_PHP)
-TAKES_FRAMES(perl, PROF_RUNTIME_PERL)
+TAKES_FRAMES(python, PROF_RUNTIME_PYTHON, is_setup, bool is_setup)
+TAKES_FRAMES(ruby, PROF_RUNTIME_RUBY, false)
+TAKES_FRAMES(php, PROF_RUNTIME_PHP, is_setup, bool is_setup)
+TAKES_FRAMES(perl, PROF_RUNTIME_PERL, false)
 
 /*
  * Takes the frames of the current thread's interpreter, after the native ones that are in the
@@ -259,11 +260,11 @@ static __always_inline void take_runtime_frames(struct scratch *s,
 	if (IS_KIND(runtime->kind, PROF_RUNTIME_PYTHON))
 		take_python_list(s, runtime, is_setup);
 	else if (IS_KIND(runtime->kind, PROF_RUNTIME_RUBY))
-		take_ruby_list(s, runtime, is_setup);
+		take_ruby_list(s, runtime);
 	else if (IS_KIND(runtime->kind, PROF_RUNTIME_PHP))
 		take_php_list(s, runtime, is_setup);
 	else if (IS_KIND(runtime->kind, PROF_RUNTIME_PERL))
-		take_perl_list(s, runtime, is_setup);
+		take_perl_list(s, runtime);
 }
 
 /* The same of a thread that sleeps, in a program that may sleep. */
