@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints what a sample costs that prof takes without BPF programs, beside samply, in alternating rounds of the same command:
-# CPU time of the recorder and time that the command loses, per sample, and how many stacks are whole. docs/performance.md
-# says what the columns mean. POSIX sh; as an ordinary user for prof alone, as root for both: without hardware counters samply
+# Prints what a sample costs that prof takes without BPF programs, next to samply, in alternating rounds of the same command, a
+# short and a long one: CPU time of the recorder in all and for each further sample, time that the command loses to a sample,
+# and how many stacks are whole. docs/performance.md says what the columns mean. POSIX sh; as an ordinary user for prof alone, as root for both: without hardware counters samply
 # wants kernel.perf_event_paranoid below 2. Root's prof has the kernel's types hidden from it, samply another number to read.
 #
 #   benches/unprivileged.sh [PROF [SAMPLY [ROUNDS]]]     target/release/prof, samply and 3 by default
@@ -22,20 +22,21 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 cc -O2 -fomit-frame-pointer -o "$work/walker" benches/walker.c
-printf '%-9s %-7s %8s %10s %10s %8s\n' frames tool samples 'own us' 'target us' 'whole %'
+printf '%-9s %-14s %8s %8s %9s %9s %8s\n' frames tool 'own us' 'next us' 'start ms' 'target us' 'whole %'
 python3 - "$work" "$prof" "$samply" "$rounds" <<'PYTHON'
 import gzip, json, os, shutil, statistics, subprocess, sys
 
 work, prof, samply, rounds = *sys.argv[1:4], int(sys.argv[4])
-SECONDS = 4
+# Length of the short and the long recording.
+SHORT, LONG = 3, 12
 # Frames of the recursion, and whether each is wide: the last is a stack of 46 kB.
 STACKS = [(30, ""), (300, ""), (300, "wide")]
 
 
-def record(recorder, stack):
+def record(recorder, stack, seconds):
     """Samples the recursion. Returns the recorder's CPU time in us and the command's gaps in us per second of CPU."""
     # The shell says what the command has used; the rest is the recorder's.
-    script = f"'{work}/walker' {stack[0]} {SECONDS} {stack[1]} >'{work}/gaps'; times >'{work}/times'"
+    script = f"'{work}/walker' {stack[0]} {seconds} {stack[1]} >'{work}/gaps'; times >'{work}/times'"
     command = recorder + ["bash", "-c", script]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(f"{work}/said", "w"))
     _, status, usage = os.wait4(process.pid, 0)
@@ -71,25 +72,44 @@ def of_samply(depth):
     return samples, 100 * whole / max(samples, 1)
 
 
-def row(stack, tool, samples, own_us, lost_us, whole):
+def prof_round(stack, seconds):
+    command = [prof, "record", "-e", "cpu", "-F", "999", "-q", "-f", "-o", f"{work}/prof.data", "--"]
+    return *record(command, stack, seconds), *of_prof()
+
+
+def samply_round(stack, seconds, options=()):
+    command = [samply, "record", "-r", "999", "-s", "-o", f"{work}/samply.json.gz", *options, "--"]
+    return *record(command, stack, seconds), *of_samply(stack[0])
+
+
+def with_names(stack, seconds):
+    return samply_round(stack, seconds, ["--unstable-presymbolicate"])
+
+
+TOOLS = {"prof": prof_round}
+if not os.geteuid() and shutil.which(samply):
+    TOOLS |= {"samply": samply_round, "samply, names": with_names}
+
+
+def row(stack, tool, bare, short, long):
+    """Prints the medians of rounds: CPU time in us, gaps, samples, whole stacks."""
+    short, long = ([statistics.median(column) for column in zip(*rounds)] for rounds in (short, long))
+    next_us = (long[0] - short[0]) / max(long[2] - short[2], 1)
+    start_ms = (short[0] - next_us * short[2]) / 1e3
+    lost_us = (long[1] - statistics.median(bare)) / 999
     name = " ".join(map(str, stack)).strip()
-    print(f"{name:<9} {tool:<7} {samples:>8} {own_us:>10.1f} {lost_us:>10.1f} {whole:>8.2f}", flush=True)
+    own_us = long[0] / max(long[2], 1)
+    print(f"{name:<9} {tool:<14} {own_us:>8.1f} {next_us:>8.1f} {start_ms:>9.0f} {lost_us:>9.1f} {long[3]:>8.2f}", flush=True)
 
 
 for stack in STACKS:
-    found = {"prof": [], "samply": []}
+    found = {tool: ([], []) for tool in TOOLS}
+    bare = []
     for _ in range(rounds):
-        bare = record([], stack)[1]
-        command = [prof, "record", "-e", "cpu", "-F", "999", "-q", "-f", "-o", f"{work}/prof.data", "--"]
-        cpu_us, gap_us = record(command, stack)
-        samples, whole = of_prof()
-        found["prof"].append((samples, cpu_us / samples, (gap_us - bare) / 999, whole))
-        if os.geteuid() or not shutil.which(samply):
-            continue
-        cpu_us, gap_us = record([samply, "record", "-r", "999", "-s", "-o", f"{work}/samply.json.gz", "--"], stack)
-        samples, whole = of_samply(stack[0])
-        found["samply"].append((samples, cpu_us / max(samples, 1), (gap_us - bare) / 999, whole))
+        bare.append(record([], stack, SHORT)[1])
+        for tool, measure in TOOLS.items():
+            for values, seconds in zip(found[tool], (SHORT, LONG)):
+                values.append(measure(stack, seconds))
     for tool, values in found.items():
-        if values:
-            row(stack, tool, *(statistics.median(column) for column in zip(*values)))
+        row(stack, tool, bare, *values)
 PYTHON

@@ -152,3 +152,33 @@ fn changed_inputs_break_no_promise() {
         assert_eq!(failed, 0, "targets that panicked; each is said above");
     });
 }
+
+/// Names and versions of the crates that the package asks for in `manifest`: it pins them all.
+fn pinned(manifest: &str) -> Vec<(&str, &str)> {
+    let mut is_asked_for = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_asked_for = line.ends_with("dependencies]") && line != "[dev-dependencies]";
+            continue;
+        }
+        let Some((name, rest)) = line.split_once(" = ").filter(|_| is_asked_for) else { continue };
+        let version = rest.split_once("\"=").and_then(|(_, rest)| rest.split_once('"'));
+        found.push((name, version.unwrap_or_else(|| panic!("{name} has no exact version")).0));
+    }
+    found
+}
+
+#[test]
+fn the_locked_crates_of_the_fuzzers_are_those_of_the_package() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let locked = fs::read_to_string(folder.join("fuzz/Cargo.lock")).unwrap();
+    let pinned = pinned(&manifest);
+    assert!(pinned.len() > 30, "{pinned:?}");
+    let is_locked = |(name, version): &(&str, &str)| {
+        locked.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n"))
+    };
+    let missing: Vec<_> = pinned.iter().filter(|crate_of| !is_locked(crate_of)).collect();
+    assert!(missing.is_empty(), "run `cargo metadata --manifest-path fuzz/Cargo.toml`: {missing:?}");
+}

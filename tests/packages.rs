@@ -181,3 +181,17 @@ fn the_image_takes_what_dist_puts_into_its_context() {
         assert!(dist.contains(processor), "{processor}");
     }
 }
+
+/// Scripts run what make has built: they would not find it where cargo is set to build elsewhere.
+#[test]
+fn make_builds_in_the_clone() {
+    let output = Command::new("make")
+        .args(["-s", "--no-print-directory", "--eval", "where: ; @echo \"$$CARGO_TARGET_DIR\"", "where"])
+        .current_dir(root())
+        .env("CARGO_TARGET_DIR", "/elsewhere")
+        .env_remove("MAKEFLAGS")
+        .output()
+        .expect("make runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), root().join("target").to_string_lossy());
+}

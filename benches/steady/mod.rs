@@ -93,6 +93,7 @@ pub(crate) fn recording_of_threads(samples: usize, distinct_stacks: usize, threa
             outcome: Outcome::Complete,
             wait: None,
             merged: None,
+            block: None,
             labels: None,
         });
     }
@@ -130,6 +131,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: usize, distinct_stacks: us
             outcome: Outcome::Complete,
             wait: Some(Wait { duration_ns, reason, waker }),
             merged: None,
+            block: None,
             labels: None,
         });
     }

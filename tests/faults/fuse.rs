@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Name of the file.
@@ -23,6 +23,10 @@ const FLUSH: u32 = 25;
 const INIT: u32 = 26;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
+
+/// What an answer to [`OPEN`] says of the file.
+const DIRECT_IO: u64 = 1 << 0;
+const KEEP_CACHE: u64 = 1 << 1;
 
 /// Bytes of the head of a request and of an answer.
 const REQUEST_HEAD: usize = 40;
@@ -40,9 +44,21 @@ pub(crate) struct StallingFiles {
 
 struct Shared {
     contents: Vec<u8>,
-    is_stalled: AtomicBool,
+    /// A request that is not answered: one of [`Stalled`].
+    stalled: AtomicU8,
     held: Mutex<VecDeque<Vec<u8>>>,
     held_ever: AtomicU64,
+}
+
+/// Requests that are not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stalled {
+    /// None.
+    Nothing,
+    /// Those to read. A file is opened, and nothing that was read before is had by who opens it.
+    Reads,
+    /// Those to find, open and read.
+    All,
 }
 
 impl StallingFiles {
@@ -65,7 +81,7 @@ impl StallingFiles {
         }
         let shared = Arc::new(Shared {
             contents,
-            is_stalled: AtomicBool::new(false),
+            stalled: AtomicU8::new(Stalled::Nothing as u8),
             held: Mutex::default(),
             held_ever: AtomicU64::new(0),
         });
@@ -74,14 +90,14 @@ impl StallingFiles {
         Ok(StallingFiles { folder: folder.to_owned(), shared, device })
     }
 
-    /// From now on no request to open or read is answered.
-    pub(crate) fn stall(&self) {
-        self.shared.is_stalled.store(true, Ordering::SeqCst);
+    /// From now on these requests are not answered.
+    pub(crate) fn stall(&self, stalled: Stalled) {
+        self.shared.stalled.store(stalled as u8, Ordering::SeqCst);
     }
 
     /// Answers all that wait, and what comes.
     pub(crate) fn go_on(&self) {
-        self.shared.is_stalled.store(false, Ordering::SeqCst);
+        self.stall(Stalled::Nothing);
         let held = std::mem::take(&mut *self.shared.held.lock().unwrap_or_else(PoisonError::into_inner));
         held.iter().for_each(|request| self.shared.answer(&mut &self.device, request));
     }
@@ -120,12 +136,20 @@ impl Shared {
         while let Ok(length) = device.read(&mut buffer) {
             let request = &buffer[..length];
             let code = half(request, 4);
-            if self.is_stalled.load(Ordering::SeqCst) && [LOOKUP, GETATTR, OPEN, READ].contains(&code) {
+            if self.stalls(code) {
                 self.held_ever.fetch_add(1, Ordering::SeqCst);
                 self.held.lock().unwrap_or_else(PoisonError::into_inner).push_back(request.to_vec());
                 continue;
             }
             self.answer(&mut device, request);
+        }
+    }
+
+    fn stalls(&self, code: u32) -> bool {
+        match self.stalled.load(Ordering::SeqCst) {
+            stalled if stalled == Stalled::All as u8 => [LOOKUP, GETATTR, OPEN, READ].contains(&code),
+            stalled if stalled == Stalled::Reads as u8 => code == READ,
+            _ => false,
         }
     }
 
@@ -141,8 +165,11 @@ impl Shared {
                     .concat())
             }
             LOOKUP => Err(libc::ENOENT),
-            // The kernel keeps what it has read.
-            OPEN => Ok(numbers(&[0, 1 << 1])),
+            // The kernel keeps what it has read: the target runs from that. Others are to ask the server.
+            OPEN if self.stalled.load(Ordering::SeqCst) == Stalled::Reads as u8 => {
+                Ok(numbers(&[0, KEEP_CACHE | DIRECT_IO]))
+            }
+            OPEN => Ok(numbers(&[0, KEEP_CACHE])),
             READ => {
                 let from = (word(body, 8) as usize).min(self.contents.len());
                 let size = (half(body, 16) as usize).min(self.contents.len() - from);

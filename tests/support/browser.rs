@@ -81,6 +81,7 @@ pub(crate) fn recording() -> Profile {
             outcome: Outcome::Complete,
             wait: Some(wait),
             merged: None,
+            block: None,
             labels: None,
         });
     }

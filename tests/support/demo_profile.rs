@@ -124,6 +124,7 @@ impl Demo {
             outcome: Outcome::Complete,
             wait: None,
             merged: None,
+            block: None,
             labels: None,
         };
         self.profile.events[self.event.index()].push(sample);
@@ -309,6 +310,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
             outcome: Outcome::Complete,
             wait: Some(Wait { duration_ns, reason, waker }),
             merged: None,
+            block: None,
             labels: None,
         });
     }

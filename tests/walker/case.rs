@@ -1,6 +1,6 @@
 //! A case: where a thread stood, what it had mapped, its tables and its stack.
 
-use prof::internals::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use prof::internals::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
 use prof::internals::unwind::{
     Architecture, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table,
 };
@@ -100,11 +100,8 @@ impl Case {
             (state.architecture, state.signature_mask) = (Architecture::Aarch64, SIGNATURE_MASK_48_BITS);
         }
         let of_callers = [state.architecture.stack_pointer(), state.architecture.frame_pointer()];
-        state.general = [None; MAX_REGISTERS];
-        for (number, &value) in (0..).zip(general) {
-            let is_known = !self.has_few_registers || of_callers.contains(&number);
-            state.general[usize::from(number)] = is_known.then_some(value);
-        }
+        let is_known = |(number, _): &(u8, u64)| !self.has_few_registers || of_callers.contains(number);
+        state.general = (0..).zip(general.iter().copied()).filter(is_known).collect();
         state
     }
 

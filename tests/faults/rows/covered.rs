@@ -195,9 +195,9 @@ fn of_machines() -> Vec<Fault> {
         ),
         in_a_guest(
             "33",
-            "a CPU goes off and comes back",
-            "recorded again after its return",
-            "scripts/test-faults.sh, step cpu",
+            "a CPU goes off and comes back, or comes for the first time",
+            "recorded within a second, and what it lacks is said",
+            "scripts/test-faults.sh, steps cpu, off, flap and events",
             &[],
         ),
         in_a_guest(
@@ -259,6 +259,7 @@ fn of_limits() -> Vec<Fault> {
             &[
                 "a_file_that_ends_its_reader_is_skipped_with_a_line_and_all_others_are_read",
                 "a_file_whose_reader_hangs_is_not_waited_for",
+                "a_dump_of_generated_code_that_ends_its_reader_costs_its_names_alone",
             ],
         ),
         by_tests(

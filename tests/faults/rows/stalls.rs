@@ -2,7 +2,7 @@
 
 use super::storage::needs;
 use crate::fault::{Fault, How, Outcome};
-use crate::fuse::{FILE, StallingFiles};
+use crate::fuse::{FILE, Stalled, StallingFiles};
 use crate::harness::fixture;
 use crate::harness::profiler::binary;
 use crate::recorder::{Recorder, counter, marked, samples};
@@ -31,9 +31,9 @@ pub(super) fn rows() -> Vec<Fault> {
         Fault {
             number: "47",
             name: "a FUSE server stops answering",
-            holds: "the target is recorded and the file saved; prof is gone once the server answers or ends",
+            holds: "the target is recorded, the file saved, and prof ends while the server still does not answer",
             tests: &["no_one_waits_for_a_thread_that_reads_slowly"],
-            how: How::Injected { short: Some(1), long: 5, run: stalling_files },
+            how: How::Injected { short: Some(2), long: 6, run: stalling_files },
         },
     ]
 }
@@ -86,11 +86,11 @@ fn slow_disk(count: u64) -> Outcome {
     outcome
 }
 
-/// The target runs from a file whose server stops answering before the recorder opens the file.
+/// The target runs from a file whose server stops answering before the recorder opens the file, or reads it.
 fn stalling_files(count: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let program = fixture::build("unharmed").expect("a C compiler is there");
-    for _ in 0..count {
+    for number in 0..count {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let contents = fs::read(&program).expect("it was built");
         let files = match StallingFiles::mount(folder.path(), contents) {
@@ -102,16 +102,16 @@ fn stalling_files(count: u64) -> Outcome {
         };
         let target = Target::ready(Command::new(folder.path().join(FILE)).arg("2"));
         std::thread::sleep(Duration::from_millis(200));
-        files.stall();
+        files.stall(if number % 2 == 0 { Stalled::All } else { Stalled::Reads });
         let begun = Instant::now();
         let mut recorder = Recorder::start(&["-p", &target.pid().to_string(), "-d", "2s"]);
         let is_saved = recorder.wait_until_it_says("saved ");
         let took = begun.elapsed();
         outcome.expect(is_saved, || format!("nothing is saved: `{}`", recorder.said().trim()));
-        // The kernel lets no process go whose request the server has taken and not answered.
-        files.go_on();
         let ended = recorder.end(&mut outcome);
         outcome.faults += files.held();
+        // The kernel lets no process go whose request the server has taken and not answered: others than prof itself.
+        files.go_on();
         let facts = ended.count(&mut outcome).unwrap_or_default();
         outcome.expect(samples(&facts) > 0, || format!("nothing was recorded: `{}`", ended.said.trim()));
         outcome.note = format!(

@@ -1,6 +1,7 @@
 //! Runs `prof` as a user would, and reads back what it recorded through its own reports.
 
 use crate::harness::machine::Crowd;
+use crate::harness::running::times_of_threads;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -27,7 +28,7 @@ pub(crate) fn prof() -> Command {
 /// As [`prof`], for a copy of the binary.
 pub(crate) fn prof_at(binary: &Path) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=30", HANGS_AFTER]).arg(binary);
+    command.args(["--foreground", "--kill-after=300", HANGS_AFTER]).arg(binary);
     // Tests neither write into a user's home nor depend on what was recorded before.
     command.env("PROF_NO_CACHE", "1");
     command
@@ -103,6 +104,13 @@ impl Recording {
         Recording::while_running(&[pid], seconds, &[&target, options].concat())
     }
 
+    /// As [`Recording::of_pid`], of a program with files so large that sampling begins before their tables are there, where they
+    /// have to be read from a disk: a short recording before it has them kept.
+    pub(crate) fn of_large_program(pid: u32, seconds: &str) -> Recording {
+        drop(Recording::of_pid(pid, "200ms"));
+        Recording::of_pid(pid, seconds)
+    }
+
     /// As [`Recording::of_pid`], of all these processes, with further options.
     pub(crate) fn of_pids_with(pids: &[u32], seconds: &str, options: &[&str]) -> Recording {
         let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -138,7 +146,11 @@ impl Recording {
         until(&|_| false);
         let status = recorder.wait().expect("own child");
         assert!(status.success(), "{command:?} ended with {status} and said:\n{messages}");
-        Recording { folder, messages, output: Vec::new(), was_crowded: crowd.is_busy() }
+        let recording = Recording { folder, messages, output: Vec::new(), was_crowded: crowd.is_busy() };
+        if recording.was_crowded {
+            recording.complete_names();
+        }
+        recording
     }
 
     /// The file.
@@ -153,6 +165,11 @@ impl Recording {
         let output = reader.output().expect("`timeout` can be run");
         assert!(output.status.success(), "{reader:?} said:\n{}", messages(&output));
         output
+    }
+
+    /// Gives functions the names for which there was no time while it was recorded.
+    pub(crate) fn complete_names(&self) {
+        self.read("symbolize", &[]);
     }
 
     /// The whole report, with all rows.
@@ -238,12 +255,7 @@ impl<'a> RunningFor<'a> {
 
 /// The longest time that a thread of a process has waited for a CPU since it began.
 fn time_in_queues(pid: u32) -> Duration {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let queued = threads.filter_map(|thread| {
-        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_ascii_whitespace().nth(1)?.parse().ok()
-    });
-    Duration::from_nanos(queued.max().unwrap_or(0))
+    times_of_threads(pid).into_iter().map(|times| times.queued).max().unwrap_or_default()
 }
 
 /// What `report --json` printed, and whether the recording was made where more threads wanted to run than could.

@@ -92,6 +92,16 @@ impl Running {
         kill_process_group(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
+    /// Waits until it has run for half a second: it has executed what it is, and loaded its libraries, however slow the machine.
+    pub(crate) fn let_it_start(&self) {
+        const STARTED: Duration = Duration::from_millis(500);
+        wait_for("a program to run", || {
+            assert!(self.is_alive(), "it has ended: {:?}", self.end());
+            let ran: Duration = times_of_threads(self.pid()).iter().map(|times| times.ran).sum();
+            (ran >= STARTED).then_some(())
+        });
+    }
+
     /// Its process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -136,6 +146,26 @@ impl Drop for Running {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// What the scheduler's books say of a thread.
+pub(crate) struct ThreadTimes {
+    /// How long it has run.
+    pub(crate) ran: Duration,
+    /// How long it has waited for a CPU.
+    pub(crate) queued: Duration,
+}
+
+/// The books of all threads of a process; none once it is gone.
+pub(crate) fn times_of_threads(pid: u32) -> Vec<ThreadTimes> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let times = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut numbers =
+            text.split_whitespace().map_while(|word| word.parse().ok().map(Duration::from_nanos));
+        Some(ThreadTimes { ran: numbers.next()?, queued: numbers.next()? })
+    });
+    times.collect()
 }
 
 /// The command name of a process.

@@ -4,7 +4,6 @@ use crate::harness::fixture;
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::python::interpreters::complete_names;
 use prof::internals::profile::{EventKind, FrameId, FrameSpace, Outcome, Profile, read_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -165,7 +164,7 @@ fn record(options: &[&str], variable: (&str, &str), seconds: &str) -> Option<Rec
     let running = Running::start_ready(&mut command);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let recording = Recording::of_pid_with(running.pid(), seconds, &["-F", "1999", "-e", "cpu"]);
-    complete_names(&recording);
+    recording.complete_names();
     assert!(running.is_alive(), "it has ended: {:?}", running.end());
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", running.pid()));
     Some(recording)
@@ -220,9 +219,9 @@ fn without_flags_the_language_stands_for_its_machinery() {
     let Some(_turn) = turn() else { return };
     let Some(node) = tool_or_skip("node") else { return };
     let running = Running::start_ready(Command::new(node).arg(script()));
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    running.let_it_start();
     let recording = Recording::of_pid(running.pid(), "3s");
-    complete_names(&recording);
+    recording.complete_names();
     let folded = recording.stacks();
     let calls = folded.percent(|stack| stack.has(&["loop", "fibonacci"]));
     assert!(calls > 0.5, "{calls:.1} % are in fibonacci; top: {}", recording.report().top());

@@ -1,6 +1,7 @@
 //! Functions that interpreters run: their stacks against what programs report of themselves, in all versions that are here.
 
 mod brief;
+mod by_user;
 mod goroutines;
 mod java;
 mod javascript;

@@ -4,7 +4,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::python::interpreters::complete_names;
+use crate::languages::by_user::{LEAST_READ_OF_THREADS, recorded_by_user};
 use crate::languages::recorded::{RunSample, RunStacks, Step, UNREAD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -134,7 +134,7 @@ fn recorded() -> Option<&'static Recorded> {
         let perl = tool_or_skip("perl")?;
         let running = Running::start_ready(Command::new(perl).arg(script()).arg(THREADS));
         let recording = Recording::of_pid_with(running.pid(), "5s", &["-F", "1999"]);
-        complete_names(&recording);
+        recording.complete_names();
         assert!(running.is_alive(), "it has ended: {:?}", running.end());
         let page = prof().args(["doctor", "-p", &running.pid().to_string()]).output().expect("prof runs");
         Some(Recorded { recording, pid: running.pid(), doctor: text(&page) + &messages(&page) })
@@ -217,6 +217,20 @@ fn stacks_are_those_that_the_text_of_the_program_allows() {
 }
 
 #[test]
+fn what_an_ordinary_user_has_of_perl_is_what_the_text_of_the_program_allows() {
+    let Some(made) = recorded_by_user("perl", &[], &[script()], &[THREADS]) else { return };
+    let stacks = RunStacks::read(&made.recording.file());
+    let lines = lines_of_subs();
+    let read = made.read(&stacks, LEAST_READ_OF_THREADS);
+    let faults: Vec<String> = read.iter().filter_map(|sample| fault(sample, &lines)).collect();
+    let threads: BTreeSet<u32> = read.iter().map(|sample| sample.tid).collect();
+    println!("{} read, of {} threads, {} against the text", read.len(), threads.len(), faults.len());
+    let some = faults.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.len() * 500 <= read.len(), "{} of {}:\n{some}", faults.len(), read.len());
+    assert!(threads.len() == 3 || made.recording.was_crowded, "of {} threads", threads.len());
+}
+
+#[test]
 fn a_sub_that_does_twice_the_work_has_twice_the_time() {
     let Some(recorded) = recorded() else { return };
     let stacks = recorded.recording.stacks();
@@ -252,7 +266,9 @@ fn the_options_of_reports_say_how_much_of_the_interpreter_is_shown() {
     let Some(recorded) = recorded() else { return };
     let is_loop = |stack: &crate::harness::profiler::Stack| stack.any_contains("Perl_runops_standard");
     let folded = recorded.recording.stacks();
-    assert!(folded.percent(is_loop) == 0.0, "the interpreter's loop is shown");
+    // Where subs are not placed, which is in one of a hundred at most, native frames stay.
+    let shown = folded.percent(is_loop);
+    assert!(shown <= 1.0, "the interpreter's loop is shown in {shown:.2} %");
     let full = recorded.recording.stacks_with(&["--runtime", "full"]);
     assert!(full.percent(is_loop) > 50.0, "full shows it");
     let off = recorded.recording.stacks_with(&["--runtime", "off"]);

@@ -4,7 +4,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{skip, tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack, Stacks, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::python::interpreters::complete_names;
+use crate::languages::by_user::{LEAST_READ, UserRecording, recorded_by_user};
 use crate::languages::recorded::{RunSample, RunStacks, UNREAD};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn record(name: &str, options: &[&str], seconds: &str) -> Option<Known> {
     let running = Running::start_ready(Command::new(php).args(options).arg(script(name)));
     let recording = Recording::of_pid_with(running.pid(), seconds, &["-F", "1999"]);
     let doctor = prof().args(["doctor", "-p", &running.pid().to_string()]).output().expect("it can be run");
-    complete_names(&recording);
+    recording.complete_names();
     assert!(running.is_alive(), "{name} has ended: {:?}", running.end());
     let pid = running.pid();
     let printed = running.finish();
@@ -137,6 +137,23 @@ fn stacks_are_those_that_the_program_reports() {
     {
         assert!(of(&|sample| sample.run().iter().any(|step| step.name == name)) > 0.0, "no {name}");
     }
+}
+
+#[test]
+fn what_an_ordinary_user_has_of_php_is_what_the_program_reports() {
+    let scripts = [script("chains.php"), script("part.php")];
+    let Some(made) = recorded_by_user("php", &["-n"], &scripts, &[]) else { return };
+    let stacks = RunStacks::read(&made.recording.file());
+    let read = made.read(&stacks, LEAST_READ);
+    let UserRecording { recording, pid, printed } = made;
+    let printed = serde_json::from_str(&printed).expect("it printed JSON");
+    let known = Known { recording, pid, printed, doctor: String::new() };
+    let (wrong, judged) = faults(&known, &read);
+    println!("{} read, {judged} judged, {} wrong", read.len(), wrong.len());
+    assert!(wrong.is_empty(), "{} of {judged}: {}", wrong.len(), wrong[..wrong.len().min(3)].join("\n"));
+    assert!(judged > 100 || known.recording.was_crowded, "only {judged} of {}", read.len());
+    let root = share(&read, |sample| sample.run().first().is_some_and(|step| step.name == "<main>"));
+    assert!(root > 0.99, "{root:.4} begin with the program");
 }
 
 #[test]

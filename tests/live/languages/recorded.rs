@@ -54,6 +54,12 @@ impl RunSample {
         self.steps.iter().any(|step| step.name == UNPLACED)
     }
 
+    /// Whether its functions were read, all of them, and fit its native frames.
+    pub(crate) fn is_read(&self) -> bool {
+        let run = self.run();
+        !self.is_unplaced() && !run.is_empty() && run.iter().all(|step| step.name != UNREAD)
+    }
+
     /// Whether the native stack is whole.
     pub(crate) fn is_complete(&self) -> bool {
         self.sample.outcome == Outcome::Complete

@@ -4,11 +4,12 @@ use crate::harness::fixture;
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::python::interpreters::complete_names;
-use crate::languages::recorded::UNREAD;
+use crate::languages::by_user::{LEAST_READ_OF_THREADS, recorded_by_user};
+use crate::languages::recorded::{RunStacks, UNREAD};
 use prof::internals::profile::{EventKind, FrameId, ModuleKind, Outcome, Profile, Reason, Sample, read_path};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -32,31 +33,38 @@ struct Recorded {
     doctor: String,
 }
 
+fn script() -> PathBuf {
+    fixture::sources().join("ruby").join("calls.rb")
+}
+
 fn recorded() -> Option<&'static Recorded> {
     static MADE: OnceLock<Option<Recorded>> = OnceLock::new();
     MADE.get_or_init(|| {
         let _turn = turn()?;
         let ruby = tool_or_skip("ruby")?;
-        let script = fixture::sources().join("ruby").join("calls.rb");
-        let running = Running::start_ready(Command::new(ruby).arg(script));
+        let running = Running::start_ready(Command::new(ruby).arg(script()));
         let pid = running.pid();
         let recording = Recording::of_pid_with(pid, "4s", &["-F", "1999"]);
-        complete_names(&recording);
+        recording.complete_names();
         let page = prof().args(["doctor", "-p", &pid.to_string()]).output().expect("prof runs");
         let doctor = text(&page) + &messages(&page);
         assert!(running.is_alive(), "it has ended: {:?}", running.end());
         let printed = running.finish();
-        let said: Value = serde_json::from_str(&printed).expect("it printed JSON");
-        let place = |at: &Value| -> Place {
-            // A method in C at the root of a fiber has no place.
-            let text = |index: usize| at[index].as_str().unwrap_or_default().to_owned();
-            (text(0), text(1), at[2].as_u64().unwrap_or(0) as u32)
-        };
-        let stacks = said.as_array().expect("a list").iter();
-        let stacks = stacks.map(|stack| calls(stack.as_array().expect("a list").iter().map(place)));
-        Some(Recorded { recording, pid, stacks: stacks.collect(), doctor })
+        Some(Recorded { recording, pid, stacks: reported(&printed), doctor })
     })
     .as_ref()
+}
+
+/// The stacks that the program has printed.
+fn reported(printed: &str) -> BTreeSet<Vec<Place>> {
+    let said: Value = serde_json::from_str(printed).expect("it printed JSON");
+    let place = |at: &Value| -> Place {
+        // A method in C at the root of a fiber has no place.
+        let text = |index: usize| at[index].as_str().unwrap_or_default().to_owned();
+        (text(0), text(1), at[2].as_u64().unwrap_or(0) as u32)
+    };
+    let stacks = said.as_array().expect("a list").iter();
+    stacks.map(|stack| calls(stack.as_array().expect("a list").iter().map(place))).collect()
 }
 
 /// A stack up to the function that makes all calls: what is around that is another thing each time. Of the other functions in
@@ -116,29 +124,63 @@ fn samples(recorded: &Recorded, profile: &Profile, kind: &EventKind) -> Vec<Samp
     all.filter(|sample| profile.tables.task(sample.task).pid == recorded.pid).collect()
 }
 
-#[test]
-fn every_stack_is_one_that_the_program_reports() {
-    let Some(recorded) = recorded() else { return };
+/// Stacks next to those that the program reports.
+#[derive(Default)]
+struct Compared {
+    /// Number of those that end in `spin`.
+    all: u64,
+    /// Those of them that it reports.
+    found: BTreeSet<Vec<Place>>,
+    /// The others, with how often they are there.
+    strange: BTreeMap<Vec<Place>, u64>,
+}
+
+fn compared(recorded: &Recorded) -> Compared {
     let profile = read(recorded);
-    let (mut compared, mut found) = (0, BTreeSet::new());
-    let mut strange: BTreeMap<Vec<Place>, u64> = BTreeMap::new();
+    let mut compared = Compared::default();
     for sample in samples(recorded, &profile, &EventKind::ON_CPU) {
         let stack = places(&profile, &sample);
         let Some(spin) = stack.iter().rposition(|(name, ..)| name == "spin") else { continue };
         let callers = calls(stack[spin + 1..].iter().cloned());
         // One that has only begun, or ends, is at its own line.
-        compared += 1;
+        compared.all += 1;
         if recorded.stacks.contains(&callers) {
-            found.insert(callers);
+            compared.found.insert(callers);
         } else {
-            *strange.entry(callers).or_default() += 1;
+            *compared.strange.entry(callers).or_default() += 1;
         }
     }
-    println!("{compared} stacks, {} of {} kinds, strange: {strange:?}", found.len(), recorded.stacks.len());
-    assert!(compared > 1_000, "only {compared} stacks");
+    compared
+}
+
+#[test]
+fn every_stack_is_one_that_the_program_reports() {
+    let Some(recorded) = recorded() else { return };
+    let Compared { all, found, strange } = compared(recorded);
+    println!("{all} stacks, {} of {} kinds, strange: {strange:?}", found.len(), recorded.stacks.len());
+    assert!(all > 1_000, "only {all} stacks");
     let wrong: u64 = strange.values().sum();
-    assert!(wrong * 1000 <= compared, "{wrong} of {compared} stacks are none of the program's: {strange:?}");
+    assert!(wrong * 1000 <= all, "{wrong} of {all} stacks are none of the program's: {strange:?}");
     assert!(found.len() * 10 >= recorded.stacks.len() * 9, "{} of {}", found.len(), recorded.stacks.len());
+}
+
+#[test]
+fn what_an_ordinary_user_has_of_ruby_is_what_the_program_reports() {
+    let Some(made) = recorded_by_user("ruby", &[], &[script()], &[]) else { return };
+    let samples = RunStacks::read(&made.recording.file());
+    let samples =
+        format!("{} of {} read", made.read(&samples, LEAST_READ_OF_THREADS).len(), samples.samples.len());
+    let stacks = reported(&made.printed);
+    let recorded = Recorded { recording: made.recording, pid: made.pid, stacks, doctor: String::new() };
+    let Compared { all, found, strange } = compared(&recorded);
+    println!(
+        "{all} stacks, {} of {} kinds of {samples}, strange: {strange:?}",
+        found.len(),
+        recorded.stacks.len()
+    );
+    assert!(strange.is_empty(), "none of the program's: {strange:?}");
+    let is_enough = all > 300 && found.len() * 2 >= recorded.stacks.len();
+    assert!(is_enough || recorded.recording.was_crowded, "{all} stacks, {} kinds", found.len());
 }
 
 #[test]

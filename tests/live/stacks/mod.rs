@@ -8,5 +8,6 @@ mod languages;
 mod layouts;
 mod mappings;
 mod oracle;
+mod probes;
 mod real_programs;
 mod shapes;

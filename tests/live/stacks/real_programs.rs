@@ -8,12 +8,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
-
-/// Time for a program to leave its start-up behind.
-fn let_it_start() {
-    std::thread::sleep(Duration::from_millis(700));
-}
 
 /// Detail 3 of the promises: stacks of stock binaries are complete, and files are small.
 #[test]
@@ -43,7 +37,7 @@ fn sqlite_on_a_heavy_query() {
             WHERE (x + s) % 2 < 5;
         SELECT count(*) FROM t a, t b WHERE a.b < b.b;";
     let program = Running::start(Command::new(sqlite).args([":memory:", query]));
-    let_it_start();
+    program.let_it_start();
     let recording = Recording::of_pid(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole(500);
@@ -70,7 +64,7 @@ while True:
     parse(text); scan(text); sort(items); fib(14)
 ";
     let program = Running::start(Command::new(python).args(["-c", code]));
-    let_it_start();
+    program.let_it_start();
     let recording = Recording::of_pid_with(program.pid(), "3s", &["--runtime", "full"]);
     let report = recording.report();
     report.assert_whole(500);
@@ -93,7 +87,7 @@ for (;;) {
     fib(18);
 }";
     let program = Running::start(Command::new(node).args(["-e", code]));
-    let_it_start();
+    program.let_it_start();
     let recording = Recording::of_pid(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole_or(500, &["jit_end"]);
@@ -170,8 +164,8 @@ fn rustc_compiling_something_large() {
     let program = Running::start(
         Command::new(rustc).args(["--crate-type", "lib", "-O", "--out-dir"]).arg(folder.path()).arg(&source),
     );
-    let_it_start();
-    let recording = Recording::of_pid(program.pid(), "3s");
+    program.let_it_start();
+    let recording = Recording::of_large_program(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole(300);
     assert!(report.module_percent("rustc_driver") > 30.0, "top: {}", report.top());

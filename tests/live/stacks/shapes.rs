@@ -10,7 +10,10 @@ const LEAST_SAMPLES: u64 = 20;
 /// `prof record -e cpu` of a fixture for a second at a high rate.
 fn record(name: &str, arguments: &[&str]) -> Option<Recording> {
     let program = Running::fixture(name, arguments)?;
-    Some(Recording::with(["-p", &program.pid().to_string(), "-e", "cpu", "-F", "1999", "-d", "1s"]))
+    let recording =
+        Recording::with(["-p", &program.pid().to_string(), "-e", "cpu", "-F", "1999", "-d", "1s"]);
+    recording.complete_names();
+    Some(recording)
 }
 
 /// The stacks in which `function` takes part, which have to be at least `least` percent of the weight.
@@ -203,7 +206,7 @@ fn a_signal_stack_below_the_threads_own_leads_back_up() {
     let Some(recording) = record("sigentry", &["20", "below"]) else { return };
     let report = recording.report();
     report.assert_whole(LEAST_SAMPLES);
-    assert_eq!(report.complete_percent(), 100.0, "the others: {}", report.causes());
+    assert!(report.complete_percent() + report.late_percent() > 99.99, "the others: {}", report.causes());
     for stack in stacks_with(&recording, "on_timer", 10.0) {
         assert!(stack.has(&["_start", "main", "interrupted_work", "on_timer"]));
     }

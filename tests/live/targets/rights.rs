@@ -126,6 +126,16 @@ impl Capable {
         command
     }
 
+    /// setpriv(1), as the user with the capabilities that `given` says: what it starts is still to be added.
+    fn with_ambient(&self, setpriv: &Path, given: &str) -> Command {
+        let mut command = Command::new(setpriv);
+        let ids = [format!("--reuid={}", self.uid), format!("--regid={}", self.gid)];
+        command.args(ids).arg("--clear-groups");
+        command.args([format!("--inh-caps={given}"), format!("--ambient-caps={given}")]);
+        command.current_dir(self.folder.path());
+        command
+    }
+
     /// The copy of `prof` as the user.
     fn prof(&self) -> Command {
         self.command(prof_at(&self.prof))
@@ -218,13 +228,31 @@ fn a_prof_with_capabilities_writes_nothing_that_its_user_may_not() {
 fn a_prof_with_capabilities_records_what_root_does() {
     let Some(_turn) = turn() else { return };
     let Some(capable) = Capable::make() else { return };
+    assert_records_what_root_does(&capable, |command| command);
+}
+
+/// As the unit of docs/install.md starts it: a user that was made for it, who owns nothing, with the six capabilities and no
+/// way to others.
+#[test]
+fn a_service_with_capabilities_records_what_root_does() {
+    let Some(_turn) = turn() else { return };
+    let (Some(setpriv), Some(plain)) = (tool_or_skip("setpriv"), Capable::without()) else { return };
+    let names = CAPABILITIES.iter().map(|capability| capability.name.to_lowercase());
+    let given: String = names.map(|name| format!(",+{}", name.trim_start_matches("cap_"))).collect();
+    assert_records_what_root_does(&plain, |command| {
+        let mut service = plain.with_ambient(&setpriv, &format!("-all{given}"));
+        service.arg(format!("--bounding-set=-all{given}")).arg("--no-new-privs");
+        service.arg(command.get_program()).args(command.get_args());
+        service
+    });
+}
+
+/// Records a process of root's as the user of `capable`, by the command that `started` makes of `prof`.
+fn assert_records_what_root_does(capable: &Capable, started: impl Fn(Command) -> Command) {
     let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
-    let mut recorder = capable
-        .prof()
-        .args(["record", "-o", "x.data", "-d", "3s", "-p", &shares.pid().to_string()])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("`timeout` can be run");
+    let mut command = capable.prof();
+    command.args(["record", "-o", "x.data", "-d", "3s", "-p", &shares.pid().to_string()]);
+    let mut recorder = started(command).stderr(Stdio::piped()).spawn().expect("`timeout` can be run");
     let pid = recorder_of(&recorder);
     wait_for_samples(&capable.folder.path().join("x.data"));
     assert_rights_of_recording(pid, OPENING, CapabilitySet::empty());
@@ -392,14 +420,8 @@ fn a_command_has_the_rights_that_it_has_without_prof() {
     let (Some(setpriv), Some(plain)) = (tool_or_skip("setpriv"), Capable::without()) else { return };
     let given = "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+chown";
     let with_ambient = |program: &[&str]| {
-        let mut command = Command::new(&setpriv);
-        command.args([
-            &format!("--reuid={}", plain.uid),
-            &format!("--regid={}", plain.gid),
-            "--clear-groups",
-        ]);
-        command.args([&format!("--inh-caps={given}"), &format!("--ambient-caps={given}")]);
-        command.args(program).current_dir(plain.folder.path());
+        let mut command = plain.with_ambient(&setpriv, given);
+        command.args(program);
         command
     };
     let program = plain.prof.to_string_lossy().into_owned();

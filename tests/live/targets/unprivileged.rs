@@ -14,7 +14,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// A user without privileges, with a `prof` of its own.
-struct Ordinary {
+pub(crate) struct Ordinary {
     uid: u32,
     gid: u32,
     tools: TempDir,
@@ -23,7 +23,7 @@ struct Ordinary {
 
 impl Ordinary {
     /// `None`, after saying why, where no such user can sample its own processes.
-    fn user() -> Option<Ordinary> {
+    pub(crate) fn user() -> Option<Ordinary> {
         let Some((uid, gid)) = account("nobody") else { return skip("there is no account `nobody`") };
         let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
         if paranoid.trim().parse::<i32>().is_ok_and(|value| value > 2) {
@@ -35,7 +35,7 @@ impl Ordinary {
     }
 
     /// A fixture where the user can run it.
-    fn fixture(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn fixture(&self, name: &str) -> Option<PathBuf> {
         Some(copy_for_everyone(&fixture::build(name)?, self.tools.path()))
     }
 
@@ -47,12 +47,12 @@ impl Ordinary {
     }
 
     /// A program of the user that has said that it is ready.
-    fn start(&self, program: &Path, arguments: &[&str]) -> Running {
+    pub(crate) fn start(&self, program: &Path, arguments: &[&str]) -> Running {
         Running::start_ready(Command::new(program).args(arguments).uid(self.uid).gid(self.gid))
     }
 
     /// A recording by the user.
-    fn record(&self, arguments: &[&str]) -> Recording {
+    pub(crate) fn record(&self, arguments: &[&str]) -> Recording {
         Recording::made_by(0, |file| {
             let folder = file.parent().expect("a file is in a folder");
             chown(folder, Some(self.uid), Some(self.gid)).expect("root can give files away");
@@ -189,9 +189,9 @@ fn what_an_ordinary_user_may_not_sample_is_refused_with_the_reason() {
     }
 }
 
-/// A recording by root where the kernel's types are hidden, of a program with its arguments; `None`, after saying why, where
-/// they cannot be.
-fn without_types(arguments: &[&str]) -> Option<Recording> {
+/// A recording by root where the kernel's types are hidden, with these arguments; `None`, after saying why, where they cannot
+/// be.
+pub(crate) fn without_types(arguments: &[&str]) -> Option<Recording> {
     let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record \"$@\"";
     let probe =
         with_own_mounts("mount -t tmpfs none /sys/kernel/btf").output().expect("`timeout` can be run");
@@ -200,7 +200,7 @@ fn without_types(arguments: &[&str]) -> Option<Recording> {
     }
     Some(Recording::made_by(0, |file| {
         let mut command = with_own_mounts(script);
-        command.arg("-o").arg(file).arg("--").args(arguments);
+        command.arg("-o").arg(file).args(arguments);
         command
     }))
 }
@@ -209,7 +209,7 @@ fn without_types(arguments: &[&str]) -> Option<Recording> {
 fn a_kernel_without_type_information_is_sampled_by_perf_events() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("syscalls") else { return };
-    let Some(recording) = without_types(&[word(&program), "2"]) else { return };
+    let Some(recording) = without_types(&["--", word(&program), "2"]) else { return };
     let note: Vec<&str> =
         recording.messages.lines().filter(|line| line.contains("sampling by perf events")).collect();
     assert!(note.len() == 1 && note[0].contains("BTF"), "{}", recording.messages);
@@ -226,7 +226,7 @@ fn a_kernel_without_type_information_is_sampled_by_perf_events() {
 fn without_type_information_waits_have_stacks_and_reasons_by_perf_events() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("threads") else { return };
-    let Some(recording) = without_types(&[word(&program), "2"]) else { return };
+    let Some(recording) = without_types(&["--", word(&program), "2"]) else { return };
     recording.stacks_with(&["--off-cpu", "--idle"]).assert_has(&["asleep_thread"]);
     let text = recording.report_text(&["--off-cpu", "--idle"]);
     assert!(text.lines().any(|line| line.contains("sleep") && line.contains("asleep_thread")), "{text}");

@@ -46,6 +46,30 @@ fn a_file_whose_reader_hangs_is_not_waited_for() {
     assert!(report.total_percent("share_fifty") > 40.0, "{}", recording.messages);
 }
 
+#[test]
+fn a_dump_of_generated_code_that_ends_its_reader_costs_its_names_alone() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("jit_dump") else { return };
+    for how in ["dies", "swells", "hangs"] {
+        let recording = Recording::made_by(0, |out| {
+            let mut command = prof();
+            command.args(["record", "-v", "-o"]).arg(out).arg("--").arg(&program).arg("2");
+            command.env("PROF_TEST_WORKER", format!("{how}:/jit-")).env("PROF_NO_CACHE", "1");
+            command
+        });
+        let said = &recording.messages;
+        let line = said.lines().find(|line| line.contains("no more names from ") && line.contains("/jit-"));
+        let line = line.unwrap_or_else(|| panic!("{how}: {said}"));
+        assert!(line.contains("the process that read it was aborted") || how == "hangs", "{how}: {line}");
+        let report = recording.report();
+        report.assert_enough(300);
+        assert!(report.total_percent("in_odd") > 20.0, "{how}: {said}");
+        assert!(report.total_percent("odd_code") < 0.1, "{how}: {said}");
+        let info = prof().arg("info").arg(recording.file()).output().expect("`timeout` can be run");
+        assert!(text(&info).contains("no more names from "), "{how}: {}", text(&info));
+    }
+}
+
 /// What a recording says of the same program with and without workers is the same.
 #[test]
 fn workers_give_the_tables_and_names_that_the_recorder_itself_does() {

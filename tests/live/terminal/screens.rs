@@ -560,7 +560,7 @@ fn every_view_key_and_chip_of_a_database_works_in_a_terminal() {
     let Some(database) = Postgres::start() else { return };
     let _load = database.load();
     let backends: Vec<String> = database.backends().iter().map(u32::to_string).collect();
-    let Some(driver) = Driver::watching(&format!("-p {}", backends.join(",")), "PortalRun") else { return };
+    let Some(driver) = Driver::watching(&format!("-p {}", backends.join(",")), "Portal") else { return };
     driver.drive_frozen();
     driver.drive_end("q");
 }

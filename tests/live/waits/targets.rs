@@ -300,12 +300,19 @@ while True:
     os.read(to_parent[0], 1)
 ";
     let program = Running::start_ready(Command::new(python).args(["-c", script]));
-    let recording = Recording::of_pid(children(program.pid())[0], "1500ms");
-    let waits = Waits::read(&recording.file());
-    waits.assert_totals();
-    let wakers = waits.counter("kernel_wakers_sent");
-    assert!(wakers > 0, "no one has woken the child");
-    // No table is missing, and of the parent no one would know which table to use.
-    let copies = waits.counter("rescued") + waits.counter("rescue_refused");
-    assert!(copies <= wakers / 20, "{copies} stacks copied for {wakers} that woke");
+    // No table is missing, and of the parent no one would know which table to use. On a busy machine the child's own tables may
+    // be late, and its stacks are copied until then: each recording finds more of them kept.
+    let record = || {
+        let waits = Waits::read(&Recording::of_pid(children(program.pid())[0], "1500ms").file());
+        waits.assert_totals();
+        let wakers = waits.counter("kernel_wakers_sent");
+        assert!(wakers > 0, "no one has woken the child");
+        (waits.counter("rescued") + waits.counter("rescue_refused"), wakers)
+    };
+    let mut seen = Vec::new();
+    let is_without = (0..4).any(|_| {
+        seen.push(record());
+        seen.last().is_some_and(|(copies, wakers)| *copies <= wakers / 20)
+    });
+    assert!(is_without, "stacks copied, and those that woke: {seen:?}");
 }

@@ -134,20 +134,26 @@ fn with_stacks(judge: impl Fn(&Target, &[&RunSample]) -> Result<(), String>) {
 #[test]
 fn every_stack_is_one_that_the_program_has_reported() {
     with_stacks(|target, samples| {
-        let reported = Reported::of(target);
-        let judged = samples.iter().filter(|sample| !sample.is_unplaced());
-        let mut faults: Vec<(String, String)> =
-            judged.filter_map(|sample| Some((reported.fault(sample)?, sample.text()))).collect();
-        // A frame that is being made has the position of one that was there before: then it has no line.
-        let lacks_line = |(fault, _): &(String, String)| fault.ends_with(NO_LINE);
-        if faults.iter().filter(|fault| lacks_line(fault)).count() <= 1 + samples.len() / 2000 {
-            faults.retain(|fault| !lacks_line(fault));
-        }
-        match faults.first() {
-            None => Ok(()),
-            Some((fault, stack)) => Err(format!("{} are wrong; one: {fault}\n{stack}", faults.len())),
-        }
+        let judged: Vec<&RunSample> =
+            samples.iter().copied().filter(|sample| !sample.is_unplaced()).collect();
+        are_reported(target, &judged)
     });
+}
+
+/// Whether the program has reported each of these stacks of it.
+pub(crate) fn are_reported(target: &Target, samples: &[&RunSample]) -> Result<(), String> {
+    let reported = Reported::of(target);
+    let fault_of = |sample: &&RunSample| Some((reported.fault(sample)?, sample.text()));
+    let mut faults: Vec<(String, String)> = samples.iter().filter_map(fault_of).collect();
+    // A frame that is being made has the position of one that was there before: then it has no line.
+    let lacks_line = |(fault, _): &(String, String)| fault.ends_with(NO_LINE);
+    if faults.iter().filter(|fault| lacks_line(fault)).count() <= 1 + samples.len() / 2000 {
+        faults.retain(|fault| !lacks_line(fault));
+    }
+    match faults.first() {
+        None => Ok(()),
+        Some((fault, stack)) => Err(format!("{} are wrong; one: {fault}\n{stack}", faults.len())),
+    }
 }
 
 #[test]
@@ -215,17 +221,20 @@ fn native_frames_between_two_functions_are_in_their_place() {
 
 #[test]
 fn functions_have_the_shares_of_their_work() {
-    with_stacks(|target, samples| {
-        let work = &target.said()["work"];
-        let units = |name: &str| work[name].as_f64().expect("a number");
-        let expected = units(LEAVES[1]) / (units(LEAVES[0]) + units(LEAVES[1]));
-        let count = |name: &str| {
-            samples.iter().filter(|sample| sample.run().last().is_some_and(|step| step.name == name)).count()
-        };
-        let (once, twice) = (count(LEAVES[0]) as f64, count(LEAVES[1]) as f64);
-        let found = twice / (once + twice);
-        let error = (expected * (1.0 - expected) / (once + twice)).sqrt();
-        let is_near = (found - expected).abs() < 0.03 + 4.0 * error;
-        is_near.then_some(()).ok_or(format!("{found:.3} instead of {expected:.3} ± {error:.3}"))
-    });
+    with_stacks(have_shares_of_work);
+}
+
+/// Whether functions have the shares of their work.
+pub(crate) fn have_shares_of_work(target: &Target, samples: &[&RunSample]) -> Result<(), String> {
+    let work = &target.said()["work"];
+    let units = |name: &str| work[name].as_f64().expect("a number");
+    let expected = units(LEAVES[1]) / (units(LEAVES[0]) + units(LEAVES[1]));
+    let count = |name: &str| {
+        samples.iter().filter(|sample| sample.run().last().is_some_and(|step| step.name == name)).count()
+    };
+    let (once, twice) = (count(LEAVES[0]) as f64, count(LEAVES[1]) as f64);
+    let found = twice / (once + twice);
+    let error = (expected * (1.0 - expected) / (once + twice)).sqrt();
+    let is_near = (found - expected).abs() < 0.03 + 4.0 * error;
+    is_near.then_some(()).ok_or(format!("{found:.3} instead of {expected:.3} ± {error:.3}"))
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::fixture;
 use crate::harness::machine::skip;
-use crate::harness::profiler::{Recording, messages, prof};
+use crate::harness::profiler::Recording;
 use crate::harness::running::Running;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -86,6 +86,14 @@ pub(crate) fn recorded_in_all(
     seconds: &str,
     options: &[&str],
 ) -> Option<(Recording, Vec<Target>)> {
+    recorded_by(name, |pids| Some(Recording::of_pids_with(pids, seconds, options)))
+}
+
+/// The same by some other recording of these processes.
+pub(crate) fn recorded_by(
+    name: &str,
+    record: impl FnOnce(&[u32]) -> Option<Recording>,
+) -> Option<(Recording, Vec<Target>)> {
     let running: Vec<(Python, Running)> = (pythons().into_iter())
         .map(|python| {
             let running = Running::start_ready(Command::new(&python.program).arg(script(name)));
@@ -100,17 +108,11 @@ pub(crate) fn recorded_in_all(
     }
     let pids: Vec<u32> = running.iter().map(|(_, running)| running.pid()).collect();
     running.iter().for_each(|(_, running)| running.signal(Signal::CONT));
-    let recording = Recording::of_pids_with(&pids, seconds, options);
-    complete_names(&recording);
+    let recording = record(&pids)?;
+    recording.complete_names();
     let target = |(python, running): (Python, Running)| {
         assert!(running.is_alive(), "{}: {name} has ended: {:?}", python.version, running.end());
         Target { pid: running.pid(), printed: running.finish(), python }
     };
     Some((recording, running.into_iter().map(target).collect()))
-}
-
-/// Gives native functions the names for which there was no time while it was recorded.
-pub(crate) fn complete_names(recording: &Recording) {
-    let output = prof().arg("symbolize").arg(recording.file()).output().expect("`timeout` can be run");
-    assert!(output.status.success(), "{}", messages(&output));
 }

@@ -8,3 +8,4 @@ mod processes;
 mod short;
 mod views;
 mod waits;
+mod without_programs;

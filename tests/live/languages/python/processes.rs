@@ -5,7 +5,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{skip, turn};
 use crate::harness::profiler::Recording;
 use crate::harness::running::{Running, UNTIL_ENDED, children};
-use crate::languages::python::interpreters::{Python, complete_names, of_distribution, of_pyenv, script};
+use crate::languages::python::interpreters::{Python, of_distribution, of_pyenv, script};
 use crate::languages::recorded::{RunSample, RunStacks};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn a_program_with_an_interpreter_in_it_has_its_functions() {
     let running = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
     assert!(children(running.pid()).is_empty());
     let recording = Recording::of_pid(running.pid(), "2s");
-    complete_names(&recording);
+    recording.complete_names();
     let stacks = recording.stacks_with(&["--runtime", "folded"]);
     stacks.assert_has(&["main", "from_c", "<module>", "outer", "inner"]);
 }

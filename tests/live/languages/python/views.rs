@@ -3,7 +3,7 @@
 use crate::harness::machine::{tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack, Stacks, messages, prof, text};
 use crate::harness::running::Running;
-use crate::languages::python::interpreters::{complete_names, of_distribution, script};
+use crate::languages::python::interpreters::{of_distribution, script};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn recordings() -> Option<&'static [Recording; 2]> {
         let running = Running::start_ready(Command::new(python.program).arg(script("chains.py")));
         Some([(), ()].map(|()| {
             let recording = Recording::of_pid_with(running.pid(), "2s", &["--embed-source"]);
-            complete_names(&recording);
+            recording.complete_names();
             recording
         }))
     })
