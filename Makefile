@@ -6,6 +6,9 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# What is built is looked for here, wherever the user's cargo builds otherwise.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+
 all: build
 
 build:

@@ -46,13 +46,16 @@ run() {
 	esac
 }
 
-# What may not be in a release is found before it is packed.
+# What may not be in a release is found before it is packed: in the program $1, or in $2, the same with its debug information, which
+# is compressed later.
 check_program() {
 	size=$(wc -c <"$1")
 	[ "$size" -le $limit ] || die "$1 is larger than $limit bytes: $size"
 	if llvm-readelf -l -d "$1" | grep -E 'INTERP|NEEDED'; then
 		die "$1 is not static"
 	fi
+	# Options of the allocator, which the environment of a recorded program may have, are not for prof.
+	! MIMALLOC_VERBOSE=1 run "$PWD/$1" --version 2>&1 | grep -q '^mimalloc' || die "$1 takes mimalloc's options from the environment"
 	for path in "$PWD" "${CARGO_HOME:-$HOME/.cargo}" "$(rustc --print sysroot)"; do
 		! grep -q -a -F "$path" "$1" "$2" || die "$1 or its debug file has the path \`$path\` of this machine"
 	done
@@ -101,7 +104,7 @@ packages() {
 
 for arch in "$@"; do
 	scripts/dist/build.sh "$arch"
-	check_program "target/packages/$arch/prof" "target/packages/$arch/prof.debug"
+	check_program "target/packages/$arch/prof" "target/$arch-unknown-linux-musl/dist/prof"
 	[ "$arch" != "$machine" ] || scripts/doors.sh "target/packages/$arch/prof"
 	cp "target/packages/$arch/prof" "$out/prof-$arch-linux"
 	cp "target/packages/$arch/prof.debug" "$out/prof-$arch-linux.debug"

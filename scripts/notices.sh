@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 
 linked=$(mktemp)
 trap 'rm -f "$linked"' EXIT
-target=x86_64-unknown-linux-gnu
+# It is linked with all that other builds have, and an allocator of its own.
+target=x86_64-unknown-linux-musl
 
 # One line `name version | licence` per crate of the dependency edges in $1, sorted, without prof itself.
 crates() {

@@ -2,7 +2,7 @@
 # The rows of the fault suite that need a machine of their own, in guests with Debian's kernel 6.1: the clock is set, a CPU goes
 # off and comes back, the machine is paused, lockdown. POSIX sh; needs no root.
 #
-#   scripts/test-faults.sh [STEP…]     clock, cpu, pause, lockdown (all)
+#   scripts/test-faults.sh [STEP…]     clock, cpu, off, flap, events, pause, lockdown (all)
 #
 #   PROF=FILE      another binary than target/release/prof
 #   KERNELS=DIR    where the kernel is, or is put (target/kernels)
@@ -35,7 +35,7 @@ guest() {
 		"sh faults.sh $2" || failed=1
 }
 
-steps=${*:-clock cpu pause lockdown}
+steps=${*:-clock cpu off flap events pause lockdown}
 ordinary=$(for step in $steps; do [ "$step" = lockdown ] || printf '%s ' "$step"; done)
 [ -z "$ordinary" ] || guest "" "$ordinary"
 case " $steps " in

@@ -19,6 +19,7 @@ PROF_TEST_SKIPS=$work/skips
 export PROF_TEST_SKIPS
 : >"$PROF_TEST_SKIPS"
 : >"$work/summary"
+: >"$work/said"
 failed=0
 
 # step NAME COMMAND…: runs the command and notes how it went and how long it took.
@@ -99,10 +100,16 @@ completions() {
 	done
 }
 
-# More tests at a time than there are processors: those that record mostly sleep.
+# More tests at a time than there are processors: those that record mostly sleep. What failed tests said is said again at the
+# end: the output is long, and its end is what is kept of it.
 rust_tests() {
 	processors=$(nproc)
-	RUST_TEST_THREADS=$((processors > 4 ? processors : 4)) cargo test --locked --no-fail-fast
+	{
+		RUST_TEST_THREADS=$((processors > 4 ? processors : 4)) cargo test --locked --no-fail-fast 2>&1
+		echo $? >"$work/status"
+	} | tee "$work/tests"
+	awk '/^---- .* ----$/ { lines = 12 } /^failures:$/ { lines = 0 } lines > 0 { lines--; print substr($0, 1, 600) }' "$work/tests" >"$work/said"
+	return "$(cat "$work/status")"
 }
 
 step 'Rust format' cargo fmt --check
@@ -126,6 +133,10 @@ all)
 	;;
 esac
 
+if [ -s "$work/said" ]; then
+	printf '\n==> failed tests\n'
+	cat "$work/said"
+fi
 printf '\n==> summary\n'
 cat "$work/summary"
 if [ -s "$PROF_TEST_SKIPS" ]; then

@@ -62,7 +62,7 @@ compile() {
 		object=${file##*/}
 		# Unquoted on purpose: flags are words. No path in them has a blank: cargo's and ours are checked below.
 		printf '%s\0' "$file" "$out/objects/$kind/${object%.c}.o"
-	done | xargs -0 -n 2 -P "$(nproc)" sh -c '"$0" '"$flags"' -w -O2 -fPIC -ffile-prefix-map='"$sources"'=libbpf-sys -ffile-prefix-map='"$out"'=libs -c -o "$2" "$1"' "$cc"
+	done | xargs -0 -n 2 -P "$(nproc)" sh -c '"$0" '"$flags"' -w -O2 -fPIC -ffile-prefix-map='"$PWD"'=. -ffile-prefix-map='"$sources"'=libbpf-sys -ffile-prefix-map='"$out"'=libs -c -o "$2" "$1"' "$cc"
 	rm -f "$out/lib/lib$kind.a"
 	"$ar" crsD "$out/lib/lib$kind.a" "$out/objects/$kind/"*.o
 }
