@@ -122,22 +122,14 @@ impl LiveBlocks {
         }
     }
 
-    /// A process has another program, or none: its blocks are gone. `is_target`: the recording is of it, and they count as live
-    /// at its end.
-    pub(crate) fn process_ended(
-        &mut self,
-        pid: u32,
-        time_ns: u64,
-        is_target: bool,
-        rows: &mut RowWriter<'_>,
-    ) {
+    /// A process has another program, or none: its blocks are gone.
+    pub(crate) fn process_ended(&mut self, pid: u32, time_ns: u64, rows: &mut RowWriter<'_>) {
         let of_process =
             self.live.iter().filter(|((tgid, _), block)| *tgid == pid && block.time_ns <= time_ns);
         let keys: Vec<BlockKey> = of_process.map(|(key, _)| *key).collect();
-        let end_ns = (!is_target).then_some(time_ns);
         for key in keys {
             if let Some(block) = self.live.remove(&key) {
-                self.store(key, block, end_ns, rows);
+                self.store(key, block, Some(time_ns), rows);
             }
         }
     }

@@ -43,9 +43,9 @@ impl Collector {
         self.blocks = Some(blocks);
     }
 
-    /// A process has another program, or none, from `time_ns` on: `is_target` if the recording is of it.
-    pub(crate) fn blocks_are_gone(&mut self, pid: u32, time_ns: u64, is_target: bool) {
-        self.with_blocks(|blocks, rows| blocks.process_ended(pid, time_ns, is_target, rows));
+    /// A process has another program, or none, from `time_ns` on.
+    pub(crate) fn blocks_are_gone(&mut self, pid: u32, time_ns: u64) {
+        self.with_blocks(|blocks, rows| blocks.process_ended(pid, time_ns, rows));
     }
 
     /// Stores the blocks that are live at the end.

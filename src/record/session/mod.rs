@@ -263,7 +263,10 @@ impl<'obj> Session<'obj> {
     fn end_processes(&mut self) {
         let now_ns = monotonic_ns();
         for pid in self.exits.take_ended(now_ns, proc_fs::live_thread) {
-            self.collector.blocks_are_gone(pid, now_ns, self.roots.contains(&pid));
+            // What the target has left counts as live at the end of the recording; ends of its blocks may be still to come.
+            if !self.roots.contains(&pid) {
+                self.collector.blocks_are_gone(pid, now_ns);
+            }
             self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
