@@ -118,10 +118,11 @@ fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Why the system refused, in words that are the same everywhere; those of an error that the system did not make stay as they are.
+/// Why the system refused, in words that are the same everywhere; those of an error that the system did not make stay as they
+/// are, without the numbers of errors that they quote.
 pub(crate) fn io_words(error: &io::Error) -> String {
     if error.raw_os_error().is_none() {
-        return error.to_string();
+        return without_error_numbers(&error.to_string());
     }
     match error.kind() {
         io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
@@ -146,6 +147,8 @@ mod tests {
         assert_eq!(io_words(&io::Error::from_raw_os_error(libc::ENOTDIR)), "Not a directory");
         let own = io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to user 7");
         assert_eq!(io_words(&own), "it belongs to user 7");
+        let quoting = io::Error::other("cannot stop it: No such process (os error 3)");
+        assert_eq!(io_words(&quoting), "cannot stop it: No such process");
     }
 
     #[test]
