@@ -4,6 +4,7 @@
 
 use super::fields::{Fields, c_string};
 use super::image::ElfImage;
+use super::{ElfError, Section};
 use object::elf;
 
 /// Symbols with one hash that are compared at most.
@@ -13,7 +14,7 @@ const SYMBOL_BYTES: u64 = 24;
 /// Names looked for are shorter, bytes.
 const MAX_NAME_BYTES: u64 = 256;
 /// A longer table of symbols, or of their names, is not looked at, bytes.
-const MAX_TABLE_BYTES: u64 = 256 << 20;
+const MAX_TABLE_BYTES: u64 = 512 << 20;
 
 /// A symbol that a module exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,17 @@ pub(crate) struct ExportedSymbol {
     pub(crate) size: u64,
     /// Whether it is a thread-local variable.
     pub(crate) is_thread_local: bool,
+}
+
+/// An entry of a symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    /// Its type: `STT_FUNC` and others.
+    pub(crate) kind: elf::SymbolType,
+    /// Not so where the module takes it from another one.
+    pub(crate) is_defined: bool,
+    /// Its address and size.
+    pub(crate) symbol: ExportedSymbol,
 }
 
 /// The first words of a hash table.
@@ -81,26 +93,52 @@ impl ElfImage {
         None
     }
 
-    /// Calls `visit` with each defined symbol of the table in the section `table` (`.symtab`, `.dynsym`), and its name.
+    /// Calls `visit` with each defined symbol of the table in the section `table` (`.symtab`, `.dynsym`), and its name. `None`
+    /// where there is no such table, or it cannot be read.
     pub(crate) fn visit_symbols(
         &self,
         table: &[u8],
         mut visit: impl FnMut(&str, ExportedSymbol),
     ) -> Option<()> {
-        let symbols = self.section(table)?;
-        let names = self.sections().get(symbols.link as usize)?;
-        if self.unpacked_bytes(symbols).max(self.unpacked_bytes(names)) > MAX_TABLE_BYTES {
-            return None;
-        }
-        let (symbols, names) = (self.section_bytes(symbols).ok()?, self.section_bytes(names).ok()?);
-        for entry in symbols.chunks_exact(SYMBOL_BYTES as usize) {
-            let symbol = defined_symbol(entry);
-            let name = Fields(entry).u32(0).and_then(|name| c_string(&names, name as usize));
-            if let (Some(symbol), Some(Ok(name))) = (symbol, name.map(std::str::from_utf8)) {
-                visit(name, symbol);
+        let visit_entry = |name: &[u8], entry: TableEntry| {
+            if let (true, Ok(name)) = (entry.is_defined, std::str::from_utf8(name)) {
+                visit(name, entry.symbol);
+            }
+        };
+        self.visit_entries(table, visit_entry).ok().filter(|is_there| *is_there).map(drop)
+    }
+
+    /// Calls `visit` with each entry of the table in the section `table`, and its name. Returns whether there is such a table.
+    ///
+    /// # Errors
+    ///
+    /// When the table or that of its names is too large, or cannot be read.
+    pub(crate) fn visit_entries(
+        &self,
+        table: &[u8],
+        mut visit: impl FnMut(&[u8], TableEntry),
+    ) -> Result<bool, ElfError> {
+        let Some(symbols) = self.section(table).filter(|section| section.has_bytes()) else {
+            return Ok(false);
+        };
+        let names = self.sections().get(symbols.link as usize);
+        let names = names.ok_or(ElfError::Malformed("symbol table without string table"))?;
+        let (symbols, names) = (self.table_bytes(symbols)?, self.table_bytes(names)?);
+        for bytes in symbols.chunks_exact(SYMBOL_BYTES as usize) {
+            let name = Fields(bytes).u32(0).and_then(|name| c_string(&names, name as usize));
+            if let (Some(entry), Some(name)) = (TableEntry::parse(bytes), name) {
+                visit(name, entry);
             }
         }
-        Some(())
+        Ok(true)
+    }
+
+    fn table_bytes(&self, section: &Section) -> Result<Vec<u8>, ElfError> {
+        let size = self.unpacked_bytes(section);
+        if size > MAX_TABLE_BYTES {
+            return Err(ElfError::TooLarge { what: "symbol table", size, limit: MAX_TABLE_BYTES });
+        }
+        self.section_bytes(section)
     }
 
     /// Addresses of the table of exported symbols and of their names.
@@ -118,7 +156,8 @@ impl ElfImage {
         let own_name = strings.checked_add(fields.u32(0)?.into())?;
         let size = MAX_NAME_BYTES.min(name.len() as u64 + 1);
         let own_name = self.read_address(own_name, size).ok()?;
-        (c_string(&own_name, 0)? == name.as_bytes()).then(|| defined_symbol(&bytes))?
+        let entry = TableEntry::parse(&bytes)?;
+        (c_string(&own_name, 0)? == name.as_bytes() && entry.is_defined).then_some(entry.symbol)
     }
 
     fn number_at(&self, address: u64) -> Option<u32> {
@@ -126,14 +165,21 @@ impl ElfImage {
     }
 }
 
-/// The symbol of an entry of a table; `None` for one that is defined elsewhere.
-fn defined_symbol(entry: &[u8]) -> Option<ExportedSymbol> {
-    let fields = Fields(entry);
-    (fields.u16(6)? != elf::SHN_UNDEF.0).then_some(ExportedSymbol {
-        address: fields.u64(8)?,
-        size: fields.u64(16)?,
-        is_thread_local: entry.get(4)? & 0xf == elf::STT_TLS.0,
-    })
+impl TableEntry {
+    /// `bytes` are those of a symbol of a 64-bit file.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let fields = Fields(bytes);
+        let kind = elf::SymbolType(bytes.get(4)? & 0xf);
+        Some(TableEntry {
+            kind,
+            is_defined: fields.u16(6)? != elf::SHN_UNDEF.0,
+            symbol: ExportedSymbol {
+                address: fields.u64(8)?,
+                size: fields.u64(16)?,
+                is_thread_local: kind == elf::STT_TLS,
+            },
+        })
+    }
 }
 
 impl HashTable {

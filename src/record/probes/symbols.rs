@@ -1,20 +1,16 @@
 //! Functions of a file by name, through its symbol tables.
 
-use crate::elf::fields::{Fields, c_string};
-use crate::elf::{ElfError, ElfImage, Section};
+use crate::elf::exported::TableEntry;
+use crate::elf::{ElfError, ElfImage};
 use crate::symbols::demangle;
+use object::elf;
 use std::collections::BTreeMap;
 
-/// Longest symbol table, and longest table of names, bytes.
-const MAX_TABLE_BYTES: u64 = 512 << 20;
-const SYMBOL_BYTES: usize = 24;
-const SHT_SYMTAB: u32 = 2;
-const SHT_DYNSYM: u32 = 11;
-const STT_NOTYPE: u8 = 0;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
-/// Names that are shown where one is not found.
+/// Tables of all functions, and of those that a file exports.
+const TABLES: [&[u8]; 2] = [b".symtab", b".dynsym"];
+/// Names that are shown where one is not found, and of how many these are chosen.
 const MOST_SUGGESTIONS: usize = 3;
+const MOST_SIMILAR: usize = 100;
 
 /// A function, by its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,12 +43,14 @@ pub(super) struct FunctionSearch {
 /// A table cannot be read.
 pub(super) fn functions(image: &ElfImage, name: &str) -> Result<FunctionSearch, ElfError> {
     let mut functions = FunctionSearch::default();
-    for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-        let table = image.sections().iter().find(|section| section.kind == kind && section.has_bytes());
-        if let Some(table) = table {
-            functions.has_all |= kind == SHT_SYMTAB;
-            look_through(image, table, name, &mut functions)?;
-        }
+    let finder = memchr::memmem::Finder::new(distinctive_part(name));
+    for table in TABLES {
+        let is_there = image.visit_entries(table, |raw, entry| {
+            if finder.find(raw).is_some() {
+                functions.look_at(&String::from_utf8_lossy(raw), entry, name);
+            }
+        })?;
+        functions.has_all |= is_there && table == TABLES[0];
     }
     functions.similar.sort();
     functions.similar.dedup();
@@ -67,89 +65,38 @@ pub(super) fn functions(image: &ElfImage, name: &str) -> Result<FunctionSearch, 
 /// A table cannot be read.
 pub(super) fn around(image: &ElfImage, address: u64) -> Result<Option<FoundFunction>, ElfError> {
     let mut best: Option<FoundFunction> = None;
-    for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-        let table = image.sections().iter().find(|section| section.kind == kind && section.has_bytes());
-        for row in table.map(|table| bytes_of(image, table)).transpose()?.iter().flat_map(|table| rows(table))
-        {
-            let Some(symbol) = CodeSymbol::parse(row).filter(|symbol| symbol.kind == STT_FUNC) else {
-                continue;
-            };
-            let is_around = symbol.value <= address && address - symbol.value < symbol.size;
+    for table in TABLES {
+        image.visit_entries(table, |_, TableEntry { kind, is_defined, symbol }| {
+            let is_around = symbol.address <= address && address - symbol.address < symbol.size;
             let is_better = best.as_ref().is_none_or(|best| best.size > symbol.size);
-            if symbol.is_defined && is_around && is_better {
-                best = Some(FoundFunction { address: symbol.value, size: symbol.size });
+            if kind == elf::STT_FUNC && is_defined && is_around && is_better {
+                best = Some(FoundFunction { address: symbol.address, size: symbol.size });
             }
-        }
+        })?;
     }
     Ok(best)
 }
 
-struct CodeSymbol {
-    name: u32,
-    kind: u8,
-    is_defined: bool,
-    value: u64,
-    size: u64,
-}
-
-impl CodeSymbol {
-    fn parse(row: &[u8]) -> Option<Self> {
-        let fields = Fields(row);
-        Some(CodeSymbol {
-            name: fields.u32(0)?,
-            kind: row.get(4)? & 15,
-            is_defined: fields.u16(6)? != 0,
-            value: fields.u64(8)?,
-            size: fields.u64(16)?,
-        })
-    }
-}
-
-fn bytes_of(image: &ElfImage, section: &Section) -> Result<Vec<u8>, ElfError> {
-    if section.size > MAX_TABLE_BYTES {
-        return Err(ElfError::TooLarge { what: "symbol table", size: section.size, limit: MAX_TABLE_BYTES });
-    }
-    image.section_bytes(section)
-}
-
-fn rows(table: &[u8]) -> impl Iterator<Item = &[u8]> {
-    table.chunks_exact(SYMBOL_BYTES)
-}
-
-fn look_through(
-    image: &ElfImage,
-    table: &Section,
-    name: &str,
-    functions: &mut FunctionSearch,
-) -> Result<(), ElfError> {
-    let strings = image.sections().get(table.link as usize);
-    let strings = bytes_of(image, strings.ok_or(ElfError::Malformed("symbol table without string table"))?)?;
-    let part = distinctive_part(name);
-    let finder = memchr::memmem::Finder::new(part.as_bytes());
-    for row in rows(&bytes_of(image, table)?) {
-        let Some(symbol) = CodeSymbol::parse(row) else { continue };
-        if ![STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE].contains(&symbol.kind) {
-            continue;
+impl FunctionSearch {
+    /// Notes what the entry of this raw name says of the functions of a name.
+    fn look_at(&mut self, raw: &str, entry: TableEntry, name: &str) {
+        let TableEntry { kind, is_defined, symbol } = entry;
+        if ![elf::STT_FUNC, elf::STT_GNU_IFUNC, elf::STT_NOTYPE].contains(&kind) {
+            return;
         }
-        let Some(raw) = c_string(&strings, symbol.name as usize) else { continue };
-        if finder.find(raw).is_none() {
-            continue;
-        }
-        let raw = String::from_utf8_lossy(raw);
-        match (is_named(&raw, name), symbol.is_defined, symbol.kind) {
-            (true, false, _) => functions.is_imported = true,
-            (true, true, STT_GNU_IFUNC) => functions.has_chosen = true,
-            (true, true, _) => {
-                let found = FoundFunction { address: symbol.value, size: symbol.size };
-                functions.found.entry(symbol.value).or_insert(found);
+        match (is_named(raw, name), is_defined) {
+            (true, false) => self.is_imported = true,
+            (true, true) if kind == elf::STT_GNU_IFUNC => self.has_chosen = true,
+            (true, true) => {
+                let found = FoundFunction { address: symbol.address, size: symbol.size };
+                self.found.entry(symbol.address).or_insert(found);
             }
-            (false, true, STT_FUNC) if functions.similar.len() < 100 => {
-                functions.similar.push(demangle(&raw).into_owned());
+            (false, true) if kind == elf::STT_FUNC && self.similar.len() < MOST_SIMILAR => {
+                self.similar.push(demangle(raw).into_owned());
             }
-            (false, ..) => {}
+            (false, _) => {}
         }
     }
-    Ok(())
 }
 
 /// The part of a name that is in its mangled form, too: the last word of its path.
