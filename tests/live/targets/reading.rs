@@ -10,7 +10,7 @@ use rustix::thread::CapabilitySet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -186,6 +186,14 @@ fn signals_reach_who_reads_and_its_end_is_the_end_of_the_command() {
     let (pipe, _writer) = named_pipe(folder.path());
     for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
         let mut command = Command::new(binary());
+        // A shell has what it runs in the background ignore this one, and these tests may be that.
+        // SAFETY: signal(2) may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let mut command = command.arg("report").arg(&pipe).spawn().expect("prof can be run");
         let reader = wait_for("the reader", || children(command.id()).first().copied());
         wait_for("reading", || {
