@@ -202,6 +202,8 @@ fn switches_after_the_end_are_no_cost_of_the_recording() {
 
 /// Records `pid` with all that is to be recorded by default, and asserts that its waits have whole stacks.
 fn assert_whole_stacks(what: &str, targets: &str, seconds: &str) {
+    // Sampling begins before the tables of large files are there, where they have to be read from a disk: then they are kept.
+    drop(Recording::with(["-p", targets, "-d", "200ms"]));
     let recording = Recording::with(["-p", targets, "-d", seconds]);
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
