@@ -33,7 +33,9 @@ pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     }
     output::check_not_input(&request.destination, &request.options.common.input)?;
     let common = &request.options.common;
-    let (recording, common) = common.of_waits(Analysis::load(&common.input)?)?;
+    let recording = Analysis::load(&common.input)?;
+    let of_heap = common.with_default_heap(&recording);
+    let (recording, common) = of_heap.as_ref().unwrap_or(common).of_waits(recording)?;
     let (recording, common) = common.of_heap(recording)?;
     let options = super::options::ExportOptions { common, ..request.options.clone() };
     let rendered = request.format.render(&recording, &options)?;

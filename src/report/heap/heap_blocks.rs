@@ -132,20 +132,24 @@ fn rising_stacks(rows: &[BlockRow], half_ns: u64) -> FxHashMap<Option<StackId>, 
 impl ReportOptions {
     /// The options for a recording of nothing but the heap, where none ask for anything else.
     pub(crate) fn of_heap(&self, recording: &Analysis) -> Option<ReportOptions> {
-        let asks = self.common.heap.is_some() || self.common.locks.is_some();
-        let shown = Shown::of(&recording.profile, self.common.metric).ok().filter(|_| !asks)?;
-        (shown.metric() == Metric::of_kind(&EventKind::HEAP)).then(|| {
-            let common = CommonOptions { heap: Some(HeapView::LiveAtEnd), ..self.common.clone() };
-            let view = match &self.view {
-                ReportView::Overview => ReportView::Heap,
-                view => view.clone(),
-            };
-            ReportOptions { common, view, ..self.clone() }
-        })
+        let common = self.common.with_default_heap(recording)?;
+        let view = match &self.view {
+            ReportView::Overview => ReportView::Heap,
+            view => view.clone(),
+        };
+        Some(ReportOptions { common, view, ..self.clone() })
     }
 }
 
 impl CommonOptions {
+    /// The options for a recording of nothing but the heap, where none ask for anything else: what is live at the end counts.
+    pub(crate) fn with_default_heap(&self, recording: &Analysis) -> Option<CommonOptions> {
+        let asks = self.heap.is_some() || self.locks.is_some();
+        let shown = Shown::of(&recording.profile, self.metric).ok().filter(|_| !asks)?;
+        let is_heap = shown.metric() == Metric::of_kind(&EventKind::HEAP);
+        is_heap.then(|| CommonOptions { heap: Some(HeapView::LiveAtEnd), ..self.clone() })
+    }
+
     /// The recording, or of it the blocks of the heap that are asked for; and the options for what is left.
     ///
     /// # Errors

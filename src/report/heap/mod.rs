@@ -37,6 +37,17 @@ impl HeapView {
         }
     }
 
+    /// The word of such blocks in names of other tools' columns; `None` where all count.
+    pub(crate) fn column(self) -> Option<&'static str> {
+        match self {
+            HeapView::LiveAtEnd | HeapView::LiveAt(_) | HeapView::LiveAtPeak => Some("inuse"),
+            HeapView::Allocated => None,
+            HeapView::Grown(..) => Some("grown"),
+            HeapView::Leaks => Some("unfreed"),
+            HeapView::Short(_) => Some("short"),
+        }
+    }
+
     /// Heading of the column of the weights.
     pub(crate) fn heading(self) -> &'static str {
         match self {

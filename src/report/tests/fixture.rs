@@ -4,11 +4,12 @@
 //! A function whose name begins with `@` has none in the symbol table; one with `^` is in the source of Rust's library. Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
 
 use crate::profile::{
-    End, Event, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Integrity,
-    LabelSetId, Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId,
-    StringId, Task, TaskId, ThreadTime, Wait, Waker,
+    End, Event, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, HeapBlock,
+    Integrity, LabelSetId, Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits,
+    StackId, StringId, Task, TaskId, ThreadTime, Wait, Waker,
 };
 use crate::report::analysis::Analysis;
+use std::iter;
 
 /// Sampling period of the fixtures, ns: 1,000 Hz.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
@@ -265,6 +266,22 @@ impl Build {
             let outcome = Outcome::Complete;
             self.counters[at].push(Sample { time_ns, task, stack, weight, outcome, ..Sample::default() });
         }
+    }
+
+    /// Adds a block of the heap with its size, the bytes that it stands for, and its lifetime, ns, if it was freed.
+    pub(crate) fn block(
+        &mut self,
+        task: TaskId,
+        time_ns: u64,
+        [size, weight]: [u64; 2],
+        lifetime_ns: Option<u64>,
+        root_first: &[&str],
+    ) {
+        self.counter_at(EventKind::HEAP, task, (iter::empty(), 512 << 10), root_first);
+        let (stack, block) = (self.stack(root_first), Some(HeapBlock { size, lifetime_ns }));
+        let sample = Sample { time_ns, task, stack, weight, block, labels: self.labels, ..Sample::default() };
+        let event = self.counters.iter_mut().find(|event| event.kind().is(&EventKind::HEAP));
+        event.expect("it was just added").push(Sample { outcome: Outcome::Complete, ..sample });
     }
 
     pub(crate) fn meta(&mut self) -> &mut Meta {

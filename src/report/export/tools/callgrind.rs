@@ -9,6 +9,7 @@ use super::stacks::{Numbered, common_notes, named, recorder_lines, thread_names}
 use crate::base::safe_text;
 use crate::profile::{StringId, Unit};
 use crate::report::export::exporter::{Exporter, Render, Rendered};
+use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
@@ -84,7 +85,7 @@ impl CostTable {
             path.push((0, 0));
             path.extend(steps.iter().map(|step| table.function_of(&file.selection, step)));
             for group in groups {
-                columns.fill(group, &mut values);
+                columns.fill(group, Amount::default(), &mut values);
                 path[0] = (table.number(CostKey::Thread(thread_of[group.task.index()])), 0);
                 table.add(&path, &values, &mut outermost);
             }

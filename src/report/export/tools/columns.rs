@@ -2,7 +2,9 @@
 
 use crate::base::safe_text;
 use crate::profile::Unit;
+use crate::report::heap::HeapView;
 use crate::report::model::activity::Activity;
+use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
 use crate::report::model::metric::Metric;
 use crate::report::options::ExportOptions;
@@ -18,6 +20,9 @@ enum ColumnMeasure {
     Waits,
     WaitWeight,
     Weight,
+    /// Of the heap: blocks that count, and their bytes; samples are all that were allocated.
+    Blocks,
+    BlockWeight,
 }
 
 /// One value per stack.
@@ -41,13 +46,23 @@ pub(super) struct ValueColumns {
 }
 
 impl ValueColumns {
+    /// The columns of all blocks of the heap, and of those that count, with the names that Go's profiles of memory have.
+    pub(super) fn of_heap(view: HeapView, is_count: bool) -> Self {
+        let mut all = vec![
+            column("alloc_objects", Unit::Count, ColumnMeasure::Samples),
+            column("alloc_space", Unit::Bytes, ColumnMeasure::SampleWeight),
+        ];
+        if let Some(word) = view.column() {
+            all.push(column(&format!("{word}_objects"), Unit::Count, ColumnMeasure::Blocks));
+            all.push(column(&format!("{word}_space"), Unit::Bytes, ColumnMeasure::BlockWeight));
+        }
+        let chosen = all.len() - 1 - usize::from(is_count);
+        ValueColumns { all, chosen }
+    }
+
     /// The columns of `selection`, and the one that the options choose.
     pub(super) fn of(selection: &Selection<'_>, options: &ExportOptions) -> Self {
         let shown = &selection.shown;
-        let column = |name: &str, unit, measure| {
-            let name = safe_text::message(name).replace(char::is_whitespace, "_");
-            ValueColumn { name, unit, measure, thousandths: 0 }
-        };
         let mut all = Vec::new();
         if let (Some(_), Some(event)) = (options.common.locks, shown.sampled.or(shown.waits)) {
             // The names that Go's profiles of locks have.
@@ -84,31 +99,37 @@ impl ValueColumns {
         ValueColumns { all, chosen }
     }
 
-    /// Puts the values of `group` into `values`, one per column.
-    pub(super) fn fill(&mut self, group: &Group, values: &mut Vec<u64>) {
-        let is_wait = group.activity != Activity::Running;
+    /// Puts the values of `group` into `values`, one per column. Of blocks of the heap, `blocks` are those that count.
+    pub(super) fn fill(&mut self, group: &Group, blocks: Amount, values: &mut Vec<u64>) {
         values.clear();
-        values.extend(self.all.iter_mut().map(|column| column.value(group, is_wait)));
+        values.extend(self.all.iter_mut().map(|column| column.value(group, blocks)));
     }
 }
 
+fn column(name: &str, unit: Unit, measure: ColumnMeasure) -> ValueColumn {
+    let name = safe_text::message(name).replace(char::is_whitespace, "_");
+    ValueColumn { name, unit, measure, thousandths: 0 }
+}
+
 impl ValueColumn {
-    fn value(&mut self, group: &Group, is_wait: bool) -> u64 {
-        let is_counted = match self.measure {
-            ColumnMeasure::Samples | ColumnMeasure::SampleWeight => !is_wait,
-            ColumnMeasure::Waits | ColumnMeasure::WaitWeight => is_wait,
-            ColumnMeasure::Weight => true,
+    fn value(&mut self, group: &Group, blocks: Amount) -> u64 {
+        let is_wait = group.activity != Activity::Running;
+        let counted = match self.measure {
+            ColumnMeasure::Samples | ColumnMeasure::SampleWeight if is_wait => return 0,
+            ColumnMeasure::Waits | ColumnMeasure::WaitWeight if !is_wait => return 0,
+            ColumnMeasure::Blocks | ColumnMeasure::BlockWeight => blocks,
+            _ => group.amount,
         };
         match self.measure {
-            _ if !is_counted => 0,
-            ColumnMeasure::Samples | ColumnMeasure::Waits => {
+            ColumnMeasure::Samples | ColumnMeasure::Waits | ColumnMeasure::Blocks => {
                 let before = rounded(self.thousandths);
-                self.thousandths = self.thousandths.saturating_add(group.amount.count_thousandths);
+                self.thousandths = self.thousandths.saturating_add(counted.count_thousandths);
                 rounded(self.thousandths) - before
             }
-            ColumnMeasure::SampleWeight | ColumnMeasure::WaitWeight | ColumnMeasure::Weight => {
-                group.amount.weight
-            }
+            ColumnMeasure::SampleWeight
+            | ColumnMeasure::WaitWeight
+            | ColumnMeasure::Weight
+            | ColumnMeasure::BlockWeight => counted.weight,
         }
     }
 }

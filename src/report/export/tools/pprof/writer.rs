@@ -1,6 +1,7 @@
 //! Writes the protobuf piece by piece: samples as they are counted, then the tables they refer to.
 
 use super::addresses::{PlacedModule, address_of, place};
+use super::blocks::CountedBlocks;
 use super::messages::{
     PprofFunction, PprofLabel, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
 };
@@ -22,6 +23,8 @@ use std::io::{self, Write};
 pub(super) struct PprofFile<'r> {
     pub(super) selection: Selection<'r>,
     pub(super) columns: ValueColumns,
+    /// Of a selection of all blocks of the heap, those that count.
+    pub(super) blocks: CountedBlocks,
     pub(super) names: NameStyle,
     pub(super) time: TimeRange,
     /// Active filters, in words.
@@ -162,7 +165,7 @@ impl PprofWriter<'_, '_> {
             self.stack(self.texts.without_reason(path), &mut row.locations);
             for (index, group) in (groups.start..).zip(groups) {
                 for (set, part) in parts.of_group(index, group) {
-                    columns.fill(&part, &mut values);
+                    columns.fill(&part, file.blocks.of(&part, set), &mut values);
                     row.values.clear();
                     row.values.extend(values.iter().map(|value| signed(*value)));
                     row.labels.clear();

@@ -1,5 +1,6 @@
-//! Golden text of every format for a small recording; hostile names; sums of arbitrary recordings.
+//! Golden text of every format for a small recording; blocks of the heap; hostile names; sums of arbitrary recordings.
 
+mod heap;
 mod hostile;
 mod sums;
 
