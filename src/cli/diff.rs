@@ -1,6 +1,6 @@
 //! `prof diff` and `prof bench`: two sides compared.
 
-use super::event::{EventArgs, without_locks};
+use super::event::{EventArgs, HeapArgs, without_locks};
 use super::read::{CommonArgs, TimeArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::value;
@@ -8,7 +8,7 @@ use super::value::EventName;
 use crate::base::failure::Failure;
 use crate::commands::bench::BenchOptions;
 use crate::diff::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, GateRule, Per, Sides};
-use crate::report::{ColorWhen, CommonOptions, Input, Metric, ReportDestination};
+use crate::report::{ColorWhen, CommonOptions, Input, Metric, ReportDestination, TimeRange};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -97,6 +97,7 @@ impl ComparisonArgs {
         Ok(DiffOptions {
             sides,
             common,
+            heap_times: None,
             per: self.per,
             view: if self.tree { DiffView::Tree } else { DiffView::Flat },
             format,
@@ -155,6 +156,12 @@ pub(super) struct DiffArgs {
     #[command(flatten)]
     event: EventArgs,
     #[command(flatten)]
+    heap: HeapArgs,
+    /// With --heap: what was live at one time against what is live at another one; NEW may be left out, and is BASE then
+    #[arg(long, value_name = "TIME..TIME", requires = "heap", conflicts_with = "blocks", value_parser = value::time_range,
+        help_heading = "Which memory")]
+    times: Option<TimeRange>,
+    #[command(flatten)]
     time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
@@ -164,14 +171,28 @@ impl DiffArgs {
     pub(super) fn into_options(self) -> Result<DiffOptions, Stop> {
         let sides = if self.base_files.is_empty() {
             let base = self.base.unwrap_or_else(|| PathBuf::from(DEFAULT_BASE));
-            let new = self.new.unwrap_or_else(|| PathBuf::from(crate::report::DEFAULT_FILE));
+            let of_one = || self.times.map(|_| base.clone());
+            let new = self.new.or_else(of_one).unwrap_or_else(|| PathBuf::from(crate::report::DEFAULT_FILE));
             [vec![base], vec![new]]
         } else {
             [self.base_files, self.new_files]
         };
-        let common = without_locks(self.event.apply(self.common.into_options(Input::default(), self.time)))?;
-        Ok(self.comparison.into_options(Sides::Words(sides), common, self.rows)?)
+        let common = self.event.apply(self.common.into_options(Input::default(), self.time));
+        let common = self.heap.apply(without_locks(common)?)?;
+        let heap_times = self.times.map(both_times).transpose()?;
+        let options = self.comparison.into_options(Sides::Words(sides), common, self.rows)?;
+        Ok(DiffOptions { heap_times, ..options })
     }
+}
+
+/// Two times of a recording, ns.
+///
+/// # Errors
+///
+/// A usage failure where one is missing.
+fn both_times(range: TimeRange) -> Result<[u64; 2], Failure> {
+    let times = range.from_ns.zip(range.to_ns).map(|(from_ns, to_ns)| [from_ns, to_ns]);
+    times.ok_or_else(|| Failure::usage("--times takes two times").hint("for example:  --times 10s..60s"))
 }
 
 /// Record two commands alternately, several times each, and compare them

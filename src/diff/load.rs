@@ -88,10 +88,11 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
     while at < tasks.len() {
         // Unless a metric was given, the first recording decides the metric for all.
         let chunk = &tasks[at..tasks.len().min(at + AT_A_TIME)];
-        let common = CommonOptions { metric, ..options.common.clone() };
+        let common = [0, 1].map(|side| CommonOptions { metric, ..options.common_of(side) });
         let read = |(side, file): &(usize, &Path)| {
             let slices = files[*side].len() == 1;
-            let run = RunOptions { common: &common, paths: options.path_sums(), slices, threads: None };
+            let run =
+                RunOptions { common: &common[*side], paths: options.path_sums(), slices, threads: None };
             load_one(file, &run)
         };
         for ((side, _), loaded) in chunk.iter().zip(chunk.par_iter().map(read).collect::<Vec<_>>()) {
@@ -115,8 +116,15 @@ fn load_one(file: &Path, run: &RunOptions<'_>) -> anyhow::Result<(RunSums, Optio
     let recording = Analysis::load_quietly(&input)?;
     let warning = recording.warning(&input);
     let name = file.display().to_string();
-    let sums = RunSums::of(&recording, name, run).map_err(|error| of_file(file, error))?;
+    let sums = sums_of(recording, name, run).map_err(|error| of_file(file, error))?;
     Ok((sums, warning))
+}
+
+/// The sums of what is asked for of a recording.
+pub(super) fn sums_of(recording: Analysis, name: String, run: &RunOptions<'_>) -> Result<RunSums, Failure> {
+    let of_heap = run.common.with_default_heap(&recording);
+    let (recording, common) = of_heap.as_ref().unwrap_or(run.common).of_heap(recording)?;
+    RunSums::of(&recording, name, &RunOptions { common: &common, ..*run })
 }
 
 /// Names the recording in an error that does not.

@@ -2,6 +2,8 @@
 
 use super::per::Per;
 use super::sums::run::{RunEvent, RunSums};
+use crate::profile::EventKind;
+use crate::report::Metric;
 
 /// Recordings whose lengths differ by less than this part of the longest count as equally long.
 const EQUAL_LENGTH: f64 = 0.02;
@@ -27,10 +29,13 @@ impl Measure {
     }
 }
 
-/// The default: per run if all recordings are of commands that ended by themselves, or are equally long; else per
-/// second.
+/// The default: per run if all recordings are of commands that ended by themselves, or are equally long, or if it is memory,
+/// which does not grow with their length; else per second.
 pub(crate) fn default_per(sides: &[Vec<RunSums>; 2]) -> Per {
     let runs = || sides.iter().flatten();
+    if runs().any(|run| run.event.metric == Metric::of_kind(&EventKind::HEAP)) {
+        return Per::Run;
+    }
     let is_whole = runs().all(|run| run.facts.is_whole_command);
     let lengths = || runs().map(|run| run.facts.duration_ns as f64);
     let [least, most] = [lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max)];

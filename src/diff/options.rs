@@ -3,7 +3,7 @@
 use super::gate::rule::GateRule;
 use super::per::Per;
 use super::sums::run::PathSums;
-use crate::report::{ColorWhen, CommonOptions, ReportDestination, RowLimits};
+use crate::report::{ColorWhen, CommonOptions, HeapView, ReportDestination, RowLimits};
 use std::path::PathBuf;
 
 /// The recordings of both sides.
@@ -95,6 +95,8 @@ pub(crate) struct DiffOptions {
     pub(crate) sides: Sides,
     /// Which samples and frames, on both sides.
     pub(crate) common: CommonOptions,
+    /// Of the heap: the times whose live blocks are compared, of base and new, ns since the start of a recording.
+    pub(crate) heap_times: Option<[u64; 2]>,
     /// Divisor of the values; `None` lets the recordings decide.
     pub(crate) per: Option<Per>,
     /// View for text.
@@ -124,6 +126,7 @@ impl DiffOptions {
         DiffOptions {
             sides: Sides::Files([Vec::new(), Vec::new()]),
             common,
+            heap_times: None,
             per: None,
             view: DiffView::default(),
             format: DiffFormat::default(),
@@ -135,6 +138,12 @@ impl DiffOptions {
             color: ColorWhen::Never,
             pager: false,
         }
+    }
+
+    /// Samples and frames of the base (0) or the new side (1).
+    pub(super) fn common_of(&self, side: usize) -> CommonOptions {
+        let at = self.heap_times.map(|times| HeapView::LiveAt(times[side]));
+        CommonOptions { heap: at.or(self.common.heap), ..self.common.clone() }
     }
 
     /// Returns the sums of call paths that the output needs.

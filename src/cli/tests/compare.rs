@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::diff::{DiffFormat, DiffOptions, Per, Sides};
+use crate::report::HeapView;
 
 fn compared(line: &str) -> DiffOptions {
     match parsed(line) {
@@ -44,6 +45,22 @@ fn diff_knows_formats_by_their_endings() {
     }
     let gate = compared("prof diff --fail-on total>+5% --fail-on self:^a$ --min 2").gate;
     assert_eq!((gate.rules.len(), gate.least), (2, 0.02));
+}
+
+#[test]
+fn diff_takes_two_times_of_one_recording() {
+    let options = compared("prof diff a.data --heap --times 2s..5s");
+    assert_eq!(options.heap_times, Some([2_000_000_000, 5_000_000_000]));
+    let Sides::Words([base, new]) = &options.sides else { panic!("{:?}", options.sides) };
+    assert_eq!(base, new);
+    assert_eq!(compared("prof diff a b --heap --leaks").common.heap, Some(HeapView::Leaks));
+    for line in [
+        "prof diff a --heap --times 2s..",
+        "prof diff a --times 2s..5s",
+        "prof diff a --heap --leaks --times 2s..5s",
+    ] {
+        assert_eq!(refused(line).0, 2, "{line}");
+    }
 }
 
 #[test]

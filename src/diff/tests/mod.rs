@@ -3,6 +3,7 @@
 pub(crate) mod fixture;
 mod formats;
 mod gate;
+mod heap;
 mod odd;
 mod paths;
 pub(super) mod random;
