@@ -2,8 +2,6 @@
 
 use super::per::Per;
 use super::sums::run::{RunEvent, RunSums};
-use crate::profile::EventKind;
-use crate::report::Metric;
 
 /// Recordings whose lengths differ by less than this part of the longest count as equally long.
 const EQUAL_LENGTH: f64 = 0.02;
@@ -33,7 +31,7 @@ impl Measure {
 /// which does not grow with their length; else per second.
 pub(crate) fn default_per(sides: &[Vec<RunSums>; 2]) -> Per {
     let runs = || sides.iter().flatten();
-    if runs().any(|run| run.event.metric == Metric::of_kind(&EventKind::HEAP)) {
+    if runs().any(|run| run.event.is_memory()) {
         return Per::Run;
     }
     let is_whole = runs().all(|run| run.facts.is_whole_command);

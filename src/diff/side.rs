@@ -11,6 +11,11 @@ use super::sums::run::RunSums;
 use super::sums::run_row::{RunFacts, RunSum};
 use rustc_hash::FxHashMap;
 
+/// Relative variance of what is known exactly, so that it has one.
+const LEAST_SPREAD: f64 = 1e-12;
+/// Degrees of freedom of a variance that is known, and not estimated.
+const MANY: f64 = 1e6;
+
 /// The self or total value of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowValue {
@@ -77,6 +82,7 @@ pub(crate) struct SideValues {
     values: Vec<[f64; 2]>,
     weight: f64,
     count: f64,
+    variance: f64,
 }
 
 /// The runs of one side.
@@ -86,6 +92,8 @@ pub(crate) struct DiffSide {
     pub(crate) runs: Vec<SideRun>,
     cells: Vec<Vec<RunCell>>,
     is_sampled: bool,
+    /// The values are those of one moment, so that there is no spread within a recording: only the error of sampling.
+    is_of_moment: bool,
     slices: Option<Slices>,
 }
 
@@ -103,6 +111,7 @@ impl DiffSide {
             runs: Vec::with_capacity(runs.len()),
             cells: Vec::new(),
             is_sampled: measure.event.is_sampled,
+            is_of_moment: measure.event.is_memory(),
             slices: None,
         };
         let is_single = runs.len() == 1;
@@ -120,7 +129,7 @@ impl DiffSide {
                 number_of.push(number);
             }
             paths(side, &run, &number_of, scale / divisor);
-            if is_single {
+            if is_single && !made.is_of_moment {
                 made.slices = Slices::of(&run, &number_of, measure);
             }
             let RunSums { facts, total, whole, .. } = run;
@@ -163,6 +172,7 @@ impl DiffSide {
             value[1] += (sum.weight - excess).max(0.0) / divisor;
             values.weight += sum.weight;
             values.count += sum.count;
+            values.variance += sum.variance;
         }
         values
     }
@@ -191,6 +201,12 @@ impl DiffSide {
         // Variance of binomial samples.
         let chance = if self.is_sampled { (1.0 - share).max(0.0) / count } else { 0.0 };
         let estimate = match (self.runs.as_slice(), &self.slices) {
+            ([run], _) if self.is_of_moment => {
+                let log = (values.values[0][1] + floor / run.divisor).ln();
+                let spread = values.variance / (values.weight + floor).powi(2);
+                let estimate = Estimate::bounded(log, spread.max(LEAST_SPREAD), MANY, 0.0);
+                log.is_finite().then_some(estimate)
+            }
             ([], _) | ([_], None) => None,
             ([run], Some(slices)) => {
                 let log = values.values[0][1] + floor / run.divisor;

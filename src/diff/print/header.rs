@@ -131,6 +131,7 @@ pub(crate) fn notes(comparison: &Comparison, is_default_per: bool) -> Vec<String
             .map(|blocks| format!("{:.1}", blocks.design))
             .collect();
         let why = match designs.as_slice() {
+            _ if comparison.measure.event.is_memory() => "the error of sampling".to_owned(),
             [] => "the recordings are too short to see their noise".to_owned(),
             designs => format!("design effect {}", designs.join(" and ")),
         };

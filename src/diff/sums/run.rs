@@ -59,6 +59,13 @@ pub(crate) struct RunEvent {
     pub(crate) has_waits: bool,
 }
 
+impl RunEvent {
+    /// Whether it is memory: what was allocated, or is live at a moment.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.metric == Metric::of_kind(&EventKind::HEAP)
+    }
+}
+
 /// A recording, reduced to sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSums {

@@ -15,6 +15,8 @@ pub(crate) struct RunSum {
     pub(crate) weight: f64,
     /// Number of samples or waits it is weighted as.
     pub(crate) count: f64,
+    /// Variance of the weight by sampling alone, as far as it is known of each sample, in squares of the unit.
+    pub(crate) variance: f64,
     /// Lengths of the waits in the sum.
     pub(crate) lengths: Option<Box<WaitLengths>>,
 }
@@ -23,6 +25,7 @@ impl RunSum {
     pub(crate) fn add(&mut self, amount: Amount, lengths: Option<&WaitLengths>) {
         self.weight += amount.weight as f64;
         self.count += amount.count_thousandths as f64 / 1e3;
+        self.variance += amount.variance_us2 as f64 * 1e6;
         if let Some(lengths) = lengths {
             self.lengths.get_or_insert_default().merge(lengths);
         }

@@ -114,7 +114,7 @@ fn simulated(random: &mut Random, program: Program, plan: Plan, growth: f64, lab
             .collect::<Vec<f64>>()
     };
     let counts: Vec<f64> = cells.chunks(slices).map(|cells| cells.iter().sum()).collect();
-    let sum = |count: f64| RunSum { weight: count * PERIOD, count, lengths: None };
+    let sum = |count: f64| RunSum { weight: count * PERIOD, count, ..RunSum::default() };
     let rows = labels.iter().zip(&counts).map(|(label, count)| RunRow {
         label: label.clone(),
         own: sum(*count),
