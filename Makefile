@@ -106,7 +106,7 @@ notices:
 ARCH ?= $(shell uname -m)
 
 dist:
-	@scripts/setup.sh build dist
+	@scripts/setup.sh build dist $(if $(filter-out $(shell uname -m),$(ARCH)),dist-other)
 	scripts/dist.sh $(ARCH)
 
 # The same built twice, in folders of different names, has to be the same; then it is tried in bare root filesystems (root).

@@ -42,7 +42,7 @@ run() {
 	shift
 	case $program in
 	*"/$machine/"*) "$program" "$@" ;;
-	*) "qemu-${arch}-static" "$program" "$@" ;;
+	*) "$(command -v "qemu-$arch-static" || echo "qemu-$arch")" "$program" "$@" ;;
 	esac
 }
 

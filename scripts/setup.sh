@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that everything a make target needs is installed. POSIX sh.
 #
-#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench, kernels, dist, dist-check
+#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench, kernels, dist, dist-other, dist-check
 #
 # Looks for the tool itself, not for a package, so that a compiler from elsewhere counts. Says nothing
 # and changes nothing when all is there. On Debian and its relatives what is missing is installed; on
@@ -93,6 +93,7 @@ dist|cmd:llvm-objcopy|llvm|llvm|llvm
 dist|cmd:llvm-readelf|llvm|llvm|llvm
 dist|cmd:strings|binutils|binutils|binutils
 dist|cmd:jq|jq|jq|jq
+dist-other|cmd:qemu-aarch64-static,qemu-aarch64|qemu-user-static|qemu-user-static|qemu-user-static
 dist-check|cmd:unshare|util-linux|util-linux|util-linux
 dist-check|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 dist-check|cmd:debootstrap|debootstrap|debootstrap|debootstrap

@@ -40,6 +40,7 @@ pub(super) struct ChosenSite {
 }
 
 /// What a choice has to respect.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "sites are where they were asked for"))]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SiteWish {
     /// Bytes from the start of the function that were asked for; `None`: its beginning, wherever that costs least.
