@@ -1,6 +1,6 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
-use super::event::without_locks;
+use super::event::{HeapArgs, without_locks};
 use super::read::{CommonArgs, InputArgs, TimeArgs};
 use super::request::{Choose, HELP_TEMPLATE, Instead, Request};
 use super::sampler::{SamplerArgs, SpanArgs};
@@ -42,6 +42,8 @@ pub(super) struct TuiArgs {
     watched: WatchedArgs,
     #[command(flatten)]
     time: TimeArgs,
+    #[command(flatten)]
+    heap: HeapArgs,
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
@@ -147,7 +149,7 @@ impl TuiArgs {
             (base, Some(new)) => (Input::File(new), Some(base)),
             (input, None) => (input, None),
         };
-        let common = without_locks(self.common.into_options(input, self.time))?;
+        let common = self.heap.apply(without_locks(self.common.into_options(input, self.time))?)?;
         let tui = TuiOptions { base, ..self.display.into_options(common, Tab::default()) };
         if !is_live {
             if self.span.duration.is_some() || self.span.delay.is_some() {

@@ -109,3 +109,15 @@ impl Deref for Analysis {
         &self.recording
     }
 }
+
+/// A recording by identity: a later snapshot of it is another one, even if it holds the same samples.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen(pub(crate) Arc<Analysis>);
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Seen {}

@@ -24,6 +24,7 @@ mod views;
 mod waits;
 
 pub use analysis::Analysis;
+pub(crate) use analysis::Seen;
 pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
 pub(crate) use code::source_files::{SourceTexts, read as read_sources};
@@ -31,6 +32,7 @@ pub use export::folded;
 pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export, write_to_free_name};
 pub(crate) use heap::HeapView;
+pub(crate) use heap::heap_part::HeapPart;
 pub(crate) use load::unreadable;
 pub(crate) use locks::ChargedTo;
 pub(crate) use model::activity::Activity;

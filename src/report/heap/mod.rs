@@ -1,7 +1,8 @@
-//! The heap as people ask for it: which of its blocks count (`heap_blocks`), and the table of the places that allocated them
-//! (`table`). Nothing is printed here.
+//! The heap as people ask for it: which of its blocks count (`heap_blocks`), the part of a recording that a screen is of
+//! (`heap_part`), and the table of the places that allocated them (`table`). Nothing is printed here.
 
 pub(crate) mod heap_blocks;
+pub(crate) mod heap_part;
 pub(crate) mod table;
 
 /// Which blocks count.
@@ -24,6 +25,17 @@ pub(crate) enum HeapView {
 }
 
 impl HeapView {
+    /// What a key shows after this.
+    #[must_use]
+    pub(crate) fn next(self) -> Self {
+        match self {
+            HeapView::LiveAtEnd => HeapView::LiveAtPeak,
+            HeapView::LiveAtPeak => HeapView::Allocated,
+            HeapView::Allocated => HeapView::Leaks,
+            _ => HeapView::LiveAtEnd,
+        }
+    }
+
     /// Title of the weights.
     pub(crate) fn title(self) -> &'static str {
         match self {

@@ -1,8 +1,7 @@
 //! Every action of the interface: what keys and the pointer mean, however they were pressed.
 
-use crate::report::ExportShape;
+use crate::report::{ExportShape, Seen};
 use crate::tui::compute::export::ScreenExport;
-use crate::tui::compute::seen::Seen;
 pub(crate) use crate::tui::views::tabs::Tab;
 use ratatui::layout::Position;
 use std::path::PathBuf;
@@ -79,6 +78,8 @@ pub enum Action {
     Invert,
     /// Shows the next metric of the recording.
     NextMetric,
+    /// Of the heap: shows what is live at the end, at the peak, all that was allocated, what was not freed.
+    NextBlocks,
     /// Compares with the chosen range of time, or no longer.
     SetBase,
     /// Shows the other side of a comparison.

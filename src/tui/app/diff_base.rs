@@ -1,7 +1,6 @@
 //! What the screen compares with.
 
-use crate::report::TimeRange;
-use crate::tui::compute::seen::Seen;
+use crate::report::{Seen, TimeRange};
 
 /// The base of a comparison; the new side is what the screen shows without one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,12 +6,11 @@ use super::state::App;
 use crate::base::safe_text;
 use crate::base::units::counted;
 use crate::report::{
-    CommonOptions, ExportFormat, ExportJob, ExportShape, ReportView, ThreadSplit, TimeRange,
+    CommonOptions, ExportFormat, ExportJob, ExportShape, ReportView, Seen, ThreadSplit, TimeRange,
 };
 use crate::tui::compute::change::Change;
 use crate::tui::compute::export::{ExportOf, ScreenExport, SidesExport};
 use crate::tui::compute::picture::Picture;
-use crate::tui::compute::seen::Seen;
 use crate::tui::compute::sides::ChangeSides;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -25,6 +25,8 @@ pub(crate) enum When {
     Compared,
     /// The recording has functions that an interpreter ran.
     Interpreted,
+    /// The picture is of the heap.
+    Heap,
 }
 
 /// A line of the help: keys that belong together, and what each does.
@@ -275,6 +277,10 @@ pub(crate) const TABLE: &[Entry] = &[
         tabs: ALL,
         when: When::Metrics,
     },
+    Entry {
+        when: When::Heap,
+        ..entry("show", "L", "live or allocated", "memory", ALL, &[(key('L'), Action::NextBlocks)])
+    },
     entry("show", "o", "idle", "", ALL, &[(key('o'), Action::Idle)]),
     Entry {
         when: When::Compared,
@@ -328,6 +334,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
         let modules = picture.recording.profile.tables.modules();
         modules.iter().any(|module| module.kind == ModuleKind::Runtime)
     });
+    let is_of_heap = context.picture.as_ref().is_some_and(|picture| picture.heap.is_some());
     TABLE.iter().filter(move |entry| {
         let is_now = match entry.when {
             When::Always => true,
@@ -336,6 +343,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
             When::Metrics => has_metrics,
             When::Compared => context.query.base.is_some(),
             When::Interpreted => has_interpreter,
+            When::Heap => is_of_heap,
         };
         is_now && entry.tabs.contains(&tab)
     })
@@ -420,6 +428,7 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
         When::Metrics => return Action::NextMetric,
         When::Compared => format!("{what}: only in a comparison (b, or prof tui BASE NEW)"),
         When::Interpreted => format!("{what}: no interpreter ran functions in this recording"),
+        When::Heap => format!("{what}: only of memory (prof record -e heap)"),
         When::Live | When::Watched if context.live.is_some() => {
             format!("{what}: the recording has ended")
         }

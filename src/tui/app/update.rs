@@ -8,7 +8,7 @@ use super::refusal;
 use super::state::App;
 use crate::profile::RuntimeFrames;
 use crate::report::{
-    Direction, FilterPart, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
+    Direction, FilterPart, HeapView, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
     ThreadFilter, ThreadSplit, filter_parts,
 };
 use crate::tui::compute::picture::Picture;
@@ -149,6 +149,9 @@ impl App {
                 };
             }),
             Action::NextMetric => self.next_metric(&picture),
+            Action::NextBlocks => self.context.ask(|query| {
+                query.common.heap = Some(query.common.heap.unwrap_or(HeapView::LiveAtEnd).next());
+            }),
             Action::SetBase => self.context.set_base(),
             Action::ShowBase => self.context.turn_sides(),
             Action::SplitThreads => self.split_threads(),

@@ -2,8 +2,8 @@
 
 use super::action::{Action, Effect, LiveCommand};
 use super::context::{Context, LiveState, NO_PICTURE};
+use crate::report::Seen;
 use crate::tui::compute::picture::Picture;
-use crate::tui::compute::seen::Seen;
 use std::sync::Arc;
 
 impl Context {

@@ -1,10 +1,9 @@
 //! A file of what the screen shows: of one recording, or of both sides of a comparison as `prof diff` writes them.
 
-use super::seen::Seen;
 use super::sides::ChangeSides;
 use crate::diff::{DiffFormat, DiffOptions, DiffSort};
 use crate::report::{
-    ExportFormat, ExportJob, ExportShape, Grouping, SortKey, ThreadSplit, TimeRange, write_to_free_name,
+    ExportFormat, ExportJob, ExportShape, Grouping, Seen, SortKey, ThreadSplit, TimeRange, write_to_free_name,
 };
 use std::path::PathBuf;
 

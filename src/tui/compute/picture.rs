@@ -3,15 +3,16 @@
 use crate::base::failure::Failure;
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
-    LabelId, LabelKey, LabelKind, Labels, LighterThreads, Metric, NamedSince, NodeId, PathStart, Quality,
-    SamplesAt, Sandwich, Selection, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange,
-    Timeline, Totals, label_of, thread_rows, thread_rows_with_times,
+    HeapPart, LabelId, LabelKey, Labels, LighterThreads, Metric, NamedSince, PathStart, Quality, SamplesAt,
+    Sandwich, Selection, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline, Totals,
+    label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::change::{Change, ChangeOf};
 use crate::tui::compute::event_title::EventTitle;
 use crate::tui::compute::modules::FollowedModules;
+use crate::tui::compute::paths::{Paths, waiting_nodes};
 use crate::tui::compute::sides::ChangeSides;
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,8 +23,10 @@ use std::sync::Arc;
 pub struct Picture {
     /// The query that the picture answers.
     pub query: Query,
-    /// The recording that it was computed from.
+    /// The recording that it was computed from, or the part of that it is of.
     pub(crate) recording: Arc<Analysis>,
+    /// That part, where it is of the heap.
+    pub(crate) heap: Option<HeapPart>,
     /// The event.
     pub(crate) event: EventTitle,
     /// The metrics that the recording has, in the order of `m`.
@@ -105,6 +108,20 @@ impl Picture {
         query: &Query,
         before: Option<&Picture>,
     ) -> Result<Self, Failure> {
+        let heap_before = before.and_then(|before| before.heap.as_ref());
+        // A comparison is of all that was allocated.
+        let heap = match &query.base {
+            None => HeapPart::of(recording, &query.common, heap_before)?,
+            Some(_) => None,
+        };
+        let Some((heap, common)) = heap else { return Picture::of(recording, query, before) };
+        let picture = Picture::of(heap.blocks(), &Query { common, ..query.clone() }, before)?;
+        let metrics = Metric::all_of(&heap.whole().profile);
+        Ok(Picture { query: query.clone(), metrics, heap: Some(heap), ..picture })
+    }
+
+    /// The picture of what is recorded, whatever it is.
+    fn of(recording: &Arc<Analysis>, query: &Query, before: Option<&Picture>) -> Result<Self, Failure> {
         let sides = ChangeSides::of(recording, query);
         let (recording, options, modules) = shown(recording, sides.as_ref(), query);
         let (timeline, picture) = rayon::join(
@@ -123,11 +140,7 @@ impl Picture {
     ) -> Result<Self, Failure> {
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let threads = query.threads();
-        let mut thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
-        // Both sides of a comparison have the same threads.
-        let to_merge =
-            thread_steps.as_deref_mut().filter(|_| threads == ThreadSplit::Each && sides.is_none());
-        let lighter_threads = to_merge.and_then(|steps| selection.merge_lighter_threads(steps));
+        let (thread_steps, lighter_threads) = thread_steps(&mut selection, threads, sides.is_some());
         let (totals, selection) = (Totals::of(recording, &options)?, &selection);
         let steps = thread_steps.as_deref();
         let table = || (FunctionTable::new(selection, query.sort), name_ranks(&selection.labels));
@@ -149,6 +162,7 @@ impl Picture {
             samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
+            heap: None,
             event: EventTitle::of(&selection.shown, &recording.profile.meta),
             metrics: Metric::all_of(&recording.profile),
             name_rank,
@@ -302,6 +316,19 @@ fn shown<'r>(
     (recording, options, sides.map(|sides| sides.modules().clone()).unwrap_or_default())
 }
 
+/// A step for each thread, unless all are merged, and the threads that share one.
+fn thread_steps(
+    selection: &mut Selection<'_>,
+    threads: ThreadSplit,
+    is_compared: bool,
+) -> (Option<Vec<Step>>, Option<LighterThreads>) {
+    let mut steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
+    // Both sides of a comparison have the same threads.
+    let to_merge = steps.as_deref_mut().filter(|_| threads == ThreadSplit::Each && !is_compared);
+    let lighter = to_merge.and_then(|steps| selection.merge_lighter_threads(steps));
+    (steps, lighter)
+}
+
 /// Returns the difference of what is shown to the other side, if there is one; adds to `notes` what limits it.
 fn change(
     sides: Option<&ChangeSides>,
@@ -435,65 +462,4 @@ fn rows_of(table: &FunctionTable, labels: usize) -> Vec<Option<u32>> {
         rows[row.label.index()] = u32::try_from(number).ok();
     }
     rows
-}
-
-/// The call tree, with what is known of its nodes.
-struct Paths {
-    /// The tree.
-    tree: CallTree,
-    /// Whether each node holds only waits, by node.
-    is_waiting: Vec<bool>,
-    /// Number of nodes of each label, by label.
-    places_of: Vec<u32>,
-}
-
-impl Paths {
-    /// The paths of `selection`, with `threads` in front if there are some.
-    fn of(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> Self {
-        let tree = query.call_tree(selection, threads);
-        let (is_waiting, places_of) = rayon::join(
-            || waiting_nodes(&tree, &selection.labels, query.direction),
-            || places_of(&tree, selection.labels.len()),
-        );
-        Paths { tree, is_waiting, places_of }
-    }
-}
-
-/// Whether each node holds only waits. A wait's stack ends in its reason, so a node that leads only to reasons is
-/// waiting; in the bottom-up tree, a node below a reason is.
-fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<bool> {
-    let is_reason: Vec<bool> = labels.iter().map(|label| matches!(label.kind, LabelKind::Wait(_))).collect();
-    let mut is_waiting = vec![false; tree.nodes().len()];
-    if !is_reason.contains(&true) {
-        return is_waiting;
-    }
-    let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
-    match direction {
-        Direction::BottomUp => {
-            for id in nodes {
-                let node = tree.node(id);
-                let above = node.parent.is_some_and(|parent| is_waiting[parent.index()]);
-                is_waiting[id.index()] = above || is_reason[node.label.index()];
-            }
-        }
-        Direction::TopDown => {
-            // In reverse, since parents come before their children.
-            for id in nodes.into_iter().rev() {
-                let node = tree.node(id);
-                let leads_to_waits = node.has_children()
-                    && tree.children(id).iter().all(|child| is_waiting[child.index()])
-                    && tree.own(id).is_empty();
-                is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
-            }
-        }
-    }
-    is_waiting
-}
-
-fn places_of(tree: &CallTree, labels: usize) -> Vec<u32> {
-    let mut places = vec![0u32; labels];
-    for (_, node) in tree.nodes() {
-        places[node.label.index()] += 1;
-    }
-    places
 }

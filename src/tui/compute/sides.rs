@@ -1,11 +1,11 @@
 //! The two sides of a comparison on the screen: which recordings, and which of their samples.
 
 use super::modules::FollowedModules;
-use super::seen::Seen;
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffOptions, PairSide, PrintedDiff, RowLabel, compare, render};
 use crate::report::{
-    Analysis, CommonOptions, Label, LabelId, Selection, ThreadFilter, ThreadSplit, label_of, module_file,
+    Analysis, CommonOptions, Label, LabelId, Seen, Selection, ThreadFilter, ThreadSplit, label_of,
+    module_file,
 };
 use crate::tui::app::diff_base::{DiffBase, range_words};
 use crate::tui::app::query::Query;

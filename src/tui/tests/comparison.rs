@@ -8,11 +8,11 @@ use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
-    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, StackFilter, ThreadFilter, TimeRange,
+    BoxOf, CommonOptions, LabelKey, Metric, NameStyle, Page, PathStep, Seen, StackFilter, ThreadFilter,
+    TimeRange,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
-use crate::tui::compute::seen::Seen;
 use crate::tui::widgets::theme::ColorDepth;
 use ratatui::style::Color;
 use std::sync::Arc;

@@ -5,11 +5,10 @@ use crate::diff::tests::fixture::{BASE, NEW, options, printed, recording, sums};
 use crate::diff::{DiffFormat, DiffOptions};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{BoxOf, CommonOptions, Page, TimeRange};
+use crate::report::{BoxOf, CommonOptions, Page, Seen, TimeRange};
 use crate::tui::app::action::Effect;
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::export::ExportOf;
-use crate::tui::compute::seen::Seen;
 use std::sync::Arc;
 
 #[test]

@@ -1,14 +1,13 @@
 //! Keys and the pointer: what each does in which state, and that every key gives feedback.
 
 use super::screen::{PLAIN, TestScreen, screen};
-use crate::report::Analysis;
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
+use crate::report::{Analysis, Seen};
 use crate::tui::app::action::{Action, Effect, LiveCommand, Tab};
 use crate::tui::app::context::{LiveState, Overlay};
 use crate::tui::app::key;
 use crate::tui::app::query::Window;
-use crate::tui::compute::seen::Seen;
 use crate::tui::terminal::translator::Translator;
 use crate::tui::views::callers::tests::with_gifts;
 use crate::tui::views::source::tests::with_text;

@@ -248,6 +248,34 @@ fn the_metric_changes_only_to_one_that_the_recording_has() {
 }
 
 #[test]
+fn memory_is_what_is_live_until_another_part_of_it_is_asked_for() {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "app", "app");
+    for second in 0..10 {
+        let time_ns = second * 1_000_000_000;
+        build.block(task, time_ns, [100, 3_000], None, &["/app:main", "/app:keep"]);
+        build.block(task, time_ns, [100, 500], Some(900_000_000), &["/app:main", "/app:use"]);
+    }
+    let mut memory = TestScreen::new(build.finish(), 80, 24);
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let picture = memory.app.context.picture.as_ref().unwrap();
+        seen.push((picture.event.title.clone(), picture.total.weight));
+        memory.keys("L");
+    }
+    let seen: Vec<(&str, u64)> = seen.iter().map(|(title, weight)| (title.as_str(), *weight)).collect();
+    let live = ("heap, live at the end", 30_000);
+    let peak = ("heap, live at its peak", 30_500);
+    assert_eq!(seen, [live, peak, ("heap, allocated", 35_000), ("heap, not freed", 15_000), live]);
+    let text = memory.text(&PLAIN);
+    assert!(text.contains("heap, live at its peak"), "{text}");
+    let mut running = screen();
+    running.keys("L");
+    let said = running.app.context.toast.clone().unwrap_or_default();
+    assert!(said.contains("only of memory"), "{said}");
+}
+
+#[test]
 fn kernel_and_inlined_frames_go_and_come_back() {
     let mut screen = screen();
     let nodes = |screen: &TestScreen| screen.app.context.picture.as_ref().unwrap().tree.nodes().len();

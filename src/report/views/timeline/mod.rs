@@ -41,6 +41,8 @@ pub struct Timeline {
     pub(crate) rows: Vec<TimelineRow>,
     /// Whether the rows show running and waiting time; otherwise they show the weight of the metric's samples.
     pub(crate) is_time: bool,
+    /// Whether the weight of a bucket is that of what was there in the mean (live memory), and not of what came about.
+    pub(crate) is_level: bool,
     /// The time of all rows in each bucket.
     pub(crate) sums: Vec<Busy>,
     /// Heat map of the metric, over all rows.
@@ -76,22 +78,11 @@ impl Timeline {
         let mut heat = HeatMap::spread(start_ns, duration_ns);
         for event in passing.of_rows.events() {
             // Rows always show all time; the heat map shows the metric.
-            let is_hot = shown.events().any(|shown| std::ptr::eq(shown, event));
+            let is_hot = passing.is_level || shown.events().any(|shown| std::ptr::eq(shown, event));
             let empty = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
             let parts: Vec<(TimelineRows, Spread)> = (parts_of(event).into_par_iter())
                 .map(|part| {
-                    let (mut rows, mut heat) = empty.clone();
-                    for sample in part.map(|row| event.sample(row)) {
-                        if passing.is_time && passing.filter.keeps_task(sample.task) {
-                            rows.note_alive(&sample);
-                        }
-                        let Some(state) = passing.state_of(&sample) else { continue };
-                        rows.add(&sample, state, rollup);
-                        if is_hot {
-                            add_heat(&mut heat, &sample, rollup);
-                        }
-                    }
-                    (rows, heat)
+                    spread_part(&passing, rollup, is_hot, part.map(|row| event.sample(row)), empty.clone())
                 })
                 .collect();
             for (part, part_heat) in &parts {
@@ -106,7 +97,16 @@ impl Timeline {
         for row in &rows {
             sums.iter_mut().zip(&row.buckets).for_each(|(sum, bucket)| sum.add(*bucket));
         }
-        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows, is_time: passing.is_time, sums, heat })
+        Ok(Timeline {
+            start_ns,
+            duration_ns,
+            bucket_ns,
+            rows,
+            is_time: passing.is_time,
+            is_level: passing.is_level,
+            sums,
+            heat,
+        })
     }
 
     /// The buckets that overlap a part of the recording, each with the length of the overlap, ns.
@@ -125,7 +125,7 @@ impl Timeline {
         (u128::from(ns) * u128::from(overlap_ns) / u128::from(self.bucket_ns.max(1))) as u64
     }
 
-    /// The weight of the samples of a row in a part of the recording, if the metric is no time. Numbers are small, so parts are
+    /// The weight of the samples of a row in a part of the recording, if the metric is no time; of a level the mean. Numbers are small, so parts are
     /// rounded such that those of neighbours add up to the whole.
     pub(crate) fn weight_in(&self, row: &TimelineRow, from_ns: u64, to_ns: u64) -> u64 {
         let until = |weight, bucket: usize, ns: u64| {
@@ -133,9 +133,15 @@ impl Timeline {
             self.part(weight, ns.saturating_sub(start_ns).min(self.bucket_ns))
         };
         let parts = self.overlaps(from_ns, to_ns).map_while(|(at, _)| Some((at, *row.weights.get(at)?)));
-        parts.fold(0, |sum, (at, weight)| {
+        let sum = parts.fold(0u64, |sum, (at, weight)| {
             sum.saturating_add(until(weight, at, to_ns) - until(weight, at, from_ns))
-        })
+        });
+        let length_ns = to_ns.min(self.duration_ns).saturating_sub(from_ns).max(1);
+        if self.is_level {
+            (u128::from(sum) * u128::from(self.bucket_ns) / u128::from(length_ns)) as u64
+        } else {
+            sum
+        }
     }
 
     /// The time in `buckets` of this timeline in a part of the recording; a bucket that overlaps it partly counts in
@@ -171,6 +177,30 @@ impl Timeline {
         }));
         states
     }
+}
+
+/// Adds samples to rows, and to the heat map if they are hot.
+fn spread_part(
+    passing: &Passing<'_>,
+    rollup: &RollupTime,
+    is_hot: bool,
+    samples: impl Iterator<Item = Sample>,
+    (mut rows, mut heat): (TimelineRows, Spread),
+) -> (TimelineRows, Spread) {
+    for sample in samples {
+        if passing.is_time && passing.filter.keeps_task(sample.task) {
+            rows.note_alive(&sample);
+        }
+        let Some(state) = passing.state_of(&sample) else { continue };
+        match passing.live_until_ns(&sample) {
+            Some(until_ns) => rows.add_level(&sample, until_ns, rollup),
+            None => rows.add(&sample, state, rollup),
+        }
+        if is_hot {
+            add_heat(&mut heat, &sample, rollup);
+        }
+    }
+    (rows, heat)
 }
 
 fn add_heat(heat: &mut Spread, sample: &Sample, rollup: &RollupTime) {

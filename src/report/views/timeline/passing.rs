@@ -4,6 +4,7 @@ use super::timeline_state::TimelineState;
 use crate::base::failure::Failure;
 use crate::profile::{Reason, Sample};
 use crate::report::analysis::Analysis;
+use crate::report::heap::heap_blocks::all_blocks;
 use crate::report::model::group::{Group, GroupKey, key_of};
 use crate::report::model::metric::Shown;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
@@ -28,6 +29,8 @@ pub(super) struct Passing<'r> {
     pub(super) of_rows: Shown<'r>,
     /// Whether the rows show time.
     pub(super) is_time: bool,
+    /// Whether they show what was live: all blocks of the heap, whichever count.
+    pub(super) is_level: bool,
     pub(super) filter: SampleFilter,
     /// Whether samples of one thread may have different fates.
     asks_samples: bool,
@@ -46,7 +49,13 @@ impl<'r> Passing<'r> {
         start_ns: u64,
     ) -> Result<Self, Failure> {
         let is_time = shown.metric().is_time();
-        let of_rows = if is_time { Shown::time_of(&recording.profile) } else { shown.clone() };
+        let all_blocks = all_blocks(&recording.profile).filter(|_| !is_time).map(Shown::one);
+        let is_level = all_blocks.is_some();
+        let of_rows = match all_blocks {
+            Some(all_blocks) => all_blocks,
+            None if is_time => Shown::time_of(&recording.profile),
+            None => shown.clone(),
+        };
         let filter =
             FilterOptions { time: TimeRange::default(), hide: None, show: None, ..options.filter.clone() };
         let is_on_names = filter.drops_by_code();
@@ -61,7 +70,29 @@ impl<'r> Passing<'r> {
             None
         };
         let filter = sample_filter;
-        Ok(Passing { recording, of_rows, is_time, filter, asks_samples, shows_idle, start_ns, keys })
+        Ok(Passing {
+            recording,
+            of_rows,
+            is_time,
+            is_level,
+            filter,
+            asks_samples,
+            shows_idle,
+            start_ns,
+            keys,
+        })
+    }
+
+    /// When a block that was live is gone, ns; `None` for what is no block.
+    pub(super) fn live_until_ns(&self, sample: &Sample) -> Option<u64> {
+        let block = sample.block.filter(|_| self.is_level)?;
+        let end_ns = self.recording.profile.duration_ns();
+        Some(
+            block
+                .lifetime_ns
+                .map_or(end_ns, |lifetime_ns| sample.time_ns.saturating_add(lifetime_ns))
+                .min(end_ns),
+        )
     }
 
     /// State of the thread of a sample; `None` if the sample does not pass.
@@ -70,7 +101,7 @@ impl<'r> Passing<'r> {
         {
             return None;
         }
-        if interval(sample).1 < self.start_ns {
+        if self.live_until_ns(sample).unwrap_or(interval(sample).1) < self.start_ns {
             return None;
         }
         if let Some(keys) = &self.keys

@@ -242,6 +242,19 @@ impl TimelineRows {
         rollup.spread(spread, from_ns, to_ns - from_ns, sample.weight);
     }
 
+    /// Adds a block that was live until that time: its whole weight to each bucket in between.
+    pub(super) fn add_level(&mut self, sample: &Sample, until_ns: u64, rollup: &RollupTime) {
+        let Some(seen) = self.seen.get_mut(sample.task.index()) else { return };
+        *seen = true;
+        let Some(row) = self.sums.get_mut(self.of_task[sample.task.index()]) else { return };
+        let length_ns = until_ns.saturating_sub(sample.time_ns);
+        let buckets =
+            u128::from(sample.weight) * u128::from(length_ns) / u128::from(self.no_time.bucket_ns());
+        let weight = u64::try_from(buckets).unwrap_or(u64::MAX);
+        let spread = row.in_state(TimelineState::Sampled, &self.no_time);
+        rollup.spread(spread, sample.time_ns, length_ns, weight);
+    }
+
     /// Records that the thread of a sample existed.
     pub(super) fn note_alive(&mut self, sample: &Sample) {
         let (mut from_ns, to_ns) = interval(sample);

@@ -2,13 +2,12 @@
 
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
-    Analysis, CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, ReportView, SortKey,
-    StackFilter,
+    Analysis, CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, ReportView, Seen,
+    SortKey, StackFilter,
 };
 use crate::tui::app::query::Query;
 use crate::tui::compute::export::{ExportOf, ScreenExport};
 use crate::tui::compute::picture::Picture;
-use crate::tui::compute::seen::Seen;
 use crate::tui::compute::worker::{Done, Exported, Job, Worker};
 use std::path::PathBuf;
 use std::sync::Arc;

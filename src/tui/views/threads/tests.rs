@@ -3,11 +3,10 @@
 use crate::profile::Reason;
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Analysis, Page, ReportOptions, ReportView, ThreadFilter, render};
+use crate::report::{Analysis, Page, ReportOptions, ReportView, Seen, ThreadFilter, render};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::app::search::Search;
-use crate::tui::compute::seen::Seen;
 use crate::tui::tests::session::{Session, theme};
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;

@@ -133,7 +133,11 @@ impl<'p> ShownStates<'p> {
             let full = crate::base::units::weight(self.event.unit, self.most_weight(axis), 0);
             let state = TimelineState::Sampled;
             let mark = Span::styled(theme.state_glyph(state), theme.state(state, None));
-            return vec![mark, Span::raw(format!(" {}, up to {full} a column  ", self.event.title))];
+            let words = match self.timeline.is_level {
+                true => format!(" live, up to {full}  "),
+                false => format!(" {}, up to {full} a column  ", self.event.title),
+            };
+            return vec![mark, Span::raw(words)];
         }
         let mut known: Vec<&'static str> = Vec::new();
         let mut spans = Vec::new();
