@@ -1,6 +1,6 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
-use super::event::{HeapArgs, without_locks};
+use super::event::{HeapArgs, LockArgs};
 use super::read::{CommonArgs, InputArgs, TimeArgs};
 use super::request::{Choose, HELP_TEMPLATE, Instead, Request};
 use super::sampler::{SamplerArgs, SpanArgs};
@@ -42,6 +42,8 @@ pub(super) struct TuiArgs {
     watched: WatchedArgs,
     #[command(flatten)]
     time: TimeArgs,
+    #[command(flatten)]
+    locks: LockArgs,
     #[command(flatten)]
     heap: HeapArgs,
     #[command(flatten)]
@@ -149,7 +151,19 @@ impl TuiArgs {
             (base, Some(new)) => (Input::File(new), Some(base)),
             (input, None) => (input, None),
         };
-        let common = self.heap.apply(without_locks(self.common.into_options(input, self.time))?)?;
+        let common = self.locks.apply(self.common.into_options(input, self.time))?;
+        let common = self.heap.apply(common)?;
+        let asks = [
+            (common.locks.is_some(), "--locks"),
+            (common.chains, "--chain"),
+            (common.heap.is_some(), "--heap"),
+        ];
+        let asked = asks.into_iter().find_map(|(is_asked, option)| is_asked.then_some(option));
+        if let Some(option) = asked.filter(|_| is_live || base.is_some()) {
+            let what = if is_live { "a live view" } else { "a comparison" };
+            return Err(Failure::usage(format!("{option} shows a part of one recording, and not {what}"))
+                .hint(format!("record first:  prof record -o FILE ..., then  prof tui FILE {option}")));
+        }
         let tui = TuiOptions { base, ..self.display.into_options(common, Tab::default()) };
         if !is_live {
             if self.span.duration.is_some() || self.span.delay.is_some() {

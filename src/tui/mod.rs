@@ -31,7 +31,8 @@ pub(crate) use terminal::editor::edit_for;
 /// Fails when there is no terminal, the profile cannot be read, or it holds nothing to show.
 pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     require_terminal()?;
-    let recording = Arc::new(Analysis::load_quietly(&options.common.input)?);
+    let (recording, common) = options.common.of_waits(Analysis::load_quietly(&options.common.input)?)?;
+    let (options, recording) = (&TuiOptions { common, ..options.clone() }, Arc::new(recording));
     let metric = recording.shown(options.common.metric)?.metric();
     let Some(input) = &options.base else { return show(options, recording) };
     let base = Arc::new(Analysis::load_quietly(input)?);

@@ -1,6 +1,7 @@
 //! The command lines of the terminal interface.
 
 use super::*;
+use crate::report::{ChargedTo, HeapView};
 
 #[test]
 fn tui_takes_the_words_of_report() {
@@ -74,4 +75,24 @@ fn what_is_watched_can_begin_later_and_end_by_itself() {
     }
     assert_eq!(refused("prof tui -d 10s x.data").0, 2);
     assert_eq!(refused("prof tui -D 10s").0, 2);
+}
+
+#[test]
+fn a_part_of_one_recording_is_shown_and_no_live_view_or_comparison() {
+    let shown = |line: &str| {
+        let Ok(Request::Tui(options)) = parsed(line) else { panic!("{line}") };
+        options.common
+    };
+    assert_eq!(shown("prof tui --locks").locks, Some(ChargedTo::Waiter));
+    assert_eq!(shown("prof tui x.data --locks --by holder").locks, Some(ChargedTo::Holder));
+    assert!(shown("prof tui --chain").chains);
+    assert_eq!(shown("prof tui --heap --leaks").heap, Some(HeapView::Leaks));
+    for line in [
+        "prof tui -p 1 --locks",
+        "prof tui a.data b.data --chain",
+        "prof tui -p 1 --heap",
+        "prof tui --by holder",
+    ] {
+        assert_eq!(refused(line).0, 2, "{line}");
+    }
 }
