@@ -45,7 +45,8 @@ fn frames_of_the_interpreter_are_shown_as_wanted() {
     let has_loop = |stack: &Stack| stack.any_contains(LOOP);
     let has_both = |stack: &Stack| has_loop(stack) && is_run(stack);
     assert!(folded.percent(is_run) > 99.0, "{:.1} %", folded.percent(is_run));
-    assert!(folded.percent(has_both) == 0.0, "{:.1} % have machinery, too", folded.percent(has_both));
+    // Where the loop was just entered or is being left, it can have one call more than there are functions: that call stays.
+    assert!(folded.percent(has_both) < 0.5, "{:.2} % have machinery, too", folded.percent(has_both));
     assert!(full.percent(has_both) > 99.0, "{:.1} % have both", full.percent(has_both));
     assert!(off.percent(is_run) == 0.0 && off.percent(has_loop) > 99.0, "{:.1} %", off.percent(is_run));
     folded.assert_has(&["by_libc", "compare", "burn_twice"]);
