@@ -184,11 +184,11 @@ apt_install() {
 	die "apt-get could not install: $packages"
 }
 
-[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench, kernels, dist, dist-check)"
+[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench, kernels, dist, dist-other, dist-check)"
 for asked in "$@"; do
 	case $asked in
-	build | demo | lint | test | oracle | bench | kernels | dist | dist-check) ;;
-	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench, kernels, dist, dist-check)" ;;
+	build | demo | lint | test | oracle | bench | kernels | dist | dist-other | dist-check) ;;
+	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench, kernels, dist, dist-other, dist-check)" ;;
 	esac
 done
 case " $* " in
