@@ -19,11 +19,16 @@
 /* For so long it is used before it is computed again. */
 #define P_AGE_NS 65536ULL
 
-/* What is left of a CPU's share, and what sched_switch leaves for sched_exit_tp. */
-struct wait_budget {
+/* What is left of a CPU's share for something. */
+struct share {
 	__s64 left_ns;
 	__u64 filled_ns; /* when it was last filled up */
-	__u64 kept_ns;	 /* P since then */
+};
+
+/* The share for waits, and what sched_switch leaves for sched_exit_tp. */
+struct wait_budget {
+	struct share share;
+	__u64 kept_ns;	 /* P since it was last filled up */
 	__u64 accounted; /* runs that the share has paid for */
 	__u64 random;	 /* the state of next_random */
 	/* The wait of the thread that comes on this CPU, if its stack is wanted. */
@@ -55,40 +60,42 @@ static __always_inline __u64 accounting_ns(struct wait_budget *budget)
 	return timed ? runs * values->value[PROF_COUNT_SWITCH_NS] / timed : 0;
 }
 
-/* P for what is left of the share now, which is filled up first. Global: verified once. */
-__noinline __u64 fill_share(struct wait_budget *budget, __u64 now)
+/* Fills a share of `ppm` millionths up, of which `taken_ns` were used for what is never thinned:
+ * it is the stacks that have to make room for it. Returns how far it is used up: 0 where half of it
+ * is left, P_STEPS where nothing is. Global: verified once. */
+__noinline __u32 fill_up(struct share *share, __u64 now, __u32 ppm, __u64 taken_ns)
 {
-	__s64 most = BUDGET_NS / 1000000 * overhead_ppm, half = most / 2;
-	__u64 passed, share, taken, step;
+	__s64 most = BUDGET_NS / 1000000 * ppm, half = most / 2;
+	__u64 passed, more, step;
 
-	if (!budget || !overhead_ppm)
+	if (!share || !ppm)
 		return 0;
-	passed = now - budget->filled_ns;
+	passed = now - share->filled_ns;
 	if (passed > BUDGET_NS)
 		passed = BUDGET_NS;
-	budget->filled_ns = now;
-	/* The accounting of time is never thinned: it is the stacks that have to make room for it.
-	 */
-	share = passed * overhead_ppm / 1000000;
-	taken = accounting_ns(budget);
-	budget->left_ns +=
-		share > taken + share / LEAST_STACK_PART ? share - taken : share / LEAST_STACK_PART;
-	if (budget->left_ns > most)
-		budget->left_ns = most;
-	if (budget->left_ns >= half)
+	share->filled_ns = now;
+	more = passed * ppm / 1000000;
+	share->left_ns += more > taken_ns + more / LEAST_STACK_PART ? more - taken_ns :
+								      more / LEAST_STACK_PART;
+	if (share->left_ns > most)
+		share->left_ns = most;
+	if (share->left_ns >= half)
 		return 0;
-	if (budget->left_ns <= 0)
-		return LEAST_P_NS << P_STEPS;
-	step = 1 + (__u64)(half - budget->left_ns) * P_STEPS / half;
-	return LEAST_P_NS << (step > P_STEPS ? P_STEPS : step);
+	if (share->left_ns <= 0)
+		return P_STEPS;
+	step = 1 + (__u64)(half - share->left_ns) * P_STEPS / half;
+	return step > P_STEPS ? P_STEPS : step;
 }
 
 /* P: the length from which on all waits are kept, ns. */
 static __always_inline __u64 kept_length(struct wait_budget *budget, __u64 now)
 {
 	/* Divisions are slow, and this is for every wait. */
-	if (now - budget->filled_ns >= P_AGE_NS)
-		budget->kept_ns = fill_share(budget, now);
+	if (now - budget->share.filled_ns >= P_AGE_NS) {
+		__u32 steps = fill_up(&budget->share, now, overhead_ppm, accounting_ns(budget));
+
+		budget->kept_ns = steps ? LEAST_P_NS << (steps & 31) : 0;
+	}
 	return budget->kept_ns;
 }
 
@@ -129,7 +136,7 @@ static __always_inline void pay(struct wait_budget *budget, __u64 start)
 	__u64 cost = bpf_ktime_get_ns() - start;
 
 	/* An interrupt that wakes may come in between. */
-	__sync_fetch_and_add(&budget->left_ns, -cost);
+	__sync_fetch_and_add(&budget->share.left_ns, -cost);
 	add(PROF_COUNT_WAIT_NS, cost);
 }
 

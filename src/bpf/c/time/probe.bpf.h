@@ -63,12 +63,11 @@ struct {
 	__uint(max_entries, 4096);
 } hits SEC(".maps");
 
-/* What is left of a CPU's share for hits. */
+/* A CPU's share for hits. */
 struct hit_budget {
-	__s64 left_ns;
-	__u64 filled_ns; /* when it was last filled up */
-	__u64 traps_ns;	 /* what hits have cost since, before the program ran */
-	__u32 factor;	 /* one of so many hits is kept since then */
+	struct share share;
+	__u64 traps_ns; /* what hits have cost since it was filled up, before the program ran */
+	__u32 factor;	/* one of so many hits is kept since then */
 	__u32 pad;
 };
 
@@ -79,40 +78,18 @@ struct {
 	__type(value, struct hit_budget);
 } hit_budgets SEC(".maps");
 
-/* Fills the share up. Returns one of how many hits is kept from now on. Global: verified once. */
-__noinline __u32 fill_hit_share(struct hit_budget *budget, __u64 now)
-{
-	__s64 most = BUDGET_NS / 1000000 * probe_overhead_ppm, half = most / 2;
-	__u64 passed, share, taken, step;
-
-	if (!budget || !probe_overhead_ppm)
-		return 1;
-	passed = now - budget->filled_ns;
-	if (passed > BUDGET_NS)
-		passed = BUDGET_NS;
-	budget->filled_ns = now;
-	/* Hits cost something whether their stacks are taken or not. */
-	share = passed * probe_overhead_ppm / 1000000;
-	taken = budget->traps_ns;
-	budget->traps_ns = 0;
-	budget->left_ns +=
-		share > taken + share / LEAST_STACK_PART ? share - taken : share / LEAST_STACK_PART;
-	if (budget->left_ns > most)
-		budget->left_ns = most;
-	if (budget->left_ns >= half)
-		return 1;
-	if (budget->left_ns <= 0)
-		return 1 << P_STEPS;
-	step = 1 + (__u64)(half - budget->left_ns) * P_STEPS / half;
-	return 1 << (step > P_STEPS ? P_STEPS : step);
-}
-
 /* One of how many hits is kept now. */
 static __always_inline __u32 hit_factor(struct hit_budget *budget, __u64 now, __u64 hit_ns)
 {
 	__sync_fetch_and_add(&budget->traps_ns, hit_ns);
-	if (now - budget->filled_ns >= P_AGE_NS || !budget->factor)
-		budget->factor = fill_hit_share(budget, now);
+	if (now - budget->share.filled_ns >= P_AGE_NS || !budget->factor) {
+		/* Hits cost something whether their stacks are taken or not. */
+		__u64 taken = budget->traps_ns;
+
+		budget->traps_ns = 0;
+		budget->factor = 1
+				 << (fill_up(&budget->share, now, probe_overhead_ppm, taken) & 31);
+	}
 	return budget->factor;
 }
 
@@ -307,7 +284,7 @@ static __always_inline int hit(void *ctx, __u32 number, bool is_tracepoint)
 		return 0;
 	keep_hit(ctx, task, numbers, process, number, factor, now, is_tracepoint);
 	cost = bpf_ktime_get_ns() - now;
-	__sync_fetch_and_add(&budget->left_ns, -cost);
+	__sync_fetch_and_add(&budget->share.left_ns, -cost);
 	add(PROF_COUNT_PROBE_NS, cost);
 	return 0;
 }
