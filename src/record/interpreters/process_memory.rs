@@ -78,6 +78,18 @@ impl TargetMemory for InterruptMemory<'_> {
     }
 }
 
+/// Memory that is there, all of it the same byte.
+#[cfg(test)]
+pub(super) struct Everywhere;
+
+#[cfg(test)]
+impl TargetMemory for Everywhere {
+    fn read(&self, _: u64, bytes: &mut [u8]) -> bool {
+        bytes.fill(7);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,16 +101,6 @@ mod tests {
         assert_eq!(memory.u64(&raw const *word as u64), Some(*word));
         assert_eq!(memory.u64(0), None);
         assert_eq!(memory.u64(u64::MAX - 3), None);
-    }
-
-    /// Memory that is there, all of it the same byte.
-    struct Everywhere;
-
-    impl TargetMemory for Everywhere {
-        fn read(&self, _: u64, bytes: &mut [u8]) -> bool {
-            bytes.fill(7);
-            true
-        }
     }
 
     #[test]

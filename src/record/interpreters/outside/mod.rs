@@ -121,16 +121,7 @@ fn stack_root(memory: &impl TargetMemory, thread: &SampledThread<'_>, pointer: u
 mod tests {
     use super::*;
     use crate::bpf::REGISTERS;
-
-    /// Memory that is there, all of it the same byte.
-    struct Everywhere;
-
-    impl TargetMemory for Everywhere {
-        fn read(&self, _: u64, bytes: &mut [u8]) -> bool {
-            bytes.fill(7);
-            true
-        }
-    }
+    use crate::record::interpreters::process_memory::Everywhere;
 
     #[test]
     fn the_root_of_a_stack_is_read_where_the_copy_does_not_reach_to_it() {
