@@ -35,8 +35,9 @@ fn main() {
     }
     let read =
         |name: &str| std::fs::read_to_string(format!("src/bpf/c/{name}")).expect("the header is there");
-    let header =
-        read("goroutine.h") + &read("probe.h") + &read("runtime.h") + &read("managed.h") + &read("prof.h");
+    // prof.h and what it is made of.
+    let parts = ["goroutine.h", "probe.h", "runtime.h", "managed.h", "unwind_table.h", "prof.h"];
+    let header: String = parts.map(read).concat();
     std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
     build_heap_sampler(&folder.join("heap_sampler.elf"), &folder.join("heap_sampler.o"));
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());

@@ -23,12 +23,6 @@ const MOST_FILES: usize = 14;
 /// A file with more lines than this is two things.
 const MOST_LINES: usize = 500;
 
-/// Files that may be longer, and why.
-const LONGER_FILES: [(&str, &str); 1] = [(
-    "bpf/c/prof.h",
-    "the one header that C and Rust share: all numbers and layouts that both must agree on",
-)];
-
 /// A function with more lines than this is two things.
 const MOST_FUNCTION_LINES: usize = 60;
 
@@ -412,16 +406,7 @@ fn no_file_is_long() {
     let lines = lines_of_files();
     let most = lines.iter().max_by_key(|(_, lines)| **lines).unwrap();
     println!("{} files of sources, the longest is {} with {} lines", lines.len(), most.0, most.1);
-    for (file, reason) in LONGER_FILES {
-        assert!(
-            lines.get(file).is_some_and(|lines| *lines > MOST_LINES),
-            "{file} is short enough: remove it from LONGER_FILES"
-        );
-        println!("  {} lines  {file}: {reason}", lines[file]);
-    }
-    let is_exception = |file: &str| LONGER_FILES.iter().any(|(exception, _)| *exception == file);
-    let long: Vec<_> =
-        lines.iter().filter(|(file, lines)| **lines > MOST_LINES && !is_exception(file)).collect();
+    let long: Vec<_> = lines.iter().filter(|(_, lines)| **lines > MOST_LINES).collect();
     assert!(long.is_empty(), "more than {MOST_LINES} lines: {long:?}");
 }
 

@@ -1,6 +1,6 @@
 //! One unwind rule: how to get from a frame to its caller.
 //!
-//! The twin of `struct prof_rule` in `src/bpf/c/prof.h`. The kernel's walker and [`walk()`](super::walk())
+//! The twin of `struct prof_rule` in `src/bpf/c/unwind_table.h`. The kernel's walker and [`walk()`](super::walk())
 //! give the same meaning to every field.
 
 /// DWARF number of rbp on x86-64.
@@ -375,7 +375,7 @@ mod tests {
             "a list is not in the order of its numbers"
         );
 
-        let header = include_str!("../bpf/c/prof.h");
+        let header = include_str!("../bpf/c/unwind_table.h");
         for (name, number) in [
             ("PROF_RULE_NONE", RuleKind::None as u8),
             ("PROF_RULE_REG", RuleKind::Reg as u8),
@@ -402,7 +402,10 @@ mod tests {
             ("PROF_RA_JUMP", RaKind::Jump as u8),
             ("PROF_RA_LAST", RaKind::Last as u8),
         ] {
-            assert!(header.contains(&format!("{name} = {number},")), "{name} is not {number} in prof.h");
+            assert!(
+                header.contains(&format!("{name} = {number},")),
+                "{name} is not {number} in unwind_table.h"
+            );
         }
     }
 

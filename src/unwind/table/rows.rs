@@ -1,7 +1,7 @@
 //! The unwind table of one module: sorted rows in pages of 64 KiB, and the rules that they name.
 //!
 //! The layout is what the kernel's walker searches (`struct prof_row`, `prof_page`, `prof_rule` in
-//! `src/bpf/c/prof.h`). Addresses are the module's own. Every page that has rows starts with one at its
+//! `src/bpf/c/unwind_table.h`). Addresses are the module's own. Every page that has rows starts with one at its
 //! first address, so that a search never leaves the page.
 
 use crate::unwind::rule::Rule;
@@ -38,18 +38,18 @@ pub struct KernelPage {
     pub row: [u32; PAGE_SLICES + 1],
 }
 
-/// `PROF_NO_ROWS` in `prof.h`.
+/// `PROF_NO_ROWS` in `unwind_table.h`.
 pub(crate) const NO_ROWS: u32 = u32::MAX;
-/// Bits of an address inside a slice. `PROF_SLICE_SHIFT` in `prof.h`.
+/// Bits of an address inside a slice. `PROF_SLICE_SHIFT` in `unwind_table.h`.
 pub(crate) const SLICE_SHIFT: u32 = 10;
-/// Slices of a page. `PROF_PAGE_SLICES` in `prof.h`.
+/// Slices of a page. `PROF_PAGE_SLICES` in `unwind_table.h`.
 pub(crate) const PAGE_SLICES: usize = 1 << (PAGE_SHIFT - SLICE_SHIFT);
 
 const _: () = assert!(size_of::<KernelPage>() == 4 + 4 * PAGE_SLICES);
-/// A row at every address of a slice and the one in force before it: what the steps of `prof.h` can tell apart.
+/// A row at every address of a slice and the one in force before it: what the steps of `unwind_table.h` can tell apart.
 const _: () = assert!((1 << SLICE_SHIFT) < 1 << (5 + 6));
 
-/// Bits of an address inside a page. `PROF_PAGE_SHIFT` in `prof.h`.
+/// Bits of an address inside a page. `PROF_PAGE_SHIFT` in `unwind_table.h`.
 pub(crate) const PAGE_SHIFT: u32 = 16;
 /// No page has more rows than this.
 pub(crate) const MAX_PAGE_ROWS: usize = 1 << 14;
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn limits_agree_with_the_shared_header() {
-        let header = include_str!("../../bpf/c/prof.h");
+        let header = include_str!("../../bpf/c/unwind_table.h");
         assert!(header.contains(&format!("#define PROF_PAGE_SHIFT {PAGE_SHIFT}\n")));
         assert!(header.contains(&format!("#define PROF_SLICE_SHIFT {SLICE_SHIFT}\n")));
         assert!(header.contains("#define PROF_FEW_ROWS_STEPS 5\n#define PROF_MANY_ROWS_STEPS 6\n"));
