@@ -19,7 +19,7 @@ const MOST_FRAMES: usize = 1_000;
 pub(super) struct Piece {
     /// When, ns since the start of the recording.
     pub(super) time: Range<u64>,
-    /// Stacks of the threads of the chain, one behind the other; `None` when nothing is known of any.
+    /// Stacks of the threads of the chain, one after the other; `None` when nothing is known of any.
     pub(super) stack: Option<StackId>,
     /// The wait of the last of them; `None` if it ran.
     pub(super) wait: Option<Wait>,
@@ -33,11 +33,11 @@ pub(super) struct ChainBuilder<'a> {
     /// Frames that say who comes next.
     threads: FxHashMap<TaskId, FrameId>,
     not_sampled: Option<FrameId>,
-    /// Stacks behind others.
+    /// Stacks after others.
     joined: FxHashMap<(Option<StackId>, StackId), Option<StackId>>,
     /// Pieces of the wait that is taken apart, in the order of time.
     pieces: Vec<Piece>,
-    /// Waits that go on behind the longest chain.
+    /// Waits that go on beyond the longest chain.
     pub(super) cut: u64,
 }
 
@@ -138,7 +138,7 @@ impl<'a> ChainBuilder<'a> {
         Some((task, ThreadIdentity::of(self.profile, task)?))
     }
 
-    /// The frames of `stack` behind those of `before`.
+    /// The frames of `stack` after those of `before`.
     fn join(&mut self, before: Option<StackId>, stack: Option<StackId>) -> Option<StackId> {
         let (Some(before), Some(stack)) = (before, stack) else { return before.or(stack) };
         if let Some(known) = self.joined.get(&(Some(before), stack)) {

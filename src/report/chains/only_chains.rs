@@ -15,7 +15,7 @@ pub(crate) const SHORT_NS: &str = "chain_short_waits_ns";
 pub(crate) const MERGED_NS: &str = "chain_merged_waits_ns";
 /// Counter of the time of idle waits that are not shown, ns.
 pub(crate) const IDLE_NS: &str = "chain_idle_waits_ns";
-/// Counter of parts of waits behind the longest chain that is followed.
+/// Counter of parts of waits beyond the longest chain that is followed.
 pub(crate) const CUT: &str = "chain_links_cut";
 /// Counter of chains that were made without samples of what threads ran.
 pub(crate) const NOT_SAMPLED: &str = "chain_without_samples";

@@ -157,7 +157,7 @@ fn chain_notes(profile: &Profile) -> Vec<String> {
     }
     if count(chain::CUT) > 0 {
         let parts = counted(count(chain::CUT), "part");
-        notes.push(format!("{parts} of waits would go on behind the longest chain that is followed"));
+        notes.push(format!("{parts} of waits would go on beyond the longest chain that is followed"));
     }
     notes
 }
