@@ -123,7 +123,7 @@ impl HeapArgs {
         if options.locks.is_some() || options.chains || options.grouping.is_of_locks() {
             return Err(Failure::usage("--heap shows memory, and no waits for locks"));
         }
-        Ok(CommonOptions { heap: Some(view), ..options })
+        Ok(CommonOptions { heap: Some(view), metric: Some(Metric::HEAP), ..options })
     }
 }
 

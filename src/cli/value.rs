@@ -378,7 +378,7 @@ impl EventName {
             EventName::Cpu => Metric::ON_CPU,
             EventName::Off => Metric::OFF_CPU,
             EventName::Lock => Metric::of_kind(&EventKind::LOCK),
-            EventName::Heap => Metric::of_kind(&EventKind::HEAP),
+            EventName::Heap => Metric::HEAP,
             EventName::Counter(counter) => Metric::of_kind(&counter.kind),
             EventName::Probe(probe) => Metric::of_kind(&probe.kind),
         }

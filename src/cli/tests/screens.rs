@@ -86,7 +86,12 @@ fn a_part_of_one_recording_is_shown_and_no_live_view_or_comparison() {
     assert_eq!(shown("prof tui --locks").locks, Some(ChargedTo::Waiter));
     assert_eq!(shown("prof tui x.data --locks --by holder").locks, Some(ChargedTo::Holder));
     assert!(shown("prof tui --chain").chains);
-    assert_eq!(shown("prof tui --heap --leaks").heap, Some(HeapView::Leaks));
+    let leaks = shown("prof tui --heap --leaks");
+    assert_eq!(
+        (leaks.heap, leaks.metric),
+        (Some(HeapView::Leaks), Some(Metric::HEAP)),
+        "not the first event"
+    );
     for line in [
         "prof tui -p 1 --locks",
         "prof tui a.data b.data --chain",

@@ -62,7 +62,7 @@ pub(crate) struct RunEvent {
 impl RunEvent {
     /// Whether it is memory: what was allocated, or is live at a moment.
     pub(crate) fn is_memory(&self) -> bool {
-        self.metric == Metric::of_kind(&EventKind::HEAP)
+        self.metric == Metric::HEAP
     }
 }
 

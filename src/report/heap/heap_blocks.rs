@@ -2,6 +2,7 @@
 
 use super::HeapView;
 use crate::base::failure::{Failure, status};
+use crate::base::units::duration;
 use crate::profile::{Event, EventInfo, EventKind, HeapBlock, Merged, Profile, Sample, StackId};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Metric, Shown};
@@ -36,6 +37,7 @@ pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis,
         )
         .hint("to record it:  prof record -e heap -p PID"));
     };
+    check_time(view, profile.duration_ns())?;
     let info = event.info().clone();
     let rows = event.samples().filter_map(|sample| Some(BlockRow { sample, block: sample.block? }));
     let rows: Vec<BlockRow> = rows.collect();
@@ -50,6 +52,17 @@ pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis,
     profile.events = vec![of_kind(shown, &kept), of_kind(all, &rows)];
     profile.thread_times.clear();
     Ok(Analysis::of(recording))
+}
+
+/// Refuses a time after the end, of which nothing is known.
+fn check_time(view: HeapView, duration_ns: u64) -> Result<(), Failure> {
+    let (HeapView::LiveAt(at_ns) | HeapView::Grown(_, Some(at_ns))) = view else { return Ok(()) };
+    if at_ns <= duration_ns {
+        return Ok(());
+    }
+    let [at, end] = [at_ns, duration_ns].map(duration);
+    Err(Failure::usage(format!("what is live at {at} is not known: the recording ended at {end}"))
+        .hint("what is live at the end:  --heap without a time"))
 }
 
 /// The event of all blocks of a recording of which only some count.
@@ -146,7 +159,7 @@ impl CommonOptions {
     pub(crate) fn with_default_heap(&self, recording: &Analysis) -> Option<CommonOptions> {
         let asks = self.heap.is_some() || self.locks.is_some();
         let shown = Shown::of(&recording.profile, self.metric).ok().filter(|_| !asks)?;
-        let is_heap = shown.metric() == Metric::of_kind(&EventKind::HEAP);
+        let is_heap = shown.metric() == Metric::HEAP;
         is_heap.then(|| CommonOptions { heap: Some(HeapView::LiveAtEnd), ..self.clone() })
     }
 
@@ -157,7 +170,7 @@ impl CommonOptions {
     /// Status 3 if it has none.
     pub(crate) fn of_heap(&self, recording: Analysis) -> Result<(Analysis, CommonOptions), Failure> {
         let Some(view) = self.heap else { return Ok((recording, self.clone())) };
-        let options = CommonOptions { metric: Some(Metric::of_kind(&EventKind::HEAP)), ..self.clone() };
+        let options = CommonOptions { metric: Some(Metric::HEAP), ..self.clone() };
         Ok((only_heap(recording, view)?, options))
     }
 }
@@ -200,6 +213,19 @@ mod tests {
         let grown = HeapView::Grown(Some(at(2)), Some(at(5) + 10_000));
         assert_eq!(weights(&rows, grown), [20], "the one before is gone by then");
         assert_eq!(weights(&rows, HeapView::Short(1_000_000)), [7]);
+    }
+
+    #[test]
+    fn what_is_live_after_the_end_is_not_known() {
+        let refused = |view| check_time(view, 10 * SECOND_NS).err().map(|failure| failure.message);
+        let said = refused(HeapView::LiveAt(11 * SECOND_NS)).expect("it is too late");
+        assert_eq!(said, "what is live at 11.0 s is not known: the recording ended at 10.0 s");
+        assert!(refused(HeapView::Grown(None, Some(11 * SECOND_NS))).is_some());
+        for view in
+            [HeapView::LiveAt(10 * SECOND_NS), HeapView::Grown(Some(SECOND_NS), None), HeapView::LiveAtEnd]
+        {
+            assert_eq!(refused(view), None);
+        }
     }
 
     #[test]

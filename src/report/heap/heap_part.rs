@@ -3,7 +3,6 @@
 use super::HeapView;
 use super::heap_blocks::only_heap;
 use crate::base::failure::Failure;
-use crate::profile::EventKind;
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::options::{CommonOptions, TimeRange};
@@ -33,7 +32,8 @@ impl HeapPart {
         if !is_of_heap(whole, common) {
             return Ok(None);
         }
-        let (view, time) = shown(common.heap.unwrap_or(HeapView::LiveAtEnd), common.filter.time);
+        let view = common.heap.unwrap_or(HeapView::LiveAtEnd);
+        let (view, time) = shown(view, common.filter.time, whole.profile.duration_ns());
         let known = before.filter(|before| Arc::ptr_eq(&before.whole, whole) && before.view == view);
         let part = match known {
             Some(known) => known.clone(),
@@ -43,7 +43,7 @@ impl HeapPart {
             }
         };
         let mut common = common.clone();
-        common.metric = Some(Metric::of_kind(&EventKind::HEAP));
+        common.metric = Some(Metric::HEAP);
         common.filter.time = time;
         Ok(Some((part, common)))
     }
@@ -61,16 +61,17 @@ impl HeapPart {
 
 /// Whether what the options show of a recording is the heap.
 fn is_of_heap(recording: &Analysis, common: &CommonOptions) -> bool {
-    let heap = Metric::of_kind(&EventKind::HEAP);
+    let heap = Metric::HEAP;
     Shown::of(&recording.profile, common.metric).is_ok_and(|shown| shown.metric() == heap)
 }
 
 /// The blocks that count where a time range is chosen, and the range that is left as a filter: of what is live, a range selects
-/// what it grew by.
-fn shown(view: HeapView, time: TimeRange) -> (HeapView, TimeRange) {
+/// what it grew by. The last bucket of a time line may end after the recording.
+fn shown(view: HeapView, time: TimeRange, duration_ns: u64) -> (HeapView, TimeRange) {
     match view {
         HeapView::LiveAtEnd if time != TimeRange::default() => {
-            (HeapView::Grown(time.from_ns, time.to_ns), TimeRange::default())
+            let to_ns = time.to_ns.map(|to_ns| to_ns.min(duration_ns));
+            (HeapView::Grown(time.from_ns, to_ns), TimeRange::default())
         }
         view => (view, time),
     }
@@ -108,6 +109,7 @@ mod tests {
         assert_eq!(bytes(None, None, None), 10_000);
         assert_eq!(bytes(Some(HeapView::Allocated), None, None), 15_000);
         assert_eq!(bytes(None, Some(2 * SECOND_NS), Some(5 * SECOND_NS + 1)), 4_500);
+        assert_eq!(bytes(None, Some(8 * SECOND_NS), Some(11 * SECOND_NS)), 2_000, "up to the end");
         assert_eq!(bytes(Some(HeapView::Allocated), Some(2 * SECOND_NS), Some(5 * SECOND_NS)), 4_500);
     }
 

@@ -23,6 +23,8 @@ impl Metric {
     pub const OFF_CPU: Self = Self::of(KindKey::of(EventKind::OFF_CPU_NAME));
     /// The time that goroutines were in each state, by snapshots.
     pub(crate) const GOROUTINES: Self = Self::of(KindKey::of(EventKind::GOROUTINES_NAME));
+    /// Memory: blocks of the heap.
+    pub(crate) const HEAP: Self = Self::of(KindKey::of(EventKind::HEAP_NAME));
     /// Both: the time that passed.
     pub const WALL: Self = Self { and: Some(Self::OFF_CPU.kind), ..Self::ON_CPU };
 
