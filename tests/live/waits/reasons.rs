@@ -133,13 +133,15 @@ fn every_waits_time_and_reason_is_known_under_its_own_function() {
         assert_eq!(waits.counter(lost), 0, "{lost}");
     }
     // Where the kernel does not tell of a switch, the wait is seen all the same. Only the first of a thread, for its
-    // first CPU, has no stack.
+    // first CPU, has no stack; and one of thousands, where the kernel told neither of the switch nor that the thread is
+    // back: that is counted.
     let unseen = |time: &&ThreadTime| {
         let is_first = |short: &ShortWaits| short.reason == Reason::NoCpu && time.from_ns > 0;
         time.short_waits.iter().any(|short| short.time_ns > 2_000_000 && !is_first(short))
     };
-    let unseen = waits.profile.thread_times.iter().find(unseen);
-    assert!(unseen.is_none(), "long waits without a stack: {unseen:?}");
+    let unseen = waits.profile.thread_times.iter().filter(unseen).collect::<Vec<_>>();
+    let allowed = waits.counter(counter::SWITCHES_MISSED).min(2);
+    assert!(unseen.len() as u64 <= allowed, "long waits without a stack, {allowed} allowed: {unseen:?}");
     assert_wakers(&waits);
     assert_table(&recording, &waits);
 }
