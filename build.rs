@@ -12,10 +12,12 @@ fn main() {
     let out = folder.join("prof.skel.rs");
     // The lines of the BPF programs, which the kernel prints when it refuses one, are of the same files wherever they are built.
     let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let built = SkeletonBuilder::new()
+    let object = folder.join("prof.bpf.o");
+    let mut skeleton = SkeletonBuilder::new();
+    let skeleton = skeleton
         .source("src/bpf/c/prof.bpf.c")
         // Tests read it.
-        .obj(folder.join("prof.bpf.o"))
+        .obj(&object)
         // -mcpu=v3: 32-bit arithmetic and jumps, since Linux 5.1; v4 would need Linux 6.6.
         .clang_args([
             "-mcpu=v3",
@@ -27,8 +29,15 @@ fn main() {
             "-Werror",
             "-Wno-unused-parameter",
             &format!("-ffile-prefix-map={here}=."),
-        ])
-        .build_and_generate(&out);
+        ]);
+    let built = skeleton.build().and_then(|()| {
+        // A sixtieth of the program would be lines that only its developers need.
+        if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+            let whole = std::fs::read(&object)?;
+            std::fs::write(&object, without_lines(whole))?;
+        }
+        skeleton.generate(&out)
+    });
     println!("cargo:rerun-if-changed=src/bpf");
     if let Err(error) = built {
         panic!("cannot build the BPF programs (clang 14 or newer is needed): {error:#}");
@@ -41,6 +50,45 @@ fn main() {
     std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
     build_heap_sampler(&folder.join("heap_sampler.elf"), &folder.join("heap_sampler.o"));
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
+}
+
+/// An object file of BPF programs without the lines of its instructions, which a kernel prints when it refuses a program: they are
+/// in `.BTF.ext`, the last section, between what is known of functions and what is relocated.
+fn without_lines(mut object: Vec<u8>) -> Vec<u8> {
+    let number = |object: &[u8], at: usize, bytes: usize| {
+        let read = object[at..at + bytes].iter().rev();
+        read.fold(0_usize, |number, &byte| number << 8 | usize::from(byte))
+    };
+    // Where the headers of sections are, how long one is, how many there are, and which has their names (elf.h).
+    let headers = number(&object, 0x28, 8);
+    let [length, count, names] = [0x3a, 0x3c, 0x3e].map(|at| number(&object, at, 2));
+    let header = |index: usize| headers + index * length;
+    let names = number(&object, header(names) + 0x18, 8);
+    let is_wanted =
+        |object: &[u8], at: usize| object[names + number(object, at, 4)..].starts_with(b".BTF.ext\0");
+    let section =
+        (0..count).map(header).find(|&at| is_wanted(&object, at)).expect("there is BTF of programs");
+    let (start, size) = (number(&object, section + 0x18, 8), number(&object, section + 0x20, 8));
+    let is_last = (0..count).all(|index| number(&object, header(index) + 0x18, 8) <= start);
+    assert!(is_last && start < headers, ".BTF.ext is not the last section");
+    // struct btf_ext_header: its own length, then where each part is after it and how long that is.
+    let own = number(&object, start + 4, 4);
+    let [lines, lines_size, relocations, _] = [16, 20, 24, 28].map(|at| number(&object, start + at, 4));
+    assert!(own >= 32 && lines + lines_size == relocations, "relocations do not follow the lines");
+    let mut write = |at: usize, bytes: usize, value: usize| {
+        object[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+    };
+    write(start + 20, 4, 0);
+    write(start + 24, 4, lines);
+    write(section + 0x20, 8, size - lines_size);
+    // The headers of sections come after it, at a multiple of eight.
+    let filling = lines_size % 8;
+    write(0x28, 8, headers - lines_size + filling);
+    let lines = start + own + lines;
+    object.drain(lines..lines + lines_size);
+    let end = start + size - lines_size;
+    object.splice(end..end, std::iter::repeat_n(0, filling));
+    object
 }
 
 /// Builds the sampler that is put into targets: an ELF file for no operating system. For other processors it is empty.
