@@ -156,7 +156,7 @@ impl<'obj> KernelSide<'obj> {
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
         let span = Arc::new(SamplingSpan::new(maps.bss.as_fd())?);
-        let has_span = config.waits.is_some() || config.probes.is_some();
+        let has_span = config.waits.is_some() || config.probes.is_some() || config.samples_blocks;
         Ok(KernelSide {
             skeleton,
             tables,

@@ -4,6 +4,7 @@
 use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{Recording, binary, messages, prof};
+use crate::harness::running::Running;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -51,6 +52,28 @@ fn what_functions_allocate_and_keep_is_what_the_program_says() {
     stacks.assert_has(&["main", "keep"]);
     let short = recording.report_with(&["--heap", "--short", "1s"]).0;
     assert!(bytes_of(&short, "waste").is_some() && bytes_of(&short, "keep").is_none(), "{short:#}");
+}
+
+#[test]
+fn what_is_freed_while_the_recording_ends_is_not_kept() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("temporary", &[]) else { return };
+    let pid = program.pid().to_string();
+    let recording = Recording::with(["-e", "heap", "-d", "2s", "-p", &pid]);
+    let (allocated, live) = (["--heap", "--allocated"], ["--heap"]);
+    let (allocated, _) =
+        bytes_of(&recording.report_with(&allocated).0, "waste").expect("it allocates gigabytes");
+    assert!(allocated > 100e6, "{allocated} bytes");
+    // Each of its threads may be between an allocation and its end.
+    let report = prof().args(["report", "--json"]).args(live).arg(recording.file()).output();
+    let report = report.expect("`timeout` can be run");
+    if report.status.success() {
+        let live: Value = serde_json::from_slice(&report.stdout).expect("it is JSON");
+        let (bytes, _) = bytes_of(&live, "waste").unwrap_or_default();
+        assert!(bytes < 3.0 * 530_000.0, "{bytes} of {allocated} bytes are live: {live:#}");
+    }
+    let (profile, _) = prof::internals::profile::read_path(&recording.file()).expect("it can be read");
+    assert_eq!(profile.counter("block_ends_missed"), 0, "{:?}", profile.counters);
 }
 
 /// A program that goes on until its input is closed.

@@ -71,7 +71,7 @@ int on_block_allocated(void *ctx)
 	struct scratch *s;
 	__u32 index = 0;
 
-	if (!is_target(process, numbers.tid))
+	if (!is_target(process, numbers.tid) || is_over_at(bpf_ktime_get_ns()))
 		return 0;
 	is_used = bpf_map_lookup_elem(&block_walks, &index);
 	if (is_used && __sync_fetch_and_add(is_used, 1)) {
@@ -105,12 +105,15 @@ int on_block_freed(void *ctx)
 	struct numbers numbers = recorded_numbers(task);
 	struct prof_process *process = bpf_map_lookup_elem(&processes, &numbers.tgid);
 	struct freed_block freed = {};
+	__u64 now = bpf_ktime_get_ns();
 
-	if (!is_target(process, numbers.tid))
+	/* The two probes are taken off one after the other: a block that is freed meanwhile is live at
+	 * the end. */
+	if (!is_target(process, numbers.tid) || is_over_at(now))
 		return 0;
 	freed.block.kind = PROF_BLOCK_FREED;
 	freed.block.address = probe_argument(task, 0);
-	freed.sample.time_ns = bpf_ktime_get_ns();
+	freed.sample.time_ns = now;
 	freed.sample.tgid = numbers.tgid;
 	freed.sample.tid = numbers.tid;
 	freed.sample.cpu = bpf_get_smp_processor_id();
