@@ -90,7 +90,7 @@ impl HeapSampling {
         Ok(words)
     }
 
-    /// Patches what is planned. Returns the events of the probes of each process: of blocks that are allocated, and freed.
+    /// Patches what is planned. Returns the events of the probes of each sampler: of blocks that are allocated, and freed.
     /// `notices` gets what is to be said of it.
     ///
     /// # Errors
@@ -119,8 +119,10 @@ impl HeapSampling {
                 notices
                     .push(format!("heap: what these functions of pid {pid} allocate is not seen: {skipped}"));
             }
-            let probe = |probe| service::probe(pid, probe).map_err(failed);
-            probes.push([probe(Probe::Allocated)?, probe(Probe::Freed)?]);
+            for sampler in 0..reply.samplers {
+                let probe = |probe| service::probe(pid, sampler, probe).map_err(failed);
+                probes.push([probe(Probe::Allocated)?, probe(Probe::Freed)?]);
+            }
         }
         Ok(probes)
     }

@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 enum HeapRequest {
     /// A process's functions are to jump to the sampler.
     Patch { pid: u32, functions: Vec<AllocatorFunction>, mean: u64 },
-    /// An event of a probe of the sampler in a process.
-    Probe { pid: u32, probe: Probe },
+    /// An event of a probe of a sampler in a process.
+    Probe { pid: u32, sampler: usize, probe: Probe },
     /// The process is to be as it was.
     Restore { pid: u32 },
     /// A command that has not begun is to stop at its entry point.
@@ -42,8 +42,10 @@ pub(super) enum Probe {
 /// What was done to a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PatchReply {
-    /// Number of functions that jump to the sampler.
+    /// Number of functions that jump to a sampler.
     pub(super) count: usize,
+    /// Number of samplers.
+    pub(super) samplers: usize,
     /// Functions that do not, and why. Foreign text.
     pub(super) skipped: Vec<String>,
     /// Time for which the process was stopped, us.
@@ -56,9 +58,9 @@ pub(super) fn patch(pid: u32, functions: Vec<AllocatorFunction>, mean: u64) -> i
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// The event of a probe in a process that was patched.
-pub(super) fn probe(pid: u32, probe: Probe) -> io::Result<OwnedFd> {
-    let (_, event) = ask(&HeapRequest::Probe { pid, probe })?;
+/// The event of a probe of one of the samplers of a process that was patched.
+pub(super) fn probe(pid: u32, sampler: usize, probe: Probe) -> io::Result<OwnedFd> {
+    let (_, event) = ask(&HeapRequest::Probe { pid, sampler, probe })?;
     event.ok_or_else(|| io::ErrorKind::Other.into())
 }
 
@@ -133,7 +135,9 @@ impl HeapService {
                 let reply = self.patch(pid, functions, mean)?;
                 Ok((serde_json::to_vec(&reply)?, None))
             }
-            HeapRequest::Probe { probe, .. } => Ok((Vec::new(), Some(self.probe(pid, probe)?))),
+            HeapRequest::Probe { sampler, probe, .. } => {
+                Ok((Vec::new(), Some(self.probe(pid, sampler, probe)?)))
+            }
             HeapRequest::Restore { .. } => {
                 let patch = self.patches().remove(&pid);
                 let not_followed = patch.map_or(Ok(0), |patch| on_own_thread(|| patch.undo()))?;
@@ -175,20 +179,22 @@ impl HeapService {
         }
         let patch = on_own_thread(|| Patch::apply(pid, &functions, mean))?;
         let stopped_us = u64::try_from(patch.stopped.as_micros()).unwrap_or(u64::MAX);
-        let reply = PatchReply { count: patch.count(), skipped: patch.skipped.clone(), stopped_us };
+        let (count, samplers) = (patch.count(), patch.files().count());
+        let reply = PatchReply { count, samplers, skipped: patch.skipped.clone(), stopped_us };
         patches.insert(pid, patch);
         Ok(reply)
     }
 
-    fn probe(&self, pid: u32, probe: Probe) -> io::Result<OwnedFd> {
+    fn probe(&self, pid: u32, sampler: usize, probe: Probe) -> io::Result<OwnedFd> {
         let patches = self.patches();
-        let patch = patches.get(&pid).ok_or(io::ErrorKind::NotFound)?;
+        let file = patches.get(&pid).and_then(|patch| patch.files().nth(sampler));
+        let file = file.ok_or(io::ErrorKind::NotFound)?;
         let image = SamplerImage::of_this_build().ok_or(io::ErrorKind::Unsupported)?;
         let offset = match probe {
             Probe::Allocated => image.probe_alloc,
             Probe::Freed => image.probe_free,
         };
-        let path = format!("/proc/self/fd/{}", patch.file.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         privilege::open_event(|| perf_event::open_probe(&path, offset, SEMAPHORE_AT))
     }
 

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// Functions that are farther apart than this jump to samplers of their own, bytes: one has to be within 2 GiB of all.
+const GROUP_SPAN: u64 = 1 << 30;
+
 /// A function that jumps to its hook.
 #[derive(Debug, Clone)]
 struct PatchedFunction {
@@ -25,15 +28,21 @@ struct PatchedFunction {
     moved: MovedPrologue,
 }
 
-/// The sampler in a process.
+/// A sampler in a process, and what jumps to it: functions that are near enough.
 #[derive(Debug)]
-pub(crate) struct Patch {
-    pid: u32,
-    /// Start of the sampler's code.
+struct PlacedSampler {
+    /// Start of its code.
     at: u64,
     functions: Vec<PatchedFunction>,
     /// The file that is mapped there.
-    pub(crate) file: File,
+    file: File,
+}
+
+/// The samplers in a process: mostly one, and more where allocators are far apart, such as that of a program and the C library's.
+#[derive(Debug)]
+pub(crate) struct Patch {
+    pid: u32,
+    samplers: Vec<PlacedSampler>,
     /// Functions that are as they were, and why.
     pub(crate) skipped: Vec<String>,
     /// Time for which the process was stopped.
@@ -43,7 +52,12 @@ pub(crate) struct Patch {
 impl Patch {
     /// Number of functions that jump to the sampler.
     pub(crate) fn count(&self) -> usize {
-        self.functions.len()
+        self.samplers.iter().map(|sampler| sampler.functions.len()).sum()
+    }
+
+    /// The files of the samplers that are mapped.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
+        self.samplers.iter().map(|sampler| &sampler.file)
     }
 
     /// Puts the sampler into a process, and has `functions` jump to it; one of `mean` bytes is sampled.
@@ -83,9 +97,31 @@ impl Patch {
         if !process.is_64_bit()? {
             return Err(Failed::ForGood("it runs 32-bit code".to_owned()));
         }
+        take_back(process, image, &process.map()?)?;
+        let mut patch = Patch { pid, samplers: Vec::new(), skipped: Vec::new(), stopped: Duration::ZERO };
+        for near in groups(functions) {
+            match patch.place(process, image, &near) {
+                Ok(sampler) => patch.samplers.push(sampler),
+                Err(Failed::ForGood(why)) => {
+                    patch.skipped.extend(near.iter().map(|function| format!("{}: {why}", function.name)));
+                }
+                Err(for_now) => return Err(for_now),
+            }
+        }
+        patch.samplers.retain(|sampler| !sampler.functions.is_empty());
+        patch.activate(process, image, mean)
+    }
+
+    /// Finds, or maps, a sampler for functions that are near each other.
+    fn place(
+        &mut self,
+        process: &mut StoppedProcess,
+        image: &SamplerImage,
+        functions: &[&AllocatorFunction],
+    ) -> Result<PlacedSampler, Failed> {
         let map = process.map()?;
-        take_back(process, image, &map)?;
-        let (wanted, mut skipped) = with_hooks(functions, &map);
+        let (wanted, why) = with_hooks(functions, &map);
+        self.skipped.extend(why);
         let known = map.samplers().map(|range| range.start);
         for at in known.collect::<Vec<_>>() {
             let (patched, why) = moved_to(process, image, &wanted, at);
@@ -93,29 +129,26 @@ impl Patch {
             let mut there = vec![0; bytes.len()];
             let is_same = process.read(at, &mut there).is_ok() && there == bytes;
             if is_same && !patched.is_empty() {
-                skipped.extend(why);
-                let file = open_mapped(pid, &map, at)?;
-                return Patch { pid, at, functions: patched, file, skipped, stopped: Duration::ZERO }
-                    .activate(process, image, mean);
+                self.skipped.extend(why);
+                return Ok(PlacedSampler { at, functions: patched, file: open_mapped(self.pid, &map, at)? });
             }
         }
         let at = map_sampler(process, image, &map, &wanted)?;
         let (patched, why) = moved_to(process, image, &wanted, at);
-        skipped.extend(why);
-        let file = open_mapped(pid, &process.map()?, at)?;
+        self.skipped.extend(why);
+        let file = open_mapped(self.pid, &process.map()?, at)?;
         file.write_all_at(&file_bytes(image, &patched), 0)?;
-        Patch { pid, at, functions: patched, file, skipped, stopped: Duration::ZERO }
-            .activate(process, image, mean)
+        Ok(PlacedSampler { at, functions: patched, file })
     }
 
     /// Writes the jumps. All else is in place.
     fn activate(self, process: &StoppedProcess, image: &SamplerImage, mean: u64) -> Result<Self, Failed> {
-        if self.functions.is_empty() {
+        if self.samplers.is_empty() {
             let why = self.skipped.first().map_or_else(String::new, |why| format!(": {why}"));
             return Err(Failed::ForGood(format!("none of its allocator's functions can be patched{why}")));
         }
-        for function in &self.functions {
-            let moved_at = self.at + image.displaced(function.number);
+        for (at, function) in self.functions() {
+            let moved_at = at + image.displaced(function.number);
             let to = |address: u64| {
                 let offset = (address - function.address) as usize;
                 let moved = function.moved.offsets.iter().find(|(was, _)| *was == offset)?;
@@ -124,27 +157,39 @@ impl Patch {
             let taken = function.address..function.address + function.moved.length as u64;
             process.leave(&taken, to).map_err(Failed::ForNow)?;
         }
-        process.write_data(self.at + image::MEAN_AT, &mean.to_ne_bytes())?;
-        for function in &self.functions {
-            let hook = self.at + image.hook(function.number);
+        for sampler in &self.samplers {
+            process.write_data(sampler.at + image::MEAN_AT, &mean.to_ne_bytes())?;
+        }
+        for (at, function) in self.functions() {
+            let hook = at + image.hook(function.number);
             let jump = jump(function.address, hook).ok_or("the sampler is too far away")?;
             process.write_code(function.address, &jump)?;
         }
         Ok(self)
     }
 
-    /// Gives the functions their own first instructions back. The sampler stays mapped, since a thread may be in it, and has
+    /// The functions, each with the start of the sampler that it jumps to.
+    fn functions(&self) -> impl Iterator<Item = (u64, &PatchedFunction)> {
+        let of = |sampler: &'_ PlacedSampler| sampler.at;
+        self.samplers.iter().flat_map(move |sampler| {
+            let at = of(sampler);
+            sampler.functions.iter().map(move |function| (at, function))
+        })
+    }
+
+    /// Gives the functions their own first instructions back. A sampler stays mapped, since a thread may be in it, and has
     /// nothing to do. Returns the number of blocks that it could not follow.
     ///
     /// # Errors
     ///
     /// Why they could not be given back; a process that has ended is none.
     pub(crate) fn undo(&self) -> Result<u64, String> {
-        let has_sampler = |map: std::io::Result<MemoryMap>| {
-            map.is_ok_and(|map| map.samplers().any(|range| range.start == self.at))
+        let is_there = |map: &MemoryMap, at: u64| map.samplers().any(|range| range.start == at);
+        let has_any = |map: std::io::Result<MemoryMap>| {
+            map.is_ok_and(|map| self.samplers.iter().any(|sampler| is_there(&map, sampler.at)))
         };
         // It has ended, or called exec; its number may be another's.
-        if !has_sampler(MemoryMap::read(self.pid)) {
+        if !has_any(MemoryMap::read(self.pid)) {
             return Ok(0);
         }
         if let Some(why) = refusal::reason(self.pid).filter(|why| why.contains("traces")) {
@@ -152,24 +197,26 @@ impl Patch {
         }
         let process = StoppedProcess::stop(self.pid)?;
         let image = SamplerImage::of_this_build().ok_or("there is no sampler for this processor")?;
-        for function in &self.functions {
+        for (at, function) in self.functions() {
             let mut now = [0; JUMP_BYTES];
-            let wanted = jump(function.address, self.at + image.hook(function.number));
+            let wanted = jump(function.address, at + image.hook(function.number));
             // After exec, or dlclose, other code may be there.
             if process.read(function.address, &mut now).is_ok() && wanted == Some(now) {
                 let written = process.write_code(function.address, &function.original);
                 written.map_err(|error| error.to_string())?;
             }
         }
-        if !has_sampler(process.map()) {
-            return Ok(0);
+        let Ok(map) = process.map() else { return Ok(0) };
+        let mut not_followed = 0;
+        for sampler in self.samplers.iter().filter(|sampler| is_there(&map, sampler.at)) {
+            let mut count = [0; 8];
+            process
+                .read(sampler.at + image::NOT_FOLLOWED_AT, &mut count)
+                .map_err(|error| error.to_string())?;
+            clear_set(&process, sampler.at).map_err(|error| error.to_string())?;
+            not_followed += u64::from_ne_bytes(count);
         }
-        let mut not_followed = [0; 8];
-        process
-            .read(self.at + image::NOT_FOLLOWED_AT, &mut not_followed)
-            .map_err(|error| error.to_string())?;
-        clear_set(&process, self.at).map_err(|error| error.to_string())?;
-        Ok(u64::from_ne_bytes(not_followed))
+        Ok(not_followed)
     }
 }
 
@@ -198,14 +245,28 @@ impl From<std::io::Error> for Failed {
     }
 }
 
+/// The functions in groups of those that one sampler can be near to, by address.
+fn groups(functions: &[AllocatorFunction]) -> Vec<Vec<&AllocatorFunction>> {
+    let mut sorted: Vec<&AllocatorFunction> = functions.iter().collect();
+    sorted.sort_by_key(|function| function.address);
+    let mut groups: Vec<Vec<&AllocatorFunction>> = Vec::new();
+    for function in sorted {
+        match groups.last_mut() {
+            Some(group) if function.address - group[0].address <= GROUP_SPAN => group.push(function),
+            _ => groups.push(vec![function]),
+        }
+    }
+    groups
+}
+
 /// Gives each function that is in code of a file a hook of its kind, one for each address; with those that get none, and why.
 fn with_hooks<'f>(
-    functions: &'f [AllocatorFunction],
+    functions: &[&'f AllocatorFunction],
     map: &MemoryMap,
 ) -> (Vec<(&'f AllocatorFunction, usize)>, Vec<String>) {
     let mut next: BTreeMap<FunctionKind, usize> = BTreeMap::new();
     let (mut wanted, mut skipped) = (Vec::<(&AllocatorFunction, usize)>::new(), Vec::new());
-    for function in functions {
+    for &function in functions {
         if wanted.iter().any(|(other, _)| other.address == function.address) {
             continue;
         }
