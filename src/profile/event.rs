@@ -52,10 +52,20 @@ pub struct Sample {
     pub wait: Option<Wait>,
     /// Statistics of observations merged into one sample; `time_ns` is the start of their bucket of time.
     pub merged: Option<Merged>,
-    /// Facts about a block of memory. `None` for other samples, and where several are one.
+    /// Facts about a block of memory. `None` for other samples. Where several are one, their mean size and lifetime.
     pub block: Option<HeapBlock>,
     /// Labels that it has; `None` for none. Several observations in one sample have those that all of them had.
     pub labels: Option<LabelSetId>,
+}
+
+impl Sample {
+    /// Statistics of the observations that it is, of several or of one.
+    pub(crate) fn statistics(&self) -> Merged {
+        self.merged.unwrap_or_else(|| match self.block {
+            Some(block) => block.statistics(self.weight),
+            None => Merged::of_one(self.weight, self.wait.as_ref()),
+        })
+    }
 }
 
 /// Fact about a sampled block of memory. The time of its row is that of its allocation, and the weight the bytes that it is
@@ -72,6 +82,18 @@ impl HeapBlock {
     /// Number of blocks that it is weighted as, with this weight in bytes.
     pub(crate) fn count(self, weight: u64) -> f64 {
         weight as f64 / self.size.max(1) as f64
+    }
+
+    /// Statistics of one with this weight, bytes; thousands of them take the place of microseconds. A weight w of a block of d bytes
+    /// was chosen with the chance d / w.
+    fn statistics(self, weight: u64) -> Merged {
+        let left_out = weight.saturating_sub(self.size) / 1000;
+        Merged {
+            samples: 1,
+            count_thousandths: (self.count(weight) * 1000.0) as u64,
+            variance_us2: (weight / 1000).saturating_mul(left_out),
+            span_ns: 0,
+        }
     }
 
     /// Whether it is there at `at_ns` if it was allocated at `from_ns`; both from the start of the recording.

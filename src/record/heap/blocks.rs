@@ -143,6 +143,16 @@ impl LiveBlocks {
         }
     }
 
+    /// Whether none is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// The blocks that are live, as they would be stored.
+    pub(crate) fn rows(&self, rows: &mut RowWriter<'_>) -> Vec<Sample> {
+        self.live.iter().map(|(key, block)| sample_of(*key, block, None, rows)).collect()
+    }
+
     /// Gives the stacks of live blocks new numbers.
     pub(crate) fn renumber(&mut self, mut new: impl FnMut(StackId) -> StackId) {
         for block in self.live.values_mut() {
@@ -151,26 +161,31 @@ impl LiveBlocks {
     }
 
     fn store(&self, key: BlockKey, block: LiveBlock, end_ns: Option<u64>, rows: &mut RowWriter<'_>) {
-        let task = rows.task(block.time_ns, (key.0, block.tid), &block.comm);
         rows.totals.add(self.event, block.weight);
         *rows.totals.outcomes.entry(block.outcome).or_default() += 1;
         rows.totals.threads.insert((key.0, block.tid));
         if let Some(stack) = block.stack {
             *rows.totals.stacks.entry(stack).or_default() += 1;
         }
-        let lifetime_ns = end_ns.map(|end_ns| end_ns.saturating_sub(block.time_ns));
-        rows.profile.events[self.event.index()].push(Sample {
-            time_ns: block.time_ns.saturating_sub(rows.start_ns),
-            task,
-            stack: block.stack,
-            weight: block.weight,
-            cpu: block.cpu,
-            outcome: block.outcome,
-            wait: None,
-            merged: None,
-            block: Some(HeapBlock { size: block.size, lifetime_ns }),
-            labels: block.labels,
-        });
+        let sample = sample_of(key, &block, end_ns, rows);
+        rows.profile.events[self.event.index()].push(sample);
+    }
+}
+
+/// The row of a block that is freed at `end_ns`, or not yet.
+fn sample_of(key: BlockKey, block: &LiveBlock, end_ns: Option<u64>, rows: &mut RowWriter<'_>) -> Sample {
+    let lifetime_ns = end_ns.map(|end_ns| end_ns.saturating_sub(block.time_ns));
+    Sample {
+        time_ns: block.time_ns.saturating_sub(rows.start_ns),
+        task: rows.task(block.time_ns, (key.0, block.tid), &block.comm),
+        stack: block.stack,
+        weight: block.weight,
+        cpu: block.cpu,
+        outcome: block.outcome,
+        wait: None,
+        merged: None,
+        block: Some(HeapBlock { size: block.size, lifetime_ns }),
+        labels: block.labels,
     }
 }
 

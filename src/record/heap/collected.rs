@@ -2,7 +2,7 @@
 
 use super::blocks::{BlockPart, LiveBlocks, leave_sampler};
 use crate::bpf::{BlockStep, SampleEvent};
-use crate::profile::{EventInfo, EventKind, FrameId};
+use crate::profile::{EventInfo, EventKind, FrameId, Sample};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::row_writer::RowWriter;
 
@@ -46,6 +46,14 @@ impl Collector {
     /// A process has another program, or none, from `time_ns` on.
     pub(crate) fn blocks_are_gone(&mut self, pid: u32, time_ns: u64) {
         self.with_blocks(|blocks, rows| blocks.process_ended(pid, time_ns, rows));
+    }
+
+    /// The blocks that are live now, as they would be stored; `None` if none are sampled.
+    pub(crate) fn live_blocks(&mut self) -> Option<Vec<Sample>> {
+        let blocks = self.blocks.take()?;
+        let live = blocks.rows(&mut self.rows());
+        self.blocks = Some(blocks);
+        Some(live)
     }
 
     /// Stores the blocks that are live at the end.

@@ -13,10 +13,14 @@ use crate::symbols::{PerfMapSource, ResolvedLocation};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Row counts at which the recorder starts over with new rows. The receiver then has to renumber all of them, so this
 /// should be rare.
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 1 << 16 };
+
+/// Interval between looks at the blocks that are live.
+const BLOCKS_INTERVAL: Duration = Duration::from_millis(300);
 
 /// An update of a recording. Ids of rows are those of the recorder.
 #[derive(Debug, Default)]
@@ -35,6 +39,8 @@ pub(super) struct Delta {
     pub(crate) samples: Vec<Vec<Sample>>,
     /// Waits that are not over, up to the last look at the threads.
     pub(crate) open_waits: Vec<Sample>,
+    /// Blocks of memory that are live, if they are sampled and have been looked at again.
+    pub(crate) live_blocks: Option<Vec<Sample>>,
     /// The living threads, if they were looked at.
     pub(crate) living: Option<Vec<Living>>,
     /// The last end of a wait of each thread, by thread id, even if its row is yet to come.
@@ -66,15 +72,18 @@ pub(super) struct Cursor {
     frames: usize,
     stacks: usize,
     label_sets: usize,
+    /// When live blocks were handed over last; `None` if they were not since the recorder has started over.
+    blocks: Option<Instant>,
 }
 
 impl Cursor {
     /// Takes everything new from `session`. Starts over with its rows if there are many, or if `reset` is set.
     pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
+        let live_blocks = self.live_blocks(&mut session.collector);
         let watched = session.collector.waits.as_mut().map(|waits| (waits.take_living(), waits.take_ends()));
         let (living, wait_ends) = watched.unwrap_or_default();
-        let mut delta = Delta { open_waits, living, wait_ends, ..Delta::default() };
+        let mut delta = Delta { open_waits, live_blocks, living, wait_ends, ..Delta::default() };
         if reset || MOST_ROWS.are_in(&session.collector.profile.tables) {
             // Existing rows and samples are handed over first, because they have the old ids.
             delta.samples = take_samples(&mut session.collector);
@@ -99,6 +108,17 @@ impl Cursor {
         *self = Cursor::default();
     }
 
+    /// The blocks that are live, if it is time to look at them again. There may be many.
+    fn live_blocks(&mut self, collector: &mut Collector) -> Option<Vec<Sample>> {
+        // Those that are live at the end have become samples.
+        let is_empty = collector.blocks.as_ref()?.is_empty();
+        if !is_empty && self.blocks.is_some_and(|last| last.elapsed() < BLOCKS_INTERVAL) {
+            return None;
+        }
+        self.blocks = Some(Instant::now());
+        collector.live_blocks()
+    }
+
     fn rows(&mut self, collector: &mut Collector, delta: &mut Delta) {
         let from = self.frames;
         let tables = &collector.profile.tables;
@@ -115,6 +135,7 @@ impl Cursor {
             frames: tables.frames().len(),
             stacks: tables.stacks().len(),
             label_sets: tables.label_sets().len(),
+            blocks: self.blocks,
         };
         let profile = &collector.profile;
         let named = collector.dumps.named.drain(..).map(|id| (id, locations_of(profile, id)));

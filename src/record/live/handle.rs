@@ -1,8 +1,7 @@
 //! A handle to a live recording, for those that watch it.
 
 use super::events::{INTERVALS, LiveEvent};
-use super::recorder;
-use crate::base::failure::Failure;
+use super::recorder::{self, LiveStart};
 use crate::base::mailbox::{MailReceiver, mailbox};
 use crate::base::privilege;
 use crate::record::live::archive::Archive;
@@ -12,6 +11,7 @@ use crate::record::live::message::{LiveRequest, Message};
 use crate::record::live::names_for::names_for;
 use crate::record::options::{RecordOptions, Target};
 use crate::record::services;
+use crate::record::target::search;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -36,20 +36,17 @@ impl Live {
     /// The same as for `prof record`; nothing was started then.
     pub(crate) fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
-        if options.heap().is_some() {
-            return Err(Failure::usage("-e heap is recorded into a file, and not watched live yet")
-                .hint("prof record -e heap -p PID, then prof report --heap")
-                .into());
-        }
+        let found = search::find(&options)?;
         let launches = matches!(options.target, Target::Launch(_));
         let control = Arc::new(Control::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
-        let cache = services::start_opener(&options.output, &options, &[])?;
+        let cache = services::start_opener(&options.output, &options, &found.pids)?;
         let recorder = {
             let (control, sender) = (Arc::clone(&control), sender.clone());
             std::thread::Builder::new().name("prof-recorder".to_owned()).spawn(move || {
-                recorder::run(&options, cache, command_line, &control, &attached_sender, &sender)
+                let start = LiveStart { options: &options, found: &found, cache, command_line };
+                recorder::run(start, &control, &attached_sender, &sender);
             })?
         };
         let attached = match attached_receiver.recv() {

@@ -14,7 +14,7 @@ use crate::record::session::until_end::{GoesOn, RecordingLoop, Sink};
 use crate::record::session::{Session, Start};
 use crate::record::target::launch::Child;
 use crate::record::target::run_as::RunAs;
-use crate::record::target::search;
+use crate::record::target::search::FoundTarget;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -43,6 +43,18 @@ pub(crate) struct Attached {
     pub(crate) notices: Vec<String>,
 }
 
+/// What a live recording begins with.
+#[derive(Debug)]
+pub(super) struct LiveStart<'a> {
+    pub(super) options: &'a RecordOptions,
+    /// The target, found.
+    pub(super) found: &'a FoundTarget,
+    /// The cache of unwind tables, or why there is none.
+    pub(super) cache: TableCacheOrNot,
+    /// The recorder's own command line.
+    pub(super) command_line: Vec<String>,
+}
+
 /// Notifies the keeper when the recording thread panics: no more data will come after the last snapshot.
 struct PanicNote<'a>(&'a Sender<Message>);
 
@@ -63,9 +75,7 @@ impl Drop for PanicNote<'_> {
 
 /// Attaches, sends the result to `attached`, and records until there is a reason to end. Updates go to `sender`.
 pub(super) fn run(
-    options: &RecordOptions,
-    cache: TableCacheOrNot,
-    command_line: Vec<String>,
+    start: LiveStart<'_>,
     control: &Control,
     attached: &Sender<anyhow::Result<Attached>>,
     sender: &Sender<Message>,
@@ -73,8 +83,9 @@ pub(super) fn run(
     let _note = PanicNote(sender);
     descriptors::raise_limit();
     let mut objects = [const { MaybeUninit::uninit() }; 2];
+    let options = start.options;
     let has_launched = matches!(options.target, Target::Launch(_));
-    let begun = begin(options, cache, command_line, control, &mut objects);
+    let begun = begin(start, control, &mut objects);
     let (mut session, mut child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -117,25 +128,26 @@ pub(super) fn run(
 
 /// Begins to record; returns the recording, and the command that is recorded or used as its timer.
 fn begin<'obj>(
-    options: &RecordOptions,
-    cache: TableCacheOrNot,
-    command_line: Vec<String>,
+    start: LiveStart<'_>,
     control: &Control,
     objects: &'obj mut [MaybeUninit<libbpf_rs::OpenObject>; 2],
 ) -> anyhow::Result<(Session<'obj>, Option<Child>)> {
+    let LiveStart { options, found, cache, command_line } = start;
     let has_launched = matches!(options.target, Target::Launch(_));
-    let found = search::find(options)?;
     let user = RunAs::find(options.run_as.as_deref())?;
     let mut child =
         options.command().map(|command| Child::spawn_stopped_in_silence(command, user)).transpose()?;
     opener::name_command(child.as_ref().map(|child| child.pid))?;
     privilege::keep_attaching()?;
     let launched = child.as_ref().filter(|_| has_launched);
-    let start = Start { options, found: &found, launched, cache, command: command_line, is_watched: true };
+    let start = Start { options, found, launched, cache, command: command_line, is_watched: true };
     let mut session = Session::attach(objects, start)?;
-    if let Some(child) = launched {
-        session.add_launched(child.pid)?;
+    let command = launched.map(|child| child.pid);
+    if let Some(pid) = command {
+        session.add_launched(pid)?;
     }
+    let of_heap = session.expect_heap(command)?;
+    session.notices.extend(of_heap);
     if let Some(delay) = options.delay {
         let duration = options.duration;
         let mut watch = RecordingLoop { session: &mut session, child: &mut child, has_launched, duration };
@@ -145,6 +157,8 @@ fn begin<'obj>(
     if let Some(child) = &mut child {
         child.release()?;
     }
+    let of_heap = session.begin_heap_of_command(command)?;
+    session.notices.extend(of_heap);
     privilege::keep_recording()?;
     Ok((session, child))
 }

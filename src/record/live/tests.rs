@@ -11,8 +11,8 @@ use super::*;
 use crate::base::mailbox::{MailReceiver, MailSender, mailbox};
 use crate::bpf::Doing;
 use crate::profile::{
-    End, Event, EventInfo, EventKind, Frame, FrameId, Integrity, LabelSetId, Merged, Meta, Module, ModuleId,
-    ModuleKind, Profile, Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Wait,
+    End, Event, EventInfo, EventKind, Frame, FrameId, HeapBlock, Integrity, LabelSetId, Merged, Meta, Module,
+    ModuleId, ModuleKind, Profile, Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Wait,
 };
 use crate::record::names::symbolize::kernel_location;
 use crate::record::options::Output;
@@ -70,6 +70,11 @@ fn waiting(time_ns: u64, stack: u32, duration_ns: u64, weight: u64) -> Sample {
     Sample { wait: Some(wait), weight, ..running(time_ns, stack) }
 }
 
+/// A block of memory that is there for so long, or still is there.
+fn block(time_ns: u64, stack: u32, [size, weight]: [u64; 2], lifetime_ns: Option<u64>) -> Sample {
+    Sample { block: Some(HeapBlock { size, lifetime_ns }), weight, ..running(time_ns, stack) }
+}
+
 /// An update at `now_ns`.
 fn delta_of(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
     let end = End { duration_ns: now_ns, threads: 1, ..End::default() };
@@ -87,7 +92,7 @@ fn downsample(archive: &mut Archive) -> Option<String> {
 fn sums(event: &Event) -> [u64; 4] {
     let mut sums = [0; 4];
     for sample in event.samples() {
-        let one = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
+        let one = sample.statistics();
         sums[0] += sample.weight;
         sums[1] += one.samples;
         sums[2] += one.count_thousandths;
@@ -345,6 +350,39 @@ fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
     // The wait ends: from now on it is like any other.
     archive.apply(delta_of(7 * SECOND_NS, vec![], open(6 * SECOND_NS)));
     assert_eq!((waits(&archive), archive.rows()), (vec![(0, 3 * SECOND_NS)], 1));
+}
+
+#[test]
+fn blocks_that_are_live_are_those_of_the_last_look() {
+    let (sender, _receiver) = channel();
+    let mut archive = Archive::new(Meta::default(), vec![event(EventKind::HEAP, 0)], names_for(&sender));
+    archive.apply(beginning(2));
+    let kept = block(SECOND_NS, 1, [100, 1_000], None);
+    let look = |now_ns, live: &[Sample], freed: Vec<Sample>| Delta {
+        live_blocks: Some(live.to_vec()),
+        ..delta_of(now_ns, freed, vec![])
+    };
+    let blocks = |archive: &Archive| -> Vec<(u64, Option<u64>)> {
+        let profile = archive.profile("test");
+        let samples = profile.events[0].samples();
+        samples.filter_map(|sample| Some((sample.time_ns, sample.block?.lifetime_ns))).collect()
+    };
+    archive.apply(look(2 * SECOND_NS, &[kept, block(SECOND_NS, 2, [8, 9], None)], vec![]));
+    assert_eq!((blocks(&archive).len(), archive.rows()), (2, 0));
+    // One is freed, and nobody has looked since: then somebody has.
+    let freed = block(SECOND_NS, 2, [8, 9], Some(5));
+    archive.apply(look(3 * SECOND_NS, &[kept], vec![freed]));
+    assert_eq!(blocks(&archive), [(SECOND_NS, Some(5)), (SECOND_NS, None)]);
+    archive.apply(delta_of(4 * SECOND_NS, vec![], vec![]));
+    assert_eq!(blocks(&archive).len(), 2, "an update without a look");
+    // After a clearing, what is live is what was allocated since.
+    archive.clear();
+    let new = block(5 * SECOND_NS, 1, [100, 1_000], None);
+    archive.apply(look(6 * SECOND_NS, &[kept, new], vec![]));
+    assert_eq!(blocks(&archive), [(SECOND_NS, None)]);
+    // At the end they come as samples.
+    archive.apply(look(7 * SECOND_NS, &[], vec![kept, new]));
+    assert_eq!((blocks(&archive), archive.rows()), (vec![(SECOND_NS, None)], 1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::HeapView;
 use crate::base::failure::{Failure, status};
 use crate::base::units::duration;
-use crate::profile::{Event, EventInfo, EventKind, HeapBlock, Merged, Profile, Sample, StackId};
+use crate::profile::{Event, EventInfo, EventKind, HeapBlock, Profile, Sample, StackId};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::options::{CommonOptions, ReportOptions, ReportView};
@@ -44,7 +44,9 @@ pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis,
     let kept = kept(&rows, view, profile);
     let of_kind = |kind, rows: &[BlockRow]| {
         let mut event = Event::new(EventInfo { kind, ..info.clone() });
-        rows.iter().for_each(|row| event.push(Sample { merged: Some(merged(row)), ..row.sample }));
+        rows.iter().for_each(|row| {
+            event.push(Sample { merged: Some(row.sample.statistics()), ..row.sample });
+        });
         event
     };
     let shown = EventKind { title: Cow::Borrowed(view.title()), ..EventKind::HEAP };
@@ -68,19 +70,6 @@ fn check_time(view: HeapView, duration_ns: u64) -> Result<(), Failure> {
 /// The event of all blocks of a recording of which only some count.
 pub(crate) fn all_blocks(profile: &Profile) -> Option<&Event> {
     profile.events.iter().find(|event| event.kind().name == ALL_BLOCKS)
-}
-
-/// Statistics of a block as a row: number of blocks that it is weighted as, and the variance of its weight. A weight w of a
-/// block of d bytes was chosen with the chance d / w.
-fn merged(row: &BlockRow) -> Merged {
-    let (weight, size) = (row.sample.weight / 1000, row.block.size.min(row.sample.weight));
-    let left_out = (row.sample.weight - size) / 1000;
-    Merged {
-        samples: 1,
-        count_thousandths: (row.block.count(row.sample.weight) * 1000.0) as u64,
-        variance_us2: weight.saturating_mul(left_out),
-        span_ns: 0,
-    }
 }
 
 fn kept(rows: &[BlockRow], view: HeapView, profile: &Profile) -> Vec<BlockRow> {

@@ -54,7 +54,7 @@ impl HeapPart {
     }
 
     /// The recording that has all.
-    pub(crate) fn whole(&self) -> &Analysis {
+    pub(crate) fn whole(&self) -> &Arc<Analysis> {
         &self.whole
     }
 }
@@ -111,6 +111,15 @@ mod tests {
         assert_eq!(bytes(None, Some(2 * SECOND_NS), Some(5 * SECOND_NS + 1)), 4_500);
         assert_eq!(bytes(None, Some(8 * SECOND_NS), Some(11 * SECOND_NS)), 2_000, "up to the end");
         assert_eq!(bytes(Some(HeapView::Allocated), Some(2 * SECOND_NS), Some(5 * SECOND_NS)), 4_500);
+    }
+
+    #[test]
+    fn where_no_block_counts_it_is_said_of_how_many() {
+        let common = CommonOptions { heap: Some(HeapView::Short(1)), ..CommonOptions::default() };
+        let (part, common) =
+            HeapPart::of(&recording(), &common, None).expect("it has a heap").expect("it is");
+        let empty = part.blocks().select_for_report(&common).expect_err("none is that short-lived");
+        assert_eq!(empty.message, "none of 20 blocks is short-lived");
     }
 
     #[test]

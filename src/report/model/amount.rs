@@ -55,8 +55,7 @@ impl Amount {
 
     /// A sample, whole: one observation or several.
     pub(crate) fn of_sample(sample: &Sample) -> Self {
-        let merged = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
-        Self::of_merged(sample.weight, merged)
+        Self::of_merged(sample.weight, sample.statistics())
     }
 
     /// The part of it that lies in `overlap_ns` of the `span_ns` in which all of it lies, spread evenly.

@@ -7,6 +7,7 @@ use crate::base::failure::{Failure, status};
 use crate::base::units;
 use crate::profile::{End, Profile, counter};
 use crate::report::analysis::Analysis;
+use crate::report::heap::heap_blocks::all_blocks;
 use crate::report::model::metric::{self, Metric, Shown};
 use crate::report::model::sample_labels::SampleLabels;
 use crate::report::model::totals::Totals;
@@ -82,7 +83,7 @@ impl Recording {
         if let Some(why) = notes::unaccounted_note(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
-        if let Some(failure) = self.nothing_yet(selection) {
+        if let Some(failure) = self.no_such_block(selection).or_else(|| self.nothing_yet(selection)) {
             return failure;
         }
         if selection.shown.sampled.is_none() {
@@ -106,6 +107,15 @@ impl Recording {
                 .hint("to see why:  prof doctor");
         }
         self.hardly_ran(selection.shown.sampled.map_or(0, |event| event.info().period))
+    }
+
+    /// Error for a recording of blocks of memory none of which counts.
+    fn no_such_block(&self, selection: &Selection<'_>) -> Option<Failure> {
+        let all = all_blocks(&self.profile).filter(|all| all.observations() > 0)?;
+        let which = selection.shown.title.trim_start_matches("heap, ");
+        let blocks = units::counted(all.observations(), &selection.shown.noun);
+        let failure = Failure::new(status::NO_MATCH, format!("none of {blocks} is {which}"));
+        Some(failure.hint("all that was allocated:  prof report --heap --allocated"))
     }
 
     /// Error for a recording that goes on, has nothing to show so far and has lost nothing.

@@ -51,11 +51,11 @@ impl Context {
     fn save(&mut self) {
         let Some(picture) = &self.picture else { return self.show_message(NO_PICTURE) };
         let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-        if picture.recording.profile.events.iter().all(|event| event.observations() == 0) {
+        if picture.whole_recording().profile.events.iter().all(|event| event.observations() == 0) {
             let yet = if self.is_live() && !is_frozen { " yet" } else { "" };
             return self.show_message(format!("not saved: there are no samples{yet}"));
         }
-        let seen = Seen(Arc::clone(&picture.recording));
+        let seen = Seen(Arc::clone(picture.whole_recording()));
         self.effects.push(Effect::Live(LiveCommand::Save(seen)));
         self.show_message(if is_frozen { "saving the frozen picture…" } else { "saving…" });
     }
@@ -69,7 +69,7 @@ impl Context {
         }
         let Some(picture) = &self.picture else { return self.show_message(NO_PICTURE) };
         live.is_frozen = true;
-        self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
+        self.effects.push(Effect::Hold(Seen(Arc::clone(picture.whole_recording()))));
         if picture.query != self.query {
             // The pending query may be answered from a newer snapshot.
             self.effects.push(Effect::Ask);
@@ -79,8 +79,8 @@ impl Context {
     /// Whether a picture is from a newer snapshot than the frozen one.
     pub(crate) fn holds_back(&self, picture: &Picture) -> bool {
         let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-        let seen = self.picture.as_ref().map(|seen| &seen.recording);
-        is_frozen && seen.is_some_and(|seen| !Arc::ptr_eq(seen, &picture.recording))
+        let seen = self.picture.as_ref().map(|seen| seen.whole_recording());
+        is_frozen && seen.is_some_and(|seen| !Arc::ptr_eq(seen, picture.whole_recording()))
     }
 
     fn next_window(&mut self) {

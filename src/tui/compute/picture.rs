@@ -13,7 +13,7 @@ use crate::tui::compute::change::{Change, ChangeOf};
 use crate::tui::compute::event_title::EventTitle;
 use crate::tui::compute::modules::FollowedModules;
 use crate::tui::compute::paths::{Paths, waiting_nodes};
-use crate::tui::compute::sides::ChangeSides;
+use crate::tui::compute::sides::{ChangeSides, HeapBase};
 use crate::tui::compute::source_sheet::SourceSheet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Picture {
     pub(crate) recording: Arc<Analysis>,
     /// That part, where it is of the heap.
     pub(crate) heap: Option<HeapPart>,
+    /// The same of what it is compared with.
+    pub(crate) heap_base: Option<HeapBase>,
     /// The event.
     pub(crate) event: EventTitle,
     /// The metrics that the recording has, in the order of `m`.
@@ -109,20 +111,24 @@ impl Picture {
         before: Option<&Picture>,
     ) -> Result<Self, Failure> {
         let heap_before = before.and_then(|before| before.heap.as_ref());
-        // A comparison is of all that was allocated.
-        let heap = match &query.base {
-            None => HeapPart::of(recording, &query.common, heap_before)?,
-            Some(_) => None,
-        };
-        let Some((heap, common)) = heap else { return Picture::of(recording, query, before) };
-        let picture = Picture::of(heap.blocks(), &Query { common, ..query.clone() }, before)?;
+        let heap = HeapPart::of(recording, &query.common, heap_before)?;
+        let Some((heap, common)) = heap else { return Picture::of(recording, query, None, before) };
+        let base_before = before.and_then(|before| before.heap_base.as_ref());
+        let base = HeapBase::of(recording, query, base_before)?;
+        let of_blocks = Query { common, ..query.clone() };
+        let picture = Picture::of(heap.blocks(), &of_blocks, base.as_ref(), before)?;
         let metrics = Metric::all_of(&heap.whole().profile);
-        Ok(Picture { query: query.clone(), metrics, heap: Some(heap), ..picture })
+        Ok(Picture { query: query.clone(), metrics, heap: Some(heap), heap_base: base, ..picture })
     }
 
     /// The picture of what is recorded, whatever it is.
-    fn of(recording: &Arc<Analysis>, query: &Query, before: Option<&Picture>) -> Result<Self, Failure> {
-        let sides = ChangeSides::of(recording, query);
+    fn of(
+        recording: &Arc<Analysis>,
+        query: &Query,
+        base: Option<&HeapBase>,
+        before: Option<&Picture>,
+    ) -> Result<Self, Failure> {
+        let sides = ChangeSides::of(recording, query, base);
         let (recording, options, modules) = shown(recording, sides.as_ref(), query);
         let (timeline, picture) = rayon::join(
             || timeline(recording, query, before),
@@ -163,6 +169,7 @@ impl Picture {
             query: query.clone(),
             recording: Arc::clone(recording),
             heap: None,
+            heap_base: None,
             event: EventTitle::of(&selection.shown, &recording.profile.meta),
             metrics: Metric::all_of(&recording.profile),
             name_rank,
@@ -187,6 +194,11 @@ impl Picture {
             rollup_until_ns: rollup_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
         })
+    }
+
+    /// The recording that it was computed from, also where it is of a part.
+    pub(crate) fn whole_recording(&self) -> &Arc<Analysis> {
+        self.heap.as_ref().map_or(&self.recording, HeapPart::whole)
     }
 
     /// Half the width of the 95 % confidence interval of the share of `own` in the total, in percentage points.

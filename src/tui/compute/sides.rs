@@ -4,7 +4,7 @@ use super::modules::FollowedModules;
 use crate::base::failure::Failure;
 use crate::diff::{Comparison, DiffOptions, PairSide, PrintedDiff, RowLabel, compare, render};
 use crate::report::{
-    Analysis, CommonOptions, Label, LabelId, Seen, Selection, ThreadFilter, ThreadSplit, label_of,
+    Analysis, CommonOptions, HeapPart, Label, LabelId, Seen, Selection, ThreadFilter, ThreadSplit, label_of,
     module_file,
 };
 use crate::tui::app::diff_base::{DiffBase, range_words};
@@ -19,8 +19,44 @@ pub(crate) struct ChangeSides {
     names: [String; 2],
     /// The modules of the other side, as they are on each.
     modules: [FollowedModules; 2],
+    /// They are two ranges of time of one recording.
+    is_of_ranges: bool,
     /// The side that the picture is of.
     pub(super) shown: usize,
+}
+
+/// The blocks of the base, where a comparison is of the heap.
+#[derive(Debug, Clone)]
+pub(crate) struct HeapBase {
+    part: HeapPart,
+    options: CommonOptions,
+    names: [String; 2],
+}
+
+impl HeapBase {
+    /// The blocks that the base of `query` is of, if it has one: those of the other recording, or what the heap of `newest` grew by
+    /// in the other range of time. `before` is what was shown before.
+    ///
+    /// # Errors
+    ///
+    /// As of [`HeapPart::of`].
+    pub(super) fn of(
+        newest: &Arc<Analysis>,
+        query: &Query,
+        before: Option<&HeapBase>,
+    ) -> Result<Option<Self>, Failure> {
+        let mut options = query.common.clone();
+        let (recording, names) = match &query.base {
+            None => return Ok(None),
+            Some(DiffBase::Recording(base, name)) => (&base.0, [name.clone(), query.common.input.words()]),
+            Some(DiffBase::Range(range)) => {
+                options.filter.time = *range;
+                (newest, [range_words(*range), range_words(query.common.filter.time)])
+            }
+        };
+        let part = HeapPart::of(recording, &options, before.map(|before| &before.part))?;
+        Ok(part.map(|(part, options)| HeapBase { part, options, names }))
+    }
 }
 
 /// Which of several functions of the other side has the place of one is not known.
@@ -28,15 +64,18 @@ pub(crate) struct ChangeSides {
 pub(super) struct SeveralTwins;
 
 impl ChangeSides {
-    /// The sides of `query`, if it has a base; the new side is of `newest`.
-    pub(crate) fn of(newest: &Arc<Analysis>, query: &Query) -> Option<Self> {
+    /// The sides of `query`, if it has a base; the new side is of `newest`. Of a comparison of the heap, `heap` is the base.
+    pub(crate) fn of(newest: &Arc<Analysis>, query: &Query, heap: Option<&HeapBase>) -> Option<Self> {
         let new = query.options(newest.profile.duration_ns());
-        let (recording, base, names) = match query.base.as_ref()? {
-            DiffBase::Recording(base, name) => {
+        let (recording, base, names) = match (query.base.as_ref()?, heap) {
+            (_, Some(HeapBase { part, options, names })) => {
+                (Seen(Arc::clone(part.blocks())), options.clone(), names.clone())
+            }
+            (DiffBase::Recording(base, name), None) => {
                 let options = query.options(base.0.profile.duration_ns());
                 (base.clone(), options, [name.clone(), query.common.input.words()])
             }
-            DiffBase::Range(range) => {
+            (DiffBase::Range(range), None) => {
                 let mut options = new.clone();
                 options.filter.time = *range;
                 (Seen(Arc::clone(newest)), options, [range_words(*range), range_words(new.filter.time)])
@@ -56,7 +95,8 @@ impl ChangeSides {
             modules.follow_in(&mut options.filter);
         }
         let shown = usize::from(!query.shows_base);
-        Some(ChangeSides { recordings, options, names, modules, shown })
+        let is_of_ranges = matches!(query.base, Some(DiffBase::Range(_)));
+        Some(ChangeSides { recordings, options, names, modules, is_of_ranges, shown })
     }
 
     /// The modules of the other side, as they are on the side that the picture is of.
@@ -76,7 +116,7 @@ impl ChangeSides {
 
     /// Whether they are two ranges of time of one recording.
     pub(crate) fn is_of_ranges(&self) -> bool {
-        self.recordings[0] == self.recordings[1]
+        self.is_of_ranges
     }
 
     /// Name of a side: its file, or its range of time. Foreign text.

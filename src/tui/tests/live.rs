@@ -350,3 +350,22 @@ fn a_frozen_screen_shows_no_newer_picture() {
     session.app.update(&Action::Freeze);
     assert_eq!(session.app.take_effects(), [Effect::Hold(seen), Effect::Ask]);
 }
+
+#[test]
+fn all_of_a_heap_is_saved_and_frozen_whichever_blocks_are_shown() {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "app", "app");
+    build.block(task, 0, [100, 3_000], None, &["/app:main", "/app:keep"]);
+    build.block(task, SECOND_NS, [100, 500], Some(5), &["/app:main", "/app:use"]);
+    let mut session = Session::new(build.finish(), None, Tab::Flame);
+    session.app.context.live = Some(LiveState::default());
+    session.picture();
+    let seen = Seen(Arc::clone(&session.recording));
+    session.app.update(&Action::Save);
+    assert_eq!(session.app.take_effects(), [Effect::Live(LiveCommand::Save(seen.clone()))]);
+    session.app.update(&Action::Freeze);
+    assert_eq!(session.app.take_effects(), [Effect::Hold(seen)]);
+    session.app.update(&Action::NextBlocks);
+    let picture = Picture::new(&session.recording, &session.app.context.query).unwrap();
+    assert!(!session.app.context.holds_back(&picture), "it is of the frozen recording");
+}

@@ -175,6 +175,47 @@ fn the_screen_follows_the_size_while_it_is_live_and_the_recording_ends_in_time()
 }
 
 #[test]
+fn what_a_program_keeps_is_watched_and_what_it_has_kept_since() {
+    let Some(_turn) = turn() else { return };
+    // It keeps as much as it frees: 10 GB at most.
+    let code = "import time\nkept = []\ndef hoard(): kept.append(bytes([1]) * 200_000)\n\
+                def waste(): return len(bytes([2]) * 200_000)\n\
+                for n in range(50_000):\n hoard()\n waste()\n time.sleep(0.002)";
+    let program = Running::start(Command::new("/usr/bin/python3").args(["-c", code]));
+    let Some(terminal) = Terminal::open(110, 30) else { return };
+    terminal.start_prof(&format!("tui -e heap -p {}", program.pid()));
+    terminal.wait_for("LIVE");
+    terminal.wait_for("heap, live at the end");
+    // All have the same stack: boxes would be folded into one.
+    terminal.type_text("2");
+    let screen = terminal.wait_for("hoard");
+    assert!(!screen.contains("waste"), "what is freed is not live:\n{screen}");
+    // The peak is now, too; then all that was allocated.
+    terminal.type_text("LL");
+    terminal.wait_for("heap, allocated");
+    terminal.wait_for("waste");
+    terminal.type_text("LL");
+    terminal.wait_for("heap, live at the end");
+    terminal.wait_without("waste");
+    // From here on it is growth that is shown.
+    terminal.press(&["C-r"]);
+    terminal.wait_until("two seconds since", |screen| {
+        (2..9).any(|second| screen.contains(&format!(" 00:0{second} ")))
+    });
+    terminal.wait_for("hoard");
+    save(&terminal);
+    terminal.type_text("q");
+    terminal.assert_given_back(0);
+    let report = Command::new(binary())
+        .args(["report", "--heap", "--allocated"])
+        .arg(terminal.file("prof.data"))
+        .output();
+    let report = report.expect("prof can be run");
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(report.status.success() && text.contains("hoard") && text.contains("waste"), "{text}");
+}
+
+#[test]
 fn a_database_is_watched_with_its_waits() {
     // Others have databases, too.
     let Some(_turn) = turn_alone() else { return };

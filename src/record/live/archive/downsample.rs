@@ -203,7 +203,7 @@ impl Downsampler {
                 if sample.time_ns >= begins_ns {
                     kept.push(sample);
                 } else {
-                    let merged = merged(&sample);
+                    let merged = sample.statistics();
                     self.dropped = self.dropped.saturating_add(merged.samples);
                     self.dropped_weight = self.dropped_weight.saturating_add(sample.weight);
                 }
@@ -222,18 +222,16 @@ fn without_stack(sample: Sample, left_out: StackId) -> Sample {
     Sample { stack: Some(left_out), cpu: 0, outcome, wait, ..sample }
 }
 
-fn merged(sample: &Sample) -> Merged {
-    sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()))
-}
-
-/// Key by which samples of one bucket are merged. Merged waits differ in length by an eighth at most.
-type MergeKey = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
+/// Key by which samples of one bucket are merged. Merged waits differ in length by an eighth at most, and blocks in how long they
+/// were there; those that still are there are others.
+type MergeKey = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>, Option<Option<u32>>);
 /// Key of the longest waits, which are kept as they are.
 type LongestKey = (TaskId, Option<StackId>, Reason);
 
 fn key(sample: &Sample) -> MergeKey {
     let wait = sample.wait.map(|wait| (wait.reason, wait.waker, length_class(wait.duration_ns)));
-    (sample.task, sample.stack, sample.outcome, sample.cpu, wait)
+    let block = sample.block.map(|block| block.lifetime_ns.map(length_class));
+    (sample.task, sample.stack, sample.outcome, sample.cpu, wait, block)
 }
 
 /// Class of a wait's length: eight classes for each power of two.
@@ -331,11 +329,18 @@ impl Bucket {
 
 /// Adds `other` to `row`, whose time is then that of the bucket.
 fn merge(row: &mut Sample, other: &Sample) {
-    let (one, two) = (merged(row), merged(other));
+    let (one, two) = (row.statistics(), other.statistics());
+    let (count, other_count) = (u128::from(one.count_thousandths), u128::from(two.count_thousandths));
+    let mean = |ours: u64, theirs: u64| {
+        let sum = u128::from(ours) * count + u128::from(theirs) * other_count;
+        u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX)
+    };
     if let (Some(wait), Some(other)) = (&mut row.wait, &other.wait) {
-        let (count, other_count) = (u128::from(one.count_thousandths), u128::from(two.count_thousandths));
-        let sum = u128::from(wait.duration_ns) * count + u128::from(other.duration_ns) * other_count;
-        wait.duration_ns = u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX);
+        wait.duration_ns = mean(wait.duration_ns, other.duration_ns);
+    }
+    if let (Some(block), Some(other)) = (&mut row.block, &other.block) {
+        block.size = mean(block.size, other.size);
+        block.lifetime_ns = block.lifetime_ns.zip(other.lifetime_ns).map(|(ours, theirs)| mean(ours, theirs));
     }
     row.weight = row.weight.saturating_add(other.weight);
     row.labels = row.labels.filter(|labels| other.labels == Some(*labels));

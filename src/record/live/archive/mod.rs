@@ -60,6 +60,8 @@ pub(super) struct Archive {
     observed: u64,
     /// Waits that are not over, up to the last look at the threads; times since the recorder's start.
     open_waits: Vec<Sample>,
+    /// Blocks of memory that were live at the last look; times since the recorder's start.
+    live_blocks: Vec<Sample>,
     /// Number of rows of each event that are being merged on another thread.
     merging: Option<Vec<usize>>,
     /// Number of times that samples were dropped or got new ids.
@@ -108,6 +110,7 @@ impl Archive {
             lost_before: 0,
             observed: 0,
             open_waits: Vec::new(),
+            live_blocks: Vec::new(),
             merging: None,
             epoch: 0,
             has_changes: false,
@@ -194,12 +197,17 @@ impl Archive {
             self.add_thread_time(time);
         }
         self.set_open_waits(delta.open_waits);
+        if let Some(blocks) = delta.live_blocks {
+            self.has_changes |= !(blocks.is_empty() && self.live_blocks.is_empty());
+            self.live_blocks = blocks.into_iter().map(|block| self.numbered(block)).collect();
+        }
         if was_reset {
             let mut stacks = std::mem::take(&mut self.numbers.stacks);
             stacks.reset();
             self.numbers = Numbers { stacks, ..Numbers::default() };
-            // The next update has the open waits under new ids.
+            // The next update has them under new ids.
             self.open_waits.clear();
+            self.live_blocks.clear();
             self.drop_unused_rows();
         }
     }
@@ -454,9 +462,12 @@ impl Archive {
             let before = self.counters_before.get(name).copied().unwrap_or(0);
             profile.count(name, value.saturating_sub(before));
         }
-        if let Some(event) = profile.events.iter_mut().find(|event| event.kind().is(&EventKind::OFF_CPU)) {
-            let open = self.open_waits.iter().filter_map(|wait| after(*wait, self.cleared_ns));
-            open.for_each(|wait| event.push(wait));
+        for (kind, ongoing) in [(EventKind::OFF_CPU, &self.open_waits), (EventKind::HEAP, &self.live_blocks)]
+        {
+            if let Some(event) = profile.events.iter_mut().find(|event| event.kind().is(&kind)) {
+                let since = ongoing.iter().filter_map(|sample| after(*sample, self.cleared_ns));
+                since.for_each(|sample| event.push(sample));
+            }
         }
         profile.thread_times.extend(self.accounts.times(self.end.duration_ns));
         profile.count(counter::STACKS_SHORTENED, self.numbers.stacks.cut);

@@ -50,6 +50,37 @@ fn folding_keeps_all_sums_and_the_last_minute() {
 }
 
 #[test]
+fn folded_blocks_keep_their_sums_and_about_how_long_they_were_there() {
+    let mut numbers = Numbers(1);
+    let mut events = [Event::new(event(EventKind::HEAP, 0))];
+    for at in 0..50_000u64 {
+        let size = 1 + numbers.below(100_000);
+        let lifetime_ns = Some(1_000_000 + numbers.below(5) * SECOND_NS).filter(|_| at % 100 > 0);
+        events[0].push(block(
+            at * SECOND_NS / 100,
+            numbers.below(5) as u32,
+            [size, size.max(524_288)],
+            lifetime_ns,
+        ));
+    }
+    let before = sums(&events[0]);
+    let live = |event: &Event, at_ns: u64| -> u64 {
+        let is_live =
+            |sample: &Sample| sample.block.is_some_and(|block| block.is_live(sample.time_ns, at_ns));
+        event.samples().filter(is_live).map(|sample| sample.weight).sum()
+    };
+    // In the middle of a bucket, whose blocks all begin with it then.
+    let times = [250 * SECOND_NS + SECOND_NS / 2, 499 * SECOND_NS];
+    let live_before = times.map(|at_ns| live(&events[0], at_ns));
+    Downsampler::default().downsample(&mut events, 500 * SECOND_NS);
+    assert_eq!(sums(&events[0]), before);
+    assert!(events[0].len() < 25_000, "{} rows", events[0].len());
+    let [middle, end] = times.map(|at_ns| live(&events[0], at_ns));
+    assert_eq!(end, live_before[1], "those of the last minute are as they were");
+    assert!(middle.abs_diff(live_before[0]) * 10 < live_before[0], "{middle} of {}", live_before[0]);
+}
+
+#[test]
 fn a_merged_row_has_the_labels_that_all_of_its_samples_had() {
     let labelled = |time_ns, stack, set: Option<u32>| Sample {
         labels: set.map(LabelSetId),

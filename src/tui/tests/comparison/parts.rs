@@ -2,12 +2,12 @@
 
 use super::{compared, processes};
 use crate::diff::tests::fixture::recording;
-use crate::diff::{RowValue, Tone};
+use crate::diff::{Difference, RowValue, Tone};
 use crate::profile::code::source_text::SourceText;
 use crate::profile::{Module, Reason, Sample};
 use crate::report::tests::fixture::{Build, PERIOD_NS};
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Analysis, LabelId, LabelKind, Metric, Seen};
+use crate::report::{Analysis, LabelId, LabelKind, Metric, Seen, TimeRange};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::diff_base::DiffBase;
 use crate::tui::compute::boxes::BoxChange;
@@ -84,6 +84,49 @@ fn a_box_that_has_not_changed_is_grey_though_its_function_has() {
         .collect();
     assert!(tones.contains(&("load".to_owned(), Tone::MuchMore)), "{tones:?}");
     assert!(tones.contains(&("save".to_owned(), Tone::Noise)), "{tones:?}");
+}
+
+/// Ten seconds, in each of which `keep` keeps so many bytes and `use` frees what it has allocated.
+fn heap(kept: u64) -> Analysis {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "app", "app");
+    for second in 0..10 {
+        let time_ns = second * 1_000_000_000;
+        // What it keeps grows from second to second.
+        build.block(task, time_ns, [100, kept * (second + 1)], None, &["/app:main", "/app:keep"]);
+        build.block(task, time_ns, [100, 500], Some(900_000_000), &["/app:main", "/app:use"]);
+    }
+    build.finish()
+}
+
+/// What the two sides have of a function, bytes; and of all.
+fn heap_sums(session: &Session, function: &str) -> ([f64; 2], [f64; 2]) {
+    let picture = session.app.context.picture.clone().unwrap();
+    let functions = Arc::clone(&picture.change.as_ref().unwrap().functions);
+    let of = |difference: &Difference| [difference.base, difference.new];
+    let number = functions.labels.iter().position(|label| label.key.name == function);
+    let row = functions.rows.iter().find(|row| Some(row.number as usize) == number);
+    (row.map_or([0.0; 2], |row| of(&row.total)), of(&functions.total))
+}
+
+#[test]
+fn two_heaps_are_compared_by_what_is_live() {
+    let mut session = Session::new(heap(30), None, Tab::Top);
+    let base = Seen(Arc::new(heap(10)));
+    session.app.context.query.base = Some(DiffBase::Recording(base, "old.data".to_owned()));
+    session.picture();
+    assert_eq!(heap_sums(&session, "keep"), ([550.0, 1_650.0], [550.0, 1_650.0]));
+    assert!(session.text().contains("heap, live at the end"), "{}", session.text());
+    // Of two ranges of one recording, what it has grown by in each.
+    let range = |from: u64, to: u64| TimeRange {
+        from_ns: Some(from * 1_000_000_000),
+        to_ns: Some(to * 1_000_000_000 - 1),
+    };
+    session.app.context.query.base = Some(DiffBase::Range(range(0, 5)));
+    session.app.context.query.common.filter.time = range(5, 10);
+    session.picture();
+    let (keep, total) = heap_sums(&session, "keep");
+    assert_eq!((keep, total), ([450.0, 1_200.0], [450.0, 1_200.0]), "all else is freed by then");
 }
 
 #[test]
