@@ -14,5 +14,5 @@ mod service;
 
 pub(in crate::record) use blocks::{BlockPart, LiveBlocks};
 pub(in crate::record) use finder::work as find_allocators;
-pub(in crate::record) use sampling::HeapSampling;
+pub(in crate::record) use sampling::{HeapSampling, of_pids};
 pub(in crate::record) use service::HeapService;

@@ -60,7 +60,7 @@ impl HeapSampling {
         Ok(HeapSampling { mean, planned: BTreeMap::new(), patched: BTreeMap::new() })
     }
 
-    /// Finds the allocators of a process. Returns what will be done to it, in words.
+    /// Finds the allocators of a process. Returns what will be patched of it, in words: `8 functions of libc.so.6`.
     ///
     /// # Errors
     ///
@@ -85,9 +85,8 @@ impl HeapSampling {
             format!("{} of {name}", units::counted(found.functions.len() as u64, "function"))
         };
         let files: Vec<String> = found.iter().map(of_file).collect();
-        let words = format!("heap: patches {} in pid {pid} while it records", files.join(", "));
         self.planned.insert(pid, found);
-        Ok(words)
+        Ok(files.join(", "))
     }
 
     /// Patches what is planned. Returns the events of the probes of each sampler: of blocks that are allocated, and freed.
@@ -98,6 +97,7 @@ impl HeapSampling {
     /// Why a process is left as it is.
     pub(crate) fn patch(&mut self, notices: &mut Vec<String>) -> Result<Vec<[OwnedFd; 2]>, Failure> {
         let mut probes = Vec::new();
+        let (mut pids, mut functions_patched, mut longest_us) = (Vec::new(), 0, 0);
         for (pid, found) in std::mem::take(&mut self.planned) {
             let functions: Vec<AllocatorFunction> =
                 found.into_iter().flat_map(|found| found.functions).collect();
@@ -109,11 +109,9 @@ impl HeapSampling {
             let memory_bytes = proc_fs::anonymous_bytes(pid);
             let reply = service::patch(pid, functions, self.mean).map_err(failed)?;
             self.patched.insert(pid, PatchedProcess { since_ns: monotonic_ns(), memory_bytes });
-            let stopped = units::duration(reply.stopped_us.saturating_mul(1000));
-            notices.push(format!(
-                "heap: {} of pid {pid} patched; it was stopped for {stopped}",
-                units::counted(reply.count as u64, "function")
-            ));
+            pids.push(pid);
+            functions_patched += reply.count as u64;
+            longest_us = longest_us.max(reply.stopped_us);
             if !reply.skipped.is_empty() {
                 let skipped = reply.skipped.join("; ");
                 notices
@@ -124,6 +122,14 @@ impl HeapSampling {
                 probes.push([probe(Probe::Allocated)?, probe(Probe::Freed)?]);
             }
         }
+        let stopped = units::duration(longest_us.saturating_mul(1000));
+        let stopped = match pids[..] {
+            [] => return Ok(probes),
+            [_] => format!("it was stopped for {stopped}"),
+            _ => format!("each was stopped for {stopped} at most"),
+        };
+        let functions = units::counted(functions_patched, "function");
+        notices.push(format!("heap: {functions} of {} patched; {stopped}", of_pids(&pids)));
         Ok(probes)
     }
 
@@ -174,8 +180,33 @@ impl HeapSampling {
     }
 }
 
+/// Processes in words: `pid 7`, `pids 7, 8`, `10 processes (pids 7, 8, 9, …)`.
+pub(crate) fn of_pids(pids: &[u32]) -> String {
+    let list = |pids: &[u32]| pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match pids {
+        [pid] => format!("pid {pid}"),
+        [_, _] | [_, _, _] => format!("pids {}", list(pids)),
+        _ => {
+            let processes = units::counted(pids.len() as u64, "process");
+            format!("{processes} (pids {}, …)", list(&pids[..3]))
+        }
+    }
+}
+
 fn no_command(error: &std::io::Error) -> Failure {
     let what = format!("cannot sample the heap of the command: {}", io_words(error));
     Failure::new(status::FAILED, what)
         .hint("start it yourself, and record it by its pid:  prof record -e heap -p PID")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_processes_are_counted() {
+        assert_eq!(of_pids(&[7]), "pid 7");
+        assert_eq!(of_pids(&[7, 8]), "pids 7, 8");
+        assert_eq!(of_pids(&[7, 8, 9, 10]), "4 processes (pids 7, 8, 9, …)");
+    }
 }

@@ -2,12 +2,13 @@
 //! all that could be harmed by it.
 
 use crate::harness::fixture;
-use crate::harness::machine::turn;
+use crate::harness::machine::{account, copy_for_everyone, skip, turn};
 use crate::harness::profiler::{Recording, binary, messages, prof};
 use crate::harness::running::Running;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 fn number(value: &Value) -> f64 {
@@ -57,7 +58,12 @@ fn what_functions_allocate_and_keep_is_what_the_program_says() {
 #[test]
 fn what_is_freed_while_the_recording_ends_is_not_kept() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("temporary", &[]) else { return };
+    let Some(program) = fixture::build("temporary") else { return };
+    let Some((uid, gid)) = account("nobody").or_else(|| skip("there is no account `nobody`")) else { return };
+    // Another user's, whose files and memory root may not write without a right that `prof` does not keep.
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let program = copy_for_everyone(&program, folder.path());
+    let program = Running::start_ready(Command::new(program).uid(uid).gid(gid));
     let pid = program.pid().to_string();
     let recording = Recording::with(["-e", "heap", "-d", "2s", "-p", &pid]);
     let (allocated, live) = (["--heap", "--allocated"], ["--heap"]);

@@ -45,7 +45,8 @@ impl StoppedProcess {
     ///
     /// Why they cannot be stopped; then they go on, once this thread has ended.
     pub(super) fn stop(pid: u32) -> Result<Self, String> {
-        let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        // To open it for writing would take the right to write other users' files.
+        let memory = File::open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(|error| format!("its memory cannot be opened: {error}"))?;
         let mut process = StoppedProcess { pid, threads: Vec::new(), memory };
         let deadline = Instant::now() + PATIENCE;
@@ -94,9 +95,16 @@ impl StoppedProcess {
     ///
     /// # Errors
     ///
-    /// As of writing /proc/PID/mem.
+    /// When the process may not write there, or no memory is there.
     pub(super) fn write_data(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        self.memory.write_all_at(bytes, address)
+        let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let to = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+        // SAFETY: reads `bytes` in this process; `to` is an address of the other one, which the kernel checks.
+        match unsafe { libc::process_vm_writev(self.pid.cast_signed(), &from, 1, &to, 1, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            written if written.unsigned_abs() == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
     }
 
     /// Writes code of the process, words at a time, as debuggers do.

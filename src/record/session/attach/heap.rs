@@ -2,12 +2,13 @@
 
 use crate::base::failure::Failure;
 use crate::profile::counter;
-use crate::record::heap::HeapSampling;
+use crate::record::heap::{HeapSampling, of_pids};
 use crate::record::kernel::load_failure::load_failure;
 use crate::record::modules::Wanted;
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::Session;
 use crate::record::session::sampling::{BpfSampling, Sampling};
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -52,8 +53,14 @@ impl Session<'_> {
         let mut roots: Vec<u32> = self.roots.iter().copied().collect();
         roots.sort_unstable();
         let (processes, files) = (&self.collector.processes, &self.collector.files);
-        let planned = roots.into_iter().map(|pid| heap.plan(pid, processes, files));
-        Ok(planned.collect::<Result<_, _>>()?)
+        let mut planned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for pid in roots {
+            planned.entry(heap.plan(pid, processes, files)?).or_default().push(pid);
+        }
+        let words = |(what, pids): (String, Vec<u32>)| {
+            format!("heap: patches {what} in {} while it records", of_pids(&pids))
+        };
+        Ok(planned.into_iter().map(words).collect())
     }
 
     /// Patches what is planned, and begins to sample blocks.
