@@ -203,6 +203,11 @@ impl ElfImage {
         self.file.unpacked_bytes(section)
     }
 
+    /// Length of the file, bytes.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file.source().len()
+    }
+
     /// Bytes at one of the module's own addresses, as far as the file holds them.
     ///
     /// # Errors

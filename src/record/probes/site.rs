@@ -290,7 +290,9 @@ fn file_offset(image: &ElfImage, address: u64, is_code: bool) -> Option<u64> {
         segment.is_executable == is_code
             && address.checked_sub(segment.address).is_some_and(|inside| inside < segment.file_size)
     })?;
-    Some(address - segment.address + segment.file_offset)
+    let offset = (address - segment.address).checked_add(segment.file_offset)?;
+    // A segment may claim more than there is.
+    (offset < image.file_bytes()).then_some(offset)
 }
 
 /// Places in the bytes of a file of all probes that it declares, at most so many, and of a function of this name: for the fuzzer.
