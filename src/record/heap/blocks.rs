@@ -196,20 +196,40 @@ fn weight(size: u64, mean: u64) -> u64 {
     (size as f64 / chance).round() as u64
 }
 
-/// Takes the sampler's own frames off a stack, leaf first: the first one is that of the function that has called the
-/// allocator.
+/// Takes the sampler's frames, and what is inside of them, off a stack, leaf first: the first one is that of the function that has
+/// called the allocator. Where a function of an allocator calls another one, both have jumped to the sampler.
 pub(super) fn leave_sampler(path: &mut Vec<FrameId>, tables: &Tables) {
     let is_sampler = |frame: &FrameId| {
         let module = tables.module(tables.frame(*frame).module);
         tables.string(module.path).starts_with(concat!("/memfd:", "prof-heap"))
     };
-    let own = path.iter().take_while(|frame| is_sampler(frame)).count();
-    path.drain(..own);
+    if let Some(last) = path.iter().rposition(is_sampler) {
+        path.drain(..=last);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{Frame, Module};
+
+    #[test]
+    fn a_stack_begins_with_what_has_called_the_allocator() {
+        let mut tables = Tables::default();
+        let mut frame = |path: &str, address| {
+            let path = tables.intern_string(path);
+            let module = tables.intern_module(Module { path, ..Module::default() });
+            tables.intern_frame(Frame { module, address, ..Frame::default() })
+        };
+        let sampler = [1, 2].map(|address| frame("/memfd:prof-heap (deleted)", address));
+        let [calloc, waste] = [frame("/lib/ld-musl.so", 3), frame("/bin/app", 4)];
+        // calloc calls malloc, which jumps to the sampler as calloc has.
+        let mut path = vec![sampler[0], calloc, sampler[1], waste];
+        leave_sampler(&mut path, &tables);
+        assert_eq!(path, [waste]);
+        leave_sampler(&mut path, &tables);
+        assert_eq!(path, [waste]);
+    }
 
     #[test]
     fn the_weight_of_a_block_is_its_size_divided_by_its_chance() {
