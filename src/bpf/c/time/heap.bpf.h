@@ -107,8 +107,8 @@ int on_block_freed(void *ctx)
 	struct freed_block freed = {};
 	__u64 now = bpf_ktime_get_ns();
 
-	/* The two probes are taken off one after the other: a block that is freed meanwhile is live at
-	 * the end. */
+	/* The two probes are taken off one after the other: a block that is freed meanwhile is live
+	 * at the end. */
 	if (!is_target(process, numbers.tid) || is_over_at(now))
 		return 0;
 	freed.block.kind = PROF_BLOCK_FREED;
