@@ -205,6 +205,11 @@ pub(crate) fn open_event<T>(work: impl FnOnce() -> T) -> T {
     with_in_effect(|before| before.union(OPENING_EVENTS), work)
 }
 
+/// Does `work`, which only the machine's administrator may, with that right in effect, if it was kept.
+pub(crate) fn as_administrator<T>(work: impl FnOnce() -> T) -> T {
+    with_in_effect(|before| before.union(CapabilitySet::SYS_ADMIN), work)
+}
+
 /// Gives up every right of this thread.
 ///
 /// # Errors

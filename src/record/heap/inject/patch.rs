@@ -359,6 +359,9 @@ fn map_sampler(
     let places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
     let place = places.into_iter().find(is_free).ok_or("it has no room for code to map the sampler")?;
     let code_bytes = image.code_bytes();
+    if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes)) {
+        return Err(Failed::ForGood(why));
+    }
     let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);
     process.write_code(place, &zeros)?;
     match results?[..] {

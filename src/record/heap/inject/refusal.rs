@@ -16,8 +16,9 @@ fn by_status(status: &str) -> Option<String> {
     if tracer != "0" {
         return Some(format!("pid {tracer} traces it, such as a debugger"));
     }
-    if field(status, "Seccomp").is_some_and(|mode| mode != "0") {
-        return Some("a seccomp filter restricts its system calls".to_owned());
+    // Filters (2) are asked.
+    if field(status, "Seccomp") == Some("1") {
+        return Some("it has restricted its system calls to read and write (seccomp)".to_owned());
     }
     if field(status, "x86_Thread_features").is_some_and(|features| features.contains("shstk")) {
         return Some("it has a shadow stack".to_owned());
@@ -47,8 +48,8 @@ mod tests {
         assert_eq!(by_status(&status("")), None);
         let traced = status("").replace("TracerPid:\t0", "TracerPid:\t17");
         assert_eq!(by_status(&traced).as_deref(), Some("pid 17 traces it, such as a debugger"));
-        let filtered = status("").replace("Seccomp:\t0", "Seccomp:\t2");
-        assert!(by_status(&filtered).is_some_and(|why| why.contains("seccomp")));
+        let strict = status("").replace("Seccomp:\t0", "Seccomp:\t1");
+        assert!(by_status(&strict).is_some_and(|why| why.contains("seccomp")));
         assert!(by_status(&status("x86_Thread_features:\tshstk \n")).is_some());
         assert_eq!(by_status("Name:\tkthreadd\n").as_deref(), Some("it has no memory of its own"));
         assert_eq!(reason(std::process::id()), None);

@@ -53,10 +53,19 @@ pub(super) fn set_registers(tid: i32, registers: &ThreadRegisters) -> io::Result
 ///
 /// As of ptrace(2).
 pub(super) fn trace(request: impl Into<i64>, tid: i32, address: u64, data: u64) -> io::Result<()> {
+    ask(request, tid, address, data).map(drop)
+}
+
+/// As [`trace`], of a request that returns a number.
+///
+/// # Errors
+///
+/// As of ptrace(2).
+pub(super) fn ask(request: impl Into<i64>, tid: i32, address: u64, data: u64) -> io::Result<i64> {
     let request: i64 = request.into();
-    // SAFETY: requests with a pointer to this process's memory get one to registers, which outlives the call.
+    // SAFETY: requests with a pointer to this process's memory get one to what outlives the call and has the room.
     match unsafe { libc::ptrace(request as _, tid, address, data) } {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
+        answer => Ok(answer),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::memory_map::MemoryMap;
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
+use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use std::fs::File;
 use std::io;
@@ -190,6 +191,15 @@ impl StoppedProcess {
         let results = wait_for_calls(thread.tid, &(at..at + MOST_BYTES as u64), calls)?;
         set_registers(thread.tid, &resumed).map_err(words)?;
         Ok(results)
+    }
+
+    /// Why filters of a thread do not let all of `calls` through; `None` if they do.
+    pub(super) fn filters_refuse(&self, calls: &[SystemCall]) -> Option<String> {
+        let has_filters = |thread: &&StoppedThread| {
+            let status = std::fs::read_to_string(format!("/proc/{}/task/{}/status", self.pid, thread.tid));
+            status.is_ok_and(|status| !status.contains("Seccomp:\t0\n"))
+        };
+        self.threads.iter().filter(has_filters).find_map(|thread| seccomp::refusal(thread.tid, calls))
     }
 
     /// What the process has mapped.

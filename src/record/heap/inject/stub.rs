@@ -4,9 +4,38 @@
 //! system calls change below the stack's red zone, and returns to where the thread was. Signals may come meanwhile.
 
 use super::image::{DATA_AT, DATA_BYTES, FILE_BYTES, FILE_NAME};
+use super::seccomp::SystemCall;
 
 /// System calls of the stub.
 pub(super) const CALLS: usize = 5;
+/// The system calls of the stub that maps the sampler at `at`. Where the name of its file is, and which descriptor it gets, is not
+/// known before.
+pub(super) fn system_calls(at: u64, code_bytes: u64) -> [SystemCall; CALLS] {
+    const ADDRESS: u64 = 0x7f00_0000_0000;
+    const DESCRIPTOR: u64 = 3;
+    let map = |at: u64, bytes: u64, protection: libc::c_int, offset: u64| SystemCall {
+        name: "mmap",
+        number: libc::SYS_mmap,
+        arguments: [
+            at,
+            bytes,
+            u64::from(protection.unsigned_abs()),
+            u64::from(MAP_PRIVATE | MAP_FIXED_NOREPLACE),
+            DESCRIPTOR,
+            offset,
+        ],
+    };
+    let call =
+        |name, number, first, second| SystemCall { name, number, arguments: [first, second, 0, 0, 0, 0] };
+    [
+        call("memfd_create", libc::SYS_memfd_create, ADDRESS, MFD_CLOEXEC.into()),
+        call("ftruncate", libc::SYS_ftruncate, DESCRIPTOR, FILE_BYTES),
+        map(at, code_bytes, libc::PROT_READ | libc::PROT_EXEC, 0),
+        map(at + DATA_AT, DATA_BYTES, libc::PROT_READ | libc::PROT_WRITE, DATA_AT),
+        call("close", libc::SYS_close, DESCRIPTOR, 0),
+    ]
+}
+
 /// Most bytes of a stub.
 pub(super) const MOST_BYTES: usize = 256;
 
