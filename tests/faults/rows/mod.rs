@@ -7,6 +7,7 @@ mod covered;
 mod ends;
 mod hostile;
 mod load;
+mod patching;
 mod stalls;
 mod storage;
 
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<Fault> {
     rows.extend(load::rows());
     rows.extend(attaching::rows());
     rows.extend(hostile::rows());
+    rows.extend(patching::rows());
     rows.sort_by_key(|row| row.number.parse::<u32>().unwrap_or(u32::MAX));
     rows
 }
