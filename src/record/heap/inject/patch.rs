@@ -170,11 +170,9 @@ impl Patch {
 
     /// The functions, each with the start of the sampler that it jumps to.
     fn functions(&self) -> impl Iterator<Item = (u64, &PatchedFunction)> {
-        let of = |sampler: &'_ PlacedSampler| sampler.at;
-        self.samplers.iter().flat_map(move |sampler| {
-            let at = of(sampler);
-            sampler.functions.iter().map(move |function| (at, function))
-        })
+        self.samplers
+            .iter()
+            .flat_map(|sampler| sampler.functions.iter().map(|function| (sampler.at, function)))
     }
 
     /// Gives the functions their own first instructions back. A sampler stays mapped, since a thread may be in it, and has

@@ -45,10 +45,14 @@ fn filters(tid: i32) -> io::Result<Vec<Vec<sock_filter>>> {
     let mut found = Vec::new();
     for index in 0..MOST_FILTERS {
         let length = match ask(PTRACE_SECCOMP_GET_FILTER, tid, index, 0) {
-            Ok(length) => usize::try_from(length).unwrap_or(0).min(MOST_INSTRUCTIONS),
+            Ok(length) => usize::try_from(length).unwrap_or(usize::MAX),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(found),
             Err(error) => return Err(error),
         };
+        // The kernel writes all of it, and takes none that is longer.
+        if length > MOST_INSTRUCTIONS {
+            return Err(io::Error::other("one is too long"));
+        }
         let mut filter = vec![sock_filter { code: 0, jt: 0, jf: 0, k: 0 }; length];
         let place = filter.as_mut_ptr().expose_provenance() as u64;
         ask(PTRACE_SECCOMP_GET_FILTER, tid, index, place)?;
