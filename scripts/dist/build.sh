@@ -59,8 +59,9 @@ upper=$(printf '%s' "$target" | tr 'a-z-' 'A-Z_')
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export "$(variable CC "$target")=$work/tools/cc"
 export "$(variable AR "$target")=$work/tools/ar"
-# MI_NO_GETENV: what the environment says of mimalloc is for the program that is recorded.
-export "$(variable CFLAGS "$target")=-DMI_NO_GETENV -I$work/libs/include -ffile-prefix-map=$root=. -ffile-prefix-map=$cargo_home/registry/src="
+# MI_NO_GETENV: what the environment says of mimalloc is for the program that is recorded. Its words on itself have the time of the build.
+no_time='-Wno-builtin-macro-redefined -D__DATE__="" -D__TIME__=""'
+export "$(variable CFLAGS "$target")=-DMI_NO_GETENV $no_time -I$work/libs/include -ffile-prefix-map=$root=. -ffile-prefix-map=$cargo_home/registry/src="
 export "$(variable LIBBPF_SYS_LIBRARY_PATH "$target")=$work/libs/lib"
 export "$(variable LIBBPF_SYS_LIBRARY_PATH "$host")=$work/host/lib"
 export "CARGO_TARGET_${upper}_LINKER=rust-lld"
