@@ -63,13 +63,13 @@ fn filters(tid: i32) -> io::Result<Vec<Vec<sock_filter>>> {
 
 /// A word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
 fn word(call: &SystemCall, offset: u32) -> Option<u32> {
-    let half = |value: u64| if offset % 8 == 0 { value as u32 } else { (value >> 32) as u32 };
+    let half = |value: u64| if offset.is_multiple_of(8) { value as u32 } else { (value >> 32) as u32 };
     match offset {
         0 => u32::try_from(call.number).ok(),
         4 => Some(AUDIT_ARCH_X86_64),
         // Where the call is made from: in code of a file.
         8 | 12 => Some(half(0x7f00_0000_0000)),
-        16..DATA_BYTES if offset % 4 == 0 => {
+        16..DATA_BYTES if offset.is_multiple_of(4) => {
             call.arguments.get((offset as usize - 16) / 8).map(|argument| half(*argument))
         }
         _ => None,
