@@ -183,7 +183,8 @@ fn stacks_are_those_that_the_text_of_the_program_allows() {
     assert!(lines.len() > 15, "{lines:?}");
     let samples: Vec<&RunSample> =
         stacks.of(recorded.pid).into_iter().filter(|sample| sample.has_loop()).collect();
-    let is_enough = samples.len() > 2_000 || recorded.recording.was_crowded;
+    // The program sleeps between its calls: on a fast machine it does little else.
+    let is_enough = samples.len() > 500 || recorded.recording.was_crowded;
     assert!(is_enough, "only {} samples", samples.len());
     let unplaced: Vec<_> = samples.iter().filter(|sample| sample.is_unplaced()).collect();
     let placed: Vec<_> = samples.iter().filter(|sample| !sample.is_unplaced()).collect();

@@ -202,7 +202,7 @@ fn nearly_all_samples_have_their_functions_in_place_and_these_their_names() {
     );
     // On a crowded machine there are fewer samples, and more of them before the tables of a library are there.
     let was_crowded = recorded.recording.was_crowded;
-    assert!(all > 2_000 || was_crowded, "only {all} samples");
+    assert!(all > 500 || was_crowded, "only {all} samples");
     let least = if was_crowded { 970 } else { 998 };
     assert!(complete * 1000 >= all * least, "{complete} of {all} stacks are whole");
     assert!(rooted * 100 >= all * 99, "{rooted} of {all} samples have a function of Ruby");
