@@ -369,7 +369,7 @@ fn blocks_that_are_live_are_those_of_the_last_look() {
     };
     archive.apply(look(2 * SECOND_NS, &[kept, block(SECOND_NS, 2, [8, 9], None)], vec![]));
     assert_eq!((blocks(&archive).len(), archive.rows()), (2, 0));
-    // One is freed, and nobody has looked since: then somebody has.
+    // One is freed, and is in the next look no more.
     let freed = block(SECOND_NS, 2, [8, 9], Some(5));
     archive.apply(look(3 * SECOND_NS, &[kept], vec![freed]));
     assert_eq!(blocks(&archive), [(SECOND_NS, Some(5)), (SECOND_NS, None)]);

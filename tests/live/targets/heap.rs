@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 fn number(value: &Value) -> f64 {
@@ -56,11 +57,16 @@ fn what_functions_allocate_and_keep_is_what_the_program_says() {
     assert!(bytes_of(&short, "waste").is_some() && bytes_of(&short, "keep").is_none(), "{short:#}");
 }
 
+/// The fixture that keeps nothing, and the numbers of an account that is not root's.
+fn temporary_and_another_user() -> Option<(PathBuf, u32, u32)> {
+    let (uid, gid) = account("nobody").or_else(|| skip("there is no account `nobody`"))?;
+    Some((fixture::build("temporary")?, uid, gid))
+}
+
 #[test]
 fn what_is_freed_while_the_recording_ends_is_not_kept() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = fixture::build("temporary") else { return };
-    let Some((uid, gid)) = account("nobody").or_else(|| skip("there is no account `nobody`")) else { return };
+    let Some((program, uid, gid)) = temporary_and_another_user() else { return };
     // Another user's, whose files and memory root may not write without a right that `prof` does not keep.
     let folder = tempfile::tempdir().expect("a folder can be made");
     let program = copy_for_everyone(&program, folder.path());
@@ -138,8 +144,7 @@ fn a_recorder_that_is_killed_leaves_the_program_well() {
 #[test]
 fn a_program_that_runs_as_its_owner_is_recorded() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = fixture::build("temporary") else { return };
-    let Some((uid, gid)) = account("nobody").or_else(|| skip("there is no account `nobody`")) else { return };
+    let Some((program, uid, gid)) = temporary_and_another_user() else { return };
     let folder = tempfile::tempdir().expect("a folder can be made");
     let program = copy_for_everyone(&program, folder.path());
     std::os::unix::fs::chown(&program, Some(uid), Some(gid)).expect("root can give files away");

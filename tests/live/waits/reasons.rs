@@ -133,7 +133,7 @@ fn every_waits_time_and_reason_is_known_under_its_own_function() {
         assert_eq!(waits.counter(lost), 0, "{lost}");
     }
     // Where the kernel does not tell of a switch, the wait is seen all the same. Only the first of a thread, for its
-    // first CPU, has no stack; and one of thousands, where the kernel told neither of the switch nor that the thread is
+    // first CPU, has no stack; and one of thousands, where the kernel reported neither the switch nor that the thread is
     // back: that is counted.
     let unseen = |time: &&ThreadTime| {
         let is_first = |short: &ShortWaits| short.reason == Reason::NoCpu && time.from_ns > 0;

@@ -103,7 +103,8 @@ impl Patch {
             match patch.place(process, image, &near) {
                 Ok(sampler) => patch.samplers.push(sampler),
                 Err(Failed::ForGood(why)) => {
-                    patch.skipped.extend(near.iter().map(|function| format!("{}: {why}", function.name)));
+                    let names: Vec<&str> = near.iter().map(|function| function.name.as_str()).collect();
+                    patch.skipped.push(format!("{}: {why}", names.join(", ")));
                 }
                 Err(for_now) => return Err(for_now),
             }

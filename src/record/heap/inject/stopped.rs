@@ -180,8 +180,7 @@ impl StoppedProcess {
         stub: impl Fn(u64) -> Vec<u8>,
         calls: usize,
     ) -> Result<Vec<i64>, String> {
-        let thread = self.threads.iter().copied().find(|thread| thread.signal == 0);
-        let thread = thread.ok_or("all its threads are about to get a signal")?;
+        let thread = self.runner().ok_or("all its threads are about to get a signal")?;
         let words = |error: io::Error| error.to_string();
         let resumed = resumed(&registers(thread.tid).map_err(words)?);
         self.write_code(at, &stub(resumed.rip)).map_err(words)?;
@@ -193,13 +192,16 @@ impl StoppedProcess {
         Ok(results)
     }
 
-    /// Why filters of a thread do not let all of `calls` through; `None` if they do.
+    /// The thread that runs what is to be run.
+    fn runner(&self) -> Option<StoppedThread> {
+        self.threads.iter().copied().find(|thread| thread.signal == 0)
+    }
+
+    /// Why filters of that thread do not let all of `calls` through; `None` if they do. Each has its own.
     pub(super) fn filters_refuse(&self, calls: &[SystemCall]) -> Option<String> {
-        let has_filters = |thread: &&StoppedThread| {
-            let status = std::fs::read_to_string(format!("/proc/{}/task/{}/status", self.pid, thread.tid));
-            status.is_ok_and(|status| !status.contains("Seccomp:\t0\n"))
-        };
-        self.threads.iter().filter(has_filters).find_map(|thread| seccomp::refusal(thread.tid, calls))
+        let tid = self.runner()?.tid;
+        let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).ok()?;
+        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls) }
     }
 
     /// What the process has mapped.
