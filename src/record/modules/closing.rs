@@ -55,6 +55,7 @@ impl ModuleFiles {
             !ids.is_empty()
         });
         self.by_row.retain(|_, id| !closed.contains(id));
+        self.lost_builds.retain(|_, id| !closed.contains(id));
         self.known_generated.retain(|(id, _)| !closed.contains(id));
         self.unfollowed.retain(|id| !closed.contains(id));
         self.unplaced.retain(|id| !closed.contains(id));

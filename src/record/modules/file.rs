@@ -90,20 +90,27 @@ pub(crate) struct SentFile {
     path: String,
     seen_in: u32,
     state: Option<FileState>,
+    build_id: Vec<u8>,
     /// The bytes of the vDSO, which has no descriptor.
     vdso: Option<Vec<u8>>,
 }
 
 impl SentFile {
-    /// The file in the worker, with its headers read.
+    /// The file in the worker, with its headers read; without anything of it if it was rewritten on the way: what is in it now
+    /// is not what was mapped.
     pub(crate) fn received(self, descriptors: Vec<OwnedFd>) -> ModuleFile {
-        let SentFile { path, seen_in, state, vdso } = self;
+        let SentFile { path, seen_in, state, build_id, vdso } = self;
         match (vdso, descriptors.into_iter().next()) {
             (Some(bytes), _) => ModuleFile::of_vdso(seen_in, Some(bytes)),
             (None, Some(file)) => {
                 let module = ModuleFile::read(seen_in, &path, Arc::new(File::from(file)), &Limits::default());
                 // A worker may wait for a server; that knows what is in the file now.
-                ModuleFile { state, is_remote: false, ..module }
+                let module = ModuleFile { is_remote: false, ..module };
+                let was_touched = !build_id.is_empty() && module.build_id == build_id;
+                match module.state == state || was_touched {
+                    true => ModuleFile { state, ..module },
+                    false => ModuleFile { state: None, elf: None, build_id: Vec::new(), ..module },
+                }
             }
             (None, None) => ModuleFile::new(&path, seen_in, ModuleKind::Elf),
         }
@@ -156,6 +163,7 @@ impl ModuleFile {
             path: self.path.clone(),
             seen_in: self.seen_in,
             state: self.state,
+            build_id: self.build_id.clone(),
             vdso: self.vdso.as_ref().map(|bytes| bytes.to_vec()),
         }
     }

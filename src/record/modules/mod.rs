@@ -11,6 +11,7 @@ mod generated;
 mod headers_work;
 mod kept_sections;
 pub(crate) mod patience;
+mod rewritten;
 mod table_work;
 mod tables;
 #[cfg(test)]
@@ -83,6 +84,8 @@ pub(crate) struct ModuleFiles {
     /// The file in place of those that were closed.
     closed: ModuleFile,
     by_key: FxHashMap<FileKey, SeenModule>,
+    /// What stands for files that were rewritten before anyone saw what processes had mapped.
+    lost_builds: FxHashMap<FileKey, FileId>,
     /// Files by path and build ID.
     by_build: FxHashMap<(String, Vec<u8>), Vec<FileId>>,
     /// Free image numbers of the kernel side, besides those from `images` on.
@@ -158,6 +161,7 @@ impl ModuleFiles {
             files: vec![Some(Box::new(generated))],
             closed: ModuleFile::new("", 0, ModuleKind::Unknown),
             by_key: FxHashMap::default(),
+            lost_builds: FxHashMap::default(),
             by_build: FxHashMap::default(),
             free_images: Vec::new(),
             images: 1,
@@ -289,52 +293,6 @@ impl ModuleFiles {
         };
         self.by_key.insert(key, SeenModule { id, state });
         Some(id)
-    }
-
-    /// The file of a mapping again, if its bytes changed since it was seen under the same inode; without anything of it if
-    /// it was not read in time: it must not have the names of what was there before.
-    fn rewritten(&mut self, seen: SeenModule, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
-        let before = seen.state?;
-        let known = self.get(seen.id);
-        if known.is_remote {
-            return None; // to ask for every mapping would take too long
-        }
-        let kept = known.file.as_ref().and_then(|file| Some((file, file.metadata().ok()?)));
-        let kept = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
-            Some((_, metadata)) if FileState::from(&metadata) == before => return None,
-            Some((file, _)) => Some(Arc::clone(file)),
-            // A copy of the file that is kept open. Where it cannot be asked for, it counts as unchanged.
-            None => None,
-        };
-        let (path, mapping, limits) = (known.path.clone(), mapping.clone(), self.limits.clone());
-        let unread = kept.is_some().then(|| ModuleFile::new(&path, pid, ModuleKind::Elf));
-        let answer = self.patience.ask(move || {
-            let file = match kept {
-                Some(file) => file,
-                None => Arc::new(open_mapped_file(pid, &mapping, &path).ok()?),
-            };
-            Some(ModuleFile::read(pid, &path, file, &limits))
-        });
-        match answer {
-            Some(module) => module.filter(|module| module.state != Some(before)),
-            None => unread,
-        }
-    }
-
-    /// The id of a file that was rewritten in place: a new one, unless it is the same build or an earlier one again.
-    fn add_rewritten(&mut self, module: ModuleFile, key: FileKey) -> FileId {
-        let state = module.state;
-        let unsent_before = self.unsent.len();
-        let id = self.add(module, (key.device, key.inode));
-        let known = self.files[id.0 as usize].get_or_insert_default();
-        let is_this_file = known.file.as_ref().and_then(|file| file.metadata().ok());
-        let is_this_file = is_this_file.is_some_and(|metadata| metadata.ino() == key.inode);
-        if is_this_file && self.unsent.len() == unsent_before {
-            known.state = state;
-            self.unsent.push(UnsentFile { device: key.device, inode: key.inode, id, state });
-        }
-        self.by_key.insert(key, SeenModule { id, state });
-        id
     }
 
     /// Tries a file again that could not be opened when it was first seen: its process may have been gone.

@@ -1,7 +1,8 @@
 use super::*;
+use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::unwind_tables::KernelTables;
 use crate::record::process::proc_fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn copies_of_one_build_share_a_table() {
@@ -131,6 +132,55 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");
     assert!(files.get(first).is_unchanged(&limits) && !files.get(second).is_unchanged(&limits));
     assert_eq!(files.take_unsent()[0].0, first);
+}
+
+/// Whoever reads a file for the recorder may begin after it was rewritten.
+#[test]
+fn a_file_that_is_rewritten_on_its_way_to_a_worker_is_not_taken_for_what_was_sent() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let opened = || File::open(&path).expect("it can be opened");
+    let limits = Limits::default();
+    let module = ModuleFile::read(1, "/program", Arc::new(opened()), &limits);
+    let received = || module.to_send().received(vec![opened().into()]);
+    assert!(received().elf.is_some() && received().is_unchanged(&limits));
+    let file = File::options().write(true).open(&path).expect("it can be opened");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("it is ours");
+    assert!(received().elf.is_some() && received().is_unchanged(&limits), "it was touched");
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    assert!(received().elf.is_none() && !received().is_unchanged(&limits));
+}
+
+/// The kernel tells of a mapping after its program has ended and another build lies there.
+#[test]
+fn what_was_mapped_before_a_file_was_rewritten_is_not_what_is_there_now() {
+    let pid = std::process::id();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    // Times of last writes are as coarse as the kernel's clock ticks.
+    let passed_ns = || {
+        std::thread::sleep(Duration::from_millis(30));
+        let now_ns = monotonic_ns();
+        std::thread::sleep(Duration::from_millis(30));
+        now_ns
+    };
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let before_ns = passed_ns();
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    let after_ns = passed_ns();
+    let mut files = ModuleFiles::new(false);
+    let late = files.file_mapped_at(pid, &mapping_of(&path), before_ns).expect("a module");
+    assert!(files.get(late).elf.is_none(), "it would have the names of the new build");
+    assert!(!files.get(late).is_unchanged(&Limits::default()), "that is why it has no names");
+    let present = files.file_mapped_at(pid, &mapping_of(&path), after_ns).expect("a module");
+    assert!(files.get(present).elf.is_some() && present != late);
+    assert_eq!(files.file_mapped_at(pid, &mapping_of(&path), before_ns), Some(late));
+    assert!(files.get(late).elf.is_none());
+    // What a clock that was wrong has written tells nothing.
+    let file = File::options().write(true).open(&path).expect("it can be opened");
+    file.set_modified(SystemTime::now() + Duration::from_secs(3600)).expect("it is ours");
+    assert_eq!(files.file_mapped_at(pid, &mapping_of(&path), before_ns), Some(present));
 }
 
 /// On a machine that has no time for prof.

@@ -461,17 +461,25 @@ pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files
 /// Returns the code that a process has mapped now, as mapped since `since_ns`; `None` if it is gone or has begun to exit.
 pub(crate) fn mappings_now(pid: u32, since_ns: u64, files: &mut ModuleFiles) -> Option<Vec<Mapped>> {
     let mappings = files.code_mappings(pid).filter(|mappings| !mappings.is_empty())?;
-    Some(mappings.iter().filter_map(|mapping| mapped(pid, mapping, since_ns, files)).collect())
+    let mapped_now = mappings.iter().filter_map(|mapping| {
+        let file = files.file_of(pid, mapping)?;
+        with_file(mapping, since_ns, file, files)
+    });
+    Some(mapped_now.collect())
 }
 
-/// A mapping with its module.
+/// What a process mapped at `time_ns`, with its module.
 pub(crate) fn mapped(
     pid: u32,
     mapping: &CodeMapping,
     time_ns: u64,
     files: &mut ModuleFiles,
 ) -> Option<Mapped> {
-    let file = files.file_of(pid, mapping)?;
+    let file = files.file_mapped_at(pid, mapping, time_ns)?;
+    with_file(mapping, time_ns, file, files)
+}
+
+fn with_file(mapping: &CodeMapping, time_ns: u64, file: FileId, files: &ModuleFiles) -> Option<Mapped> {
     let bias = match &files.get(file).elf {
         Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
         None if file == ModuleFiles::GENERATED => 0,
