@@ -123,7 +123,19 @@ impl Driver {
     /// Starts `prof tui ARGUMENTS` and waits for the function.
     fn start(&self, arguments: &str) {
         self.terminal.start(&format!("VISUAL= EDITOR=./editor {} tui {arguments}", binary().display()));
-        self.terminal.wait_for(self.function);
+        self.wait_for_function();
+    }
+
+    /// Waits for the function in the flame graph. Where few samples have been taken it may be in all of them, and not be shown
+    /// before the frames that all have are opened.
+    fn wait_for_function(&self) {
+        const FOLDED: &str = "(t opens)";
+        let screen = self
+            .terminal
+            .wait_until(self.function, |screen| screen.contains(self.function) || screen.contains(FOLDED));
+        if !screen.contains(self.function) {
+            self.press_for("t", self.function);
+        }
     }
 
     /// Starts `prof tui TARGET` in a new terminal, waits for the function and for all names, and freezes the picture.
@@ -135,7 +147,7 @@ impl Driver {
     }
 
     fn freeze_with_function(&self) {
-        self.terminal.wait_for(self.function);
+        self.wait_for_function();
         self.terminal.wait_without("reading names");
         self.terminal.type_text(" ");
         self.terminal.wait_for("FROZEN");
@@ -320,6 +332,10 @@ impl Driver {
             "show the heat map or the bars" => {
                 self.press("H");
                 self.terminal.wait_without("shade =")
+            }
+            "show or shorten the trunk" => {
+                self.press("t");
+                self.terminal.settled()
             }
             "freeze the picture, or go on" => {
                 self.press("Space");

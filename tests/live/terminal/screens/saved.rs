@@ -21,7 +21,7 @@ impl Driver {
         self.terminal.wait_for(VIEWS[0].2);
         self.take_mouse();
         self.click_off("[focus ");
-        self.terminal.wait_for(self.function);
+        self.wait_for_function();
         self.press("q");
         self.terminal.assert_given_back(0);
     }
