@@ -1,7 +1,9 @@
 //! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads. And how
-//! much a thread matters compared with others.
+//! much a thread matters compared with others, and the threads on which work is done side by side.
 
+use super::failure::{Failure, status};
 use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -99,6 +101,21 @@ pub(crate) fn take_short_turns() {
     const NO_FLAGS: libc::c_uint = 0;
     // SAFETY: the kernel reads `size` bytes of `wanted`, which lives until the call returns, and writes nothing.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, THIS_THREAD, &raw const wanted, NO_FLAGS) };
+}
+
+/// Starts the threads on which this process does work side by side; each does `begin` first. Where there can be none, that is an
+/// error, and no panic in the middle of the work.
+///
+/// # Errors
+///
+/// When the system gives none: it is out of memory, or the user has too many processes.
+pub(crate) fn start_threads(begin: fn()) -> Result<(), Failure> {
+    let pool = rayon::ThreadPoolBuilder::new().start_handler(move |_| begin());
+    let Err(error) = pool.build_global() else { return Ok(()) };
+    // Else there are some already.
+    let Some(cause) = error.source() else { return Ok(()) };
+    Err(Failure::new(status::FAILED, format!("cannot start threads: {cause}"))
+        .hint("see how many processes and how much memory this user may have:  ulimit -u; ulimit -v"))
 }
 
 #[cfg(test)]

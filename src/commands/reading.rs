@@ -5,7 +5,7 @@ use crate::base::failure;
 use crate::base::opener::reading::{self, Reading};
 use crate::base::opener::sandbox::Network;
 use crate::base::opener::{GivenFiles, Service, Services};
-use crate::base::safe_text;
+use crate::base::{pace, safe_text};
 use crate::debuginfod::asked_cache;
 use crate::debuginfod::authorities::NamedAuthorities;
 use crate::debuginfod::settings::Settings;
@@ -76,6 +76,7 @@ impl CommandFiles {
         let authorities = self.asks_servers.then(NamedAuthorities::read).flatten();
         reading::confined(reading, say, || {
             authorities.map_or(Ok(()), NamedAuthorities::keep)?;
+            pace::start_threads(|| {})?;
             work()
         })
     }

@@ -5,8 +5,8 @@ use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, Mo
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;
 use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// The kernel is loaded at a multiple of this (CONFIG_PHYSICAL_ALIGN): the bits below are the same at
@@ -64,6 +64,12 @@ pub(crate) struct KernelFrames {
     addresses: FxHashMap<FrameId, u64>,
 }
 
+/// Reads the kernel's symbols from the opened list, unless that was taken already.
+fn load_from(list: &Mutex<Option<File>>) -> Option<KernelSymbols> {
+    let list = list.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    KernelSymbols::load_from(list).ok()
+}
+
 impl KernelFrames {
     /// Returns the frames of a recording with kernel frames, or without any.
     pub(crate) fn new(are_recorded: bool) -> Self {
@@ -86,12 +92,19 @@ impl KernelFrames {
                 std::mem::replace(&mut self.names, KernelNameCache::Loaded(None))
         {
             let cost = Arc::clone(&self.cost);
-            let load = || {
+            let list = Arc::new(Mutex::new(Some(list)));
+            let taken = Arc::clone(&list);
+            let load = move || {
                 pace::be_ordinary();
                 privilege::keep_watching().ok()?;
-                KernelSymbols::load_from(list).ok()
+                load_from(&taken)
             };
-            self.names = KernelNameCache::Loading(std::thread::spawn(move || cost.count(load)));
+            let thread = std::thread::Builder::new().spawn(move || cost.count(load));
+            self.names = match thread {
+                Ok(thread) => KernelNameCache::Loading(thread),
+                // There is no thread to be had, and it is read here.
+                Err(_) => KernelNameCache::Loaded(load_from(&list)),
+            };
         }
     }
 

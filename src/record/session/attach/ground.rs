@@ -165,6 +165,7 @@ fn collector(
         collector.add_samples(rule, perf_event::period_ns(hz));
     }
     collector.goroutines.snapshot_overhead = options.goroutines();
+    collector.goroutines.wants_functions = options.heap().is_some();
     if options.goroutines().is_some() {
         collector.add_goroutines();
     }
@@ -181,15 +182,8 @@ fn collector(
 fn give_up_rights() -> Result<(), Failure> {
     pace::come_first();
     sandbox::enter()?;
-    start_pool();
-    Ok(())
-}
-
-/// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
-fn start_pool() {
-    let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| privilege::keep_watching_or_end());
-    // In tests there may be one already.
-    let _ = pool.build_global();
+    // They compile tables and look up names, with only the rights that a recording needs to its end.
+    pace::start_threads(privilege::keep_watching_or_end)
 }
 
 /// Notes how waits are recorded, or why they are not.
