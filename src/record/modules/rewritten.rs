@@ -17,7 +17,9 @@ impl ModuleFiles {
     pub(crate) fn file_mapped_at(&mut self, pid: u32, mapping: &CodeMapping, time_ns: u64) -> Option<FileId> {
         let id = self.file_of(pid, mapping)?;
         let file = self.get(id);
-        let Some(opened) = file.file.as_ref().filter(|_| file.elf.is_some() && !file.is_remote) else {
+        // What is in memory alone is written once it is mapped, and by no one else.
+        let may_be_lost = file.elf.is_some() && !file.is_remote && !mapping.path.starts_with("/memfd:");
+        let Some(opened) = file.file.as_ref().filter(|_| may_be_lost) else {
             return Some(id);
         };
         let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
