@@ -117,7 +117,10 @@ pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
 pub(crate) fn copy_for_everyone(program: &Path, folder: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let copy = folder.join(program.file_name().expect("a program has a file name"));
-    fs::copy(program, &copy).expect("the copy of a program can be written");
+    // By another process: a file that this one has open for writing is open in each child that another test starts meanwhile,
+    // and cannot be executed until that calls exec.
+    let copied = std::process::Command::new("cp").args([program, &copy]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the copy of a program can be written");
     for path in [folder, &copy] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own files can be opened to all");
     }

@@ -307,7 +307,11 @@ fn assert_limits_of_worker(pid: u32) -> bool {
 
 /// The process that `timeout` has started for us.
 fn recorder_of(timeout: &std::process::Child) -> u32 {
-    wait_for("the recorder", || crate::harness::running::children(timeout.id()).first().copied())
+    wait_for("the recorder", || {
+        let state = fs::read_to_string(format!("/proc/{}/stat", timeout.id())).unwrap_or_default();
+        assert!(!state.contains(") Z "), "the recorder has ended: {state}");
+        crate::harness::running::children(timeout.id()).first().copied()
+    })
 }
 
 #[test]
