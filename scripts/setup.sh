@@ -58,6 +58,9 @@ test|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
 test|cmd:openssl|openssl|openssl|openssl
 test|cmd:callgrind_annotate|valgrind|valgrind|valgrind
 test|cmd:npm|npm|npm|npm
+test|file:/usr/lib/*/libjemalloc.so.2 /usr/lib64/libjemalloc.so.2 /usr/lib/libjemalloc.so.2|libjemalloc2|jemalloc|jemalloc
+test|file:/usr/lib/*/libtcmalloc_minimal.so.4 /usr/lib64/libtcmalloc_minimal.so.4 /usr/lib/libtcmalloc_minimal.so.4|libtcmalloc-minimal4|gperftools-libs|gperftools
+test|file:/usr/lib/*/libmimalloc.so.2 /usr/lib64/libmimalloc.so.2 /usr/lib/libmimalloc.so.2|libmimalloc2.0|mimalloc|mimalloc
 test|file:/usr/lib/python3*/ensurepip/__init__.py|python3-venv|python3|python
 oracle|cmd:cc|gcc|gcc|gcc
 oracle|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf

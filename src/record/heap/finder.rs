@@ -39,6 +39,9 @@ pub(super) fn find(process: &Process, files: &ModuleFiles) -> Vec<FoundAllocator
         let mut functions = functions_of(file);
         for function in &mut functions {
             function.address = function.address.wrapping_add(mapped.bias);
+            if function.stand_in != 0 {
+                function.stand_in = function.stand_in.wrapping_add(mapped.bias);
+            }
         }
         // A static program that frees nothing has no function for that.
         if functions.iter().any(|function| function.kind == FunctionKind::Malloc) {
@@ -83,15 +86,27 @@ fn read(file: Arc<File>) -> Vec<AllocatorFunction> {
         // A file without that table has the other one.
         let _ = image.visit_symbols(table, |name, symbol| {
             let Some(kind) = FunctionKind::of_name(name) else { return };
-            let is_known = functions.iter().any(|known| known.address == symbol.address);
-            let is_code = code.iter().any(|range| range.contains(&symbol.address));
-            if !is_known && is_code && functions.len() < MOST_FUNCTIONS {
-                let (address, size) = (symbol.address, symbol.size);
-                functions.push(AllocatorFunction { kind, name: name.to_owned(), address, size });
+            let (address, size) = (symbol.address, symbol.size);
+            let function = AllocatorFunction { kind, name: name.to_owned(), address, size, stand_in: 0 };
+            if let Some(known) = functions.iter_mut().find(|known| known.address == address) {
+                // An operator that is `malloc` under another name does not throw.
+                if known.kind.stand_in().is_some() && kind.stand_in().is_none() {
+                    *known = function;
+                }
+                return;
+            }
+            let is_code = code.iter().any(|range| range.contains(&address));
+            if is_code && functions.len() < MOST_FUNCTIONS {
+                functions.push(function);
             }
         });
     }
     functions.sort_by_key(|function| function.address);
+    for index in 0..functions.len() {
+        let Some(kind) = functions[index].kind.stand_in() else { continue };
+        let stand_in = functions.iter().find(|function| function.kind == kind);
+        functions[index].stand_in = stand_in.map_or(0, |function| function.address);
+    }
     functions
 }
 

@@ -18,6 +18,14 @@ pub(crate) enum FunctionKind {
     PosixMemalign,
     /// `void *f(alignment, size)`.
     Memalign,
+    /// `void *f(size, …)`: `operator new` that gives nothing where there is no memory.
+    NewNothrow,
+    /// `void *f(size)`: `operator new`, which throws.
+    New,
+    /// `void *f(size, alignment, …)`, which gives nothing.
+    AlignedNewNothrow,
+    /// `void *f(size, alignment)`, which throws.
+    AlignedNew,
 }
 
 impl FunctionKind {
@@ -27,15 +35,32 @@ impl FunctionKind {
             FunctionKind::Malloc => 0..8,
             FunctionKind::Calloc => 8..12,
             FunctionKind::Realloc => 12..16,
-            FunctionKind::Free => 16..26,
-            FunctionKind::PosixMemalign => 26..29,
-            FunctionKind::Memalign => 29..33,
+            FunctionKind::Free => 16..36,
+            FunctionKind::PosixMemalign => 36..39,
+            FunctionKind::Memalign => 39..43,
+            FunctionKind::NewNothrow => 43..45,
+            FunctionKind::New => 45..47,
+            FunctionKind::AlignedNewNothrow => 47..49,
+            FunctionKind::AlignedNew => 49..51,
+        }
+    }
+
+    /// The kind that allocates in the place of one that throws, where a block is sampled: an exception could not pass the
+    /// sampler.
+    pub(super) fn stand_in(self) -> Option<Self> {
+        match self {
+            FunctionKind::New => Some(FunctionKind::NewNothrow),
+            FunctionKind::AlignedNew => Some(FunctionKind::AlignedNewNothrow),
+            _ => None,
         }
     }
 
     /// What the function of this name does: those of the C library and of jemalloc, mimalloc and tcmalloc, which may have a
     /// prefix. What comes after the arguments that count, such as jemalloc's flags, is passed on.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
+        if let Some(kind) = Self::of_operator(name) {
+            return Some(kind);
+        }
         const PREFIXES: [&str; 6] = ["_rjem_", "je_", "tc_", "mi_", "tbb_", ""];
         let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
         Some(match name {
@@ -47,6 +72,29 @@ impl FunctionKind {
             }
             "posix_memalign" => FunctionKind::PosixMemalign,
             "memalign" | "aligned_alloc" => FunctionKind::Memalign,
+            _ => return None,
+        })
+    }
+
+    /// What `operator new` and `delete`, and those of arrays, do: by their names as C++ mangles them.
+    fn of_operator(name: &str) -> Option<Self> {
+        let of_any = |one: &str, many: &str| name.strip_prefix(one).or_else(|| name.strip_prefix(many));
+        if let Some(rest) = of_any("_ZdlPv", "_ZdaPv") {
+            const FORMS: [&str; 6] = [
+                "",
+                "m",
+                "RKSt9nothrow_t",
+                "St11align_val_t",
+                "mSt11align_val_t",
+                "St11align_val_tRKSt9nothrow_t",
+            ];
+            return FORMS.contains(&rest).then_some(FunctionKind::Free);
+        }
+        Some(match of_any("_Znwm", "_Znam")? {
+            "" => FunctionKind::New,
+            "RKSt9nothrow_t" => FunctionKind::NewNothrow,
+            "St11align_val_t" => FunctionKind::AlignedNew,
+            "St11align_val_tRKSt9nothrow_t" => FunctionKind::AlignedNewNothrow,
             _ => return None,
         })
     }
@@ -62,6 +110,8 @@ pub(crate) struct AllocatorFunction {
     pub(crate) address: u64,
     /// Size by the symbol table, bytes; 0: not known.
     pub(crate) size: u64,
+    /// Of one that throws, the address of the function of the same file that stands in for it; else, or where there is none, 0.
+    pub(crate) stand_in: u64,
 }
 
 #[cfg(test)]
@@ -73,17 +123,30 @@ mod tests {
         assert_eq!(FunctionKind::of_name("malloc"), Some(FunctionKind::Malloc));
         assert_eq!(FunctionKind::of_name("_rjem_sdallocx"), Some(FunctionKind::Free));
         assert_eq!(FunctionKind::of_name("mi_posix_memalign"), Some(FunctionKind::PosixMemalign));
-        assert_eq!(
-            [FunctionKind::of_name("xmalloc"), FunctionKind::of_name("malloc_usable_size")],
-            [None; 2]
-        );
+        for (operator, kind) in [
+            ("_Znwm", FunctionKind::New),
+            ("_ZnamRKSt9nothrow_t", FunctionKind::NewNothrow),
+            ("_ZnwmSt11align_val_tRKSt9nothrow_t", FunctionKind::AlignedNewNothrow),
+            ("_ZdaPvmSt11align_val_t", FunctionKind::Free),
+        ] {
+            assert_eq!(FunctionKind::of_name(operator), Some(kind));
+        }
+        // The last one is given a place.
+        for other in ["xmalloc", "malloc_usable_size", "_ZnwmPv"] {
+            assert_eq!(FunctionKind::of_name(other), None);
+        }
     }
 
     #[test]
     fn hooks_are_numbered_without_gaps() {
-        use FunctionKind::{Calloc, Free, Malloc, Memalign, PosixMemalign, Realloc};
+        use FunctionKind::{
+            AlignedNew, AlignedNewNothrow, Calloc, Free, Malloc, Memalign, New, NewNothrow, PosixMemalign,
+            Realloc,
+        };
         let kinds = [Malloc, Calloc, Realloc, Free, PosixMemalign, Memalign];
-        let end = kinds.iter().fold(0, |begin, kind| {
+        let operators = [NewNothrow, New, AlignedNewNothrow, AlignedNew];
+        let kinds = kinds.into_iter().chain(operators);
+        let end = kinds.fold(0, |begin, kind| {
             assert_eq!(kind.hooks().start, begin);
             kind.hooks().end
         });

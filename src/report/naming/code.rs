@@ -274,6 +274,10 @@ fn is_runtime_function(name: &str) -> bool {
     if name.contains(" as core::ops::function::Fn") || name.contains(" as core::ops::Fn") {
         return true;
     }
+    // C++ functions of any program that allocate for it.
+    if name.starts_with("operator new") || name.starts_with("operator delete") {
+        return true;
+    }
     let path = leading_path(name);
     RUNTIME_PREFIXES.iter().any(|prefix| path.starts_with(prefix))
 }

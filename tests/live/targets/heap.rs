@@ -57,6 +57,46 @@ fn what_functions_allocate_and_keep_is_what_the_program_says() {
     assert!(bytes_of(&short, "waste").is_some() && bytes_of(&short, "keep").is_none(), "{short:#}");
 }
 
+/// Allocators have operators of their own, which do not call their `malloc`; those of the C++ library do.
+#[test]
+fn each_form_of_operator_new_is_counted_once_and_may_throw() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("operators") else { return };
+    const ROUNDS: u64 = 40_000;
+    for (variant, options) in
+        [("", ""), (".static", ""), (".jemalloc", ""), (".tcmalloc_minimal", ""), (".mimalloc", "tame")]
+    {
+        let program = format!("{}{variant}", program.display());
+        let rounds = ROUNDS.to_string();
+        let command = [program.as_str(), &rounds, options];
+        let command = command.into_iter().filter(|argument| !argument.is_empty());
+        let recording = Recording::with(["-e", "heap", "--"].into_iter().chain(command));
+        let output = String::from_utf8_lossy(&recording.output).into_owned();
+        let said = |name: &str| -> f64 {
+            let line = output.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.trim().parse().ok()).unwrap_or_else(|| panic!("{variant}: {output}"))
+        };
+        let thrown = if options.is_empty() { ROUNDS / 100 } else { 0 };
+        assert_eq!(said("fail"), thrown as f64, "{variant}: exceptions that were caught");
+        let allocated = recording.report_with(&["--heap", "--allocated"]).0;
+        for function in ["keep", "waste", "align", "ask"] {
+            let found = bytes_of(&allocated, &format!("{function}(unsigned long)"));
+            let (bytes, error) = found.unwrap_or_else(|| panic!("{variant}: no {function} in {allocated:#}"));
+            let off = (bytes - said(function)).abs();
+            assert!(off <= 2.5 * error, "{variant}: {function}: {bytes} ± {error} of {}", said(function));
+        }
+        let live = recording.report_with(&["--heap"]).0;
+        let (bytes, error) = bytes_of(&live, "keep(unsigned long)").expect("it keeps all");
+        assert!((bytes - said("keep")).abs() <= 2.5 * error, "{variant}: {bytes} ± {error}");
+        let left: f64 = ["waste", "align", "ask"]
+            .iter()
+            .filter_map(|name| Some(bytes_of(&live, &format!("{name}(unsigned long)"))?.0))
+            .sum();
+        let most = if recording.was_crowded { 0.005 * said("waste") } else { 0.0 };
+        assert!(left <= most, "{variant}: {left} bytes of what was deleted: {live:#}");
+    }
+}
+
 /// The fixture that keeps nothing, and the numbers of an account that is not root's.
 fn temporary_and_another_user() -> Option<(PathBuf, u32, u32)> {
     let (uid, gid) = account("nobody").or_else(|| skip("there is no account `nobody`"))?;

@@ -2,7 +2,7 @@
 
 use super::image::{self, SamplerImage};
 use super::memory_map::MemoryMap;
-use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
+use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump, pointer_of_stub, targets};
 use super::stopped::StoppedProcess;
 use super::{refusal, stub};
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
@@ -299,14 +299,51 @@ fn moved_to(
     wanted: &[(&AllocatorFunction, usize)],
     at: u64,
 ) -> (Vec<PatchedFunction>, Vec<String>) {
-    let (mut patched, mut skipped) = (Vec::new(), Vec::new());
-    for (function, number) in wanted {
-        match moved_function(process, image, function, *number, at) {
+    let (mut patched, mut skipped) = (Vec::<PatchedFunction>::new(), Vec::new());
+    // Those that others need come first.
+    let (needed, others): (Vec<_>, Vec<_>) =
+        wanted.iter().copied().partition(|(function, _)| function.kind.stand_in().is_none());
+    let all: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
+    for (function, number) in needed.into_iter().chain(others) {
+        // What it allocates is sampled there.
+        if function.kind.stand_in().is_some() && calls_any(process, function, &all) {
+            continue;
+        }
+        let stand_in = function.kind.stand_in().map(|kind| (kind.hooks().start, function.stand_in));
+        let is_there = |(number, address): &(usize, u64)| {
+            patched.iter().any(|function| (function.number, function.address) == (*number, *address))
+        };
+        match moved_function(process, image, function, number, at) {
+            Ok(_) if !stand_in.as_ref().is_none_or(is_there) => {
+                skipped.push(format!("{}: its form that does not throw cannot be patched", function.name));
+            }
             Ok(function) => patched.push(function),
             Err(why) => skipped.push(format!("{}: {why}", function.name)),
         }
     }
     (patched, skipped)
+}
+
+/// Whether a function calls another one of these, or jumps to it: directly, or by a linkage table.
+fn calls_any(process: &StoppedProcess, function: &AllocatorFunction, functions: &[u64]) -> bool {
+    let through_stub = |at: u64| {
+        let (mut stub, mut pointer) = ([0; 16], [0; 8]);
+        process.read(at, &mut stub).ok()?;
+        process.read(pointer_of_stub(&stub, at)?, &mut pointer).ok()?;
+        Some(u64::from_ne_bytes(pointer))
+    };
+    let is_one = |at: u64| at != function.address && functions.contains(&at);
+    let code = code_of(process, function).unwrap_or_default();
+    let targets = targets(&code, function.address);
+    targets.into_iter().any(|target| is_one(target) || through_stub(target).is_some_and(is_one))
+}
+
+/// The instructions of a function; of one whose size is not known, the beginning.
+fn code_of(process: &StoppedProcess, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
+    let size = if function.size == 0 { 64 } else { function.size };
+    let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
+    process.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
+    Ok(code)
 }
 
 fn moved_function(
@@ -316,10 +353,7 @@ fn moved_function(
     number: usize,
     at: u64,
 ) -> Result<PatchedFunction, String> {
-    // Of one whose size is not known, the beginning.
-    let size = if function.size == 0 { 64 } else { function.size };
-    let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
-    process.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
+    let code = code_of(process, function)?;
     let to = at + image.displaced(number);
     let moved = MovedPrologue::of(&code, function.address, to, image::DISPLACED_BYTES as usize)?;
     jump(function.address, at + image.hook(number)).ok_or("the sampler is too far away")?;

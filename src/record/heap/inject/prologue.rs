@@ -2,6 +2,7 @@
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+    Mnemonic,
 };
 
 /// Bytes of a jump to an address within 2 GiB.
@@ -103,6 +104,21 @@ fn near_target(instruction: &Instruction) -> Option<u64> {
     is_branch.then(|| instruction.near_branch_target())
 }
 
+/// Where the function `code` at the address `from` may lead to directly, by calls and jumps.
+pub(super) fn targets(code: &[u8], from: u64) -> Vec<u64> {
+    let decoder = Decoder::with_ip(64, code, from, DecoderOptions::NONE);
+    let instructions = decoder.into_iter().take_while(|instruction| !instruction.is_invalid());
+    instructions.filter_map(|instruction| near_target(&instruction)).collect()
+}
+
+/// The pointer by which the stub `code` of a procedure linkage table at the address `from` jumps on; `None` for other code.
+pub(super) fn pointer_of_stub(code: &[u8], from: u64) -> Option<u64> {
+    let decoder = Decoder::with_ip(64, code, from, DecoderOptions::NONE);
+    let first = decoder.into_iter().find(|instruction| instruction.mnemonic() != Mnemonic::Endbr64)?;
+    let is_jump = first.flow_control() == FlowControl::IndirectBranch && first.is_ip_rel_memory_operand();
+    is_jump.then(|| first.ip_rel_memory_address())
+}
+
 /// A jump from one address to another; `None` where that is more than 2 GiB away.
 pub(super) fn jump(from: u64, to: u64) -> Option<[u8; JUMP_BYTES]> {
     let distance = to.wrapping_sub(from.wrapping_add(JUMP_BYTES as u64)).cast_signed();
@@ -113,6 +129,20 @@ pub(super) fn jump(from: u64, to: u64) -> Option<[u8; JUMP_BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stubs_are_followed_by_their_pointers() {
+        // jmp *0x1bde2(%rip), and the same after endbr64 and with a prefix.
+        for stub in [
+            &[0xff, 0x25, 0xe2, 0xbd, 0x01, 0x00, 0x90][..],
+            &[0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0xde, 0xbd, 0x01, 0x00],
+            &[0xf2, 0xff, 0x25, 0xe1, 0xbd, 0x01, 0x00],
+        ] {
+            assert_eq!(pointer_of_stub(stub, 0xd430), Some(0x29218), "{stub:x?}");
+        }
+        assert_eq!(pointer_of_stub(&[0xe9, 0x1b, 0xff, 0xff, 0xff], 0xd430), None);
+        assert_eq!(targets(&[0xe9, 0x1b, 0xff, 0xff, 0xff], 0xadf10), [0xade30]);
+    }
 
     const FROM: u64 = 0x7f00_0000_1000;
     const TO: u64 = 0x7f00_2000_0000;

@@ -20,6 +20,13 @@ typedef unsigned short u16;
 /* A block that is worth more intervals than this is counted by division. */
 #define MOST_INTERVALS 4096
 #define GOLDEN 0x9e3779b97f4a7c15UL
+/* A countdown that no allocation ends. */
+#define ENDLESS (1L << 62)
+
+/* Whether an `operator new` is counted by itself, or by a hook of what it calls. */
+#define NOT_KNOWN 0
+#define COUNTED_HERE 1
+#define COUNTED_INSIDE 2
 
 /* A cache line each. */
 struct slot {
@@ -35,9 +42,10 @@ struct data {
 	u64 reserved;
 	volatile u16 listeners; /* counted up and down by the kernel: the semaphore of the probes */
 	u16 pad[3];
-	volatile u64 mean; /* bytes between sampled ones; written by prof */
-	u64 not_followed;  /* sampled blocks for which the set had no room */
-	u64 more_reserved[4];
+	volatile u64 mean;		     /* bytes between sampled ones; written by prof */
+	u64 not_followed;		     /* sampled blocks for which the set had no room */
+	volatile unsigned char operators[8]; /* what is known of each `operator new` */
+	u64 more_reserved[3];
 	struct slot slots[1 << SLOT_BITS];
 	u64 bits[(1 << BUCKET_BITS) / 64]; /* buckets that are not empty: small, so that it stays
 					    * in the cache */

@@ -14,7 +14,7 @@ struct data data __attribute__((section(".heap_data"), aligned(4096)));
 /* Room for the displaced instructions of each hook, filled in by prof. */
 __asm__(".section .displaced,\"ax\"\n"
 	".globl displaced\n.hidden displaced\n"
-	"displaced: .skip 64 * 33, 0xcc\n"
+	"displaced: .skip 64 * 51, 0xcc\n"
 	".previous\n");
 extern char displaced[] __attribute__((visibility("hidden")));
 
@@ -32,6 +32,7 @@ typedef void *(*realloc_t)(void *block, u64 size, u64 flags);
 typedef void (*free_t)(void *block, u64 second, u64 third);
 typedef int (*posix_memalign_t)(void **block, u64 alignment, u64 size);
 typedef void *(*memalign_t)(u64 alignment, u64 size);
+typedef void *(*new_t)(u64 size, u64 second, u64 third);
 
 /* The function itself, by the number of its hook: a constant where it is inlined. */
 #define REAL(type, n) ((type)(displaced + 64 * (n)))
@@ -123,6 +124,44 @@ typedef void *(*memalign_t)(u64 alignment, u64 size);
 		return block;                                                                    \
 	}
 
+/* `operator new` of an allocator, or the form `stand_in` of it that gives nothing instead of
+ * throwing: an exception must not meet a frame of this file, which unwinders do not know. So where
+ * a block is sampled, that form allocates it, by the same sizes; if it gives nothing the operator
+ * itself is jumped to, and throws. Some call a function that has a hook: the first call says so. */
+#define NEW(n, stand_in)                                                                       \
+	SLOW void *slow_new_##n(u64 size, u64 second, u64 third, struct slot *slot)            \
+	{                                                                                      \
+		volatile unsigned char *known = &data.operators[n - 43];                       \
+		int is_first = *known == NOT_KNOWN;                                            \
+		s64 left = slot->left;                                                         \
+		void *block;                                                                   \
+                                                                                               \
+		if (is_first)                                                                  \
+			*known = COUNTED_INSIDE;                                               \
+		slot->left = ENDLESS;                                                          \
+		block = REAL(new_t, stand_in)(size, second, third);                            \
+		if (!is_first || slot->left == ENDLESS || ENDLESS - slot->left < (s64)size) {  \
+			slot->left = left;                                                     \
+			*known = COUNTED_HERE;                                                 \
+			if (left <= 0)                                                         \
+				count_sample(block, size, slot);                               \
+		} else {                                                                       \
+			slot->left = left + (s64)size;                                         \
+		}                                                                              \
+		if (block || n == stand_in)                                                    \
+			return block;                                                          \
+		return REAL(new_t, n)(size, second, third);                                    \
+	}                                                                                      \
+	HOOK void *hook_##n(u64 size, u64 second, u64 third)                                   \
+	{                                                                                      \
+		struct slot *slot = own_slot();                                                \
+		unsigned char known = data.operators[n - 43];                                  \
+                                                                                               \
+		if (known != COUNTED_INSIDE && (count_down(slot, size) || known == NOT_KNOWN)) \
+			return slow_new_##n(size, second, third, slot);                        \
+		return REAL(new_t, n)(size, second, third);                                    \
+	}
+
 /* Which hooks there are of each kind, as src/record/heap/functions.rs has them. */
 MALLOC(0)
 MALLOC(1)
@@ -150,20 +189,38 @@ FREE(22)
 FREE(23)
 FREE(24)
 FREE(25)
-POSIX_MEMALIGN(26)
-POSIX_MEMALIGN(27)
-POSIX_MEMALIGN(28)
-MEMALIGN(29)
-MEMALIGN(30)
-MEMALIGN(31)
-MEMALIGN(32)
+FREE(26)
+FREE(27)
+FREE(28)
+FREE(29)
+FREE(30)
+FREE(31)
+FREE(32)
+FREE(33)
+FREE(34)
+FREE(35)
+POSIX_MEMALIGN(36)
+POSIX_MEMALIGN(37)
+POSIX_MEMALIGN(38)
+MEMALIGN(39)
+MEMALIGN(40)
+MEMALIGN(41)
+MEMALIGN(42)
+NEW(43, 43)
+NEW(44, 44)
+NEW(45, 43)
+NEW(46, 43)
+NEW(47, 47)
+NEW(48, 48)
+NEW(49, 47)
+NEW(50, 47)
 
 /* Distances from each entry of this table: to the probe sites, the displaced instructions, and the
  * hooks by number. It is at the address that the linker script says. */
 __asm__(".section .entries,\"a\"\n"
 	".long probe_alloc - ., probe_free - ., displaced - .\n"
-	".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,"
-	"30,31,32\n"
+	".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,"
+	"29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50\n"
 	".long hook_\\n - .\n"
 	".endr\n"
 	".previous\n");
