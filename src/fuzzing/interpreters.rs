@@ -1,7 +1,9 @@
 //! Interpreters and Go: their readers get memory in which every pointer leads somewhere, and a version that they know.
 
 use super::memory::DenseMemory;
-use crate::runtimes::go::{GoLabelForm, GoLayout, GoSnapshotOptions, GoroutineSnapshot};
+use crate::runtimes::go::{
+    GoHeapLayout, GoLabelForm, GoLayout, GoSnapshotOptions, GoroutineSnapshot, real_calls,
+};
 use crate::runtimes::perl::{self, PerlCode, PerlLayout, PerlLocator, PerlVersion};
 use crate::runtimes::php::{
     self, PhpCode, PhpFrameOffsets, PhpFunctionOffsets, PhpKept, PhpLayout, PhpOffsets, PhpVersion,
@@ -162,7 +164,7 @@ pub(super) fn perl(data: &[u8]) {
     }
 }
 
-/// Reads labels of goroutines in each form, and looks for the layout of a Go program, to take a snapshot by it.
+/// Reads labels of goroutines in each form, and looks for the layout of a Go program, to take a snapshot by it and to read its heap.
 pub(super) fn go(data: &[u8]) {
     const MOST_LABELS: usize = 32;
     let Some(([labels, ..], memory)) = parts(data) else { return };
@@ -183,5 +185,13 @@ pub(super) fn go(data: &[u8]) {
         let around = |address: u64| Some(address & !0xff..(address | 0xff) + 1);
         let snapshot = GoroutineSnapshot::take(&memory, &layout, &options, &around);
         assert!(snapshot.is_none_or(|snapshot| snapshot.goroutines.len() <= 64));
+    }
+    if let Some(layout) = GoHeapLayout::find(&memory, &function) {
+        let places = layout.read(&memory, 64).unwrap_or_default();
+        assert!(places.len() <= 64);
+        for place in places {
+            let around = |address: u64| Some(address & !0xff..(address | 0xff).saturating_add(1));
+            assert!(real_calls(&place.stack, &memory, around).len() <= place.stack.len());
+        }
     }
 }

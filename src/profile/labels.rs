@@ -31,7 +31,16 @@ pub(crate) const GLOBAL_MEMORY: &str = "global";
 /// Value of [`MEMORY_LABEL`] for a futex in memory that several processes share.
 pub(crate) const SHARED_MEMORY: &str = "shared";
 
+/// Label, as key and value, of a block of memory that was allocated before the recording: what is known of it begins with that.
+pub(crate) const ALLOCATED_BEFORE: (&str, &str) = ("allocated", "before the recording");
+
 impl Tables {
+    /// The sets that have this label, given as (key, value).
+    pub(crate) fn sets_with(&self, label: (&str, &str)) -> Vec<LabelSetId> {
+        let all = (0..self.label_sets().len() as u32).map(LabelSetId);
+        all.filter(|set| self.labels(*set).any(|other| other == label)).collect()
+    }
+
     /// The id of the set of these labels, given as (key, value) in any order; added when new.
     pub(crate) fn intern_labels(&mut self, labels: &[(&str, &str)]) -> LabelSetId {
         let mut labels = labels.to_vec();

@@ -37,8 +37,8 @@ pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
 pub(crate) use kind::KindKey;
 pub(crate) use labels::{
-    FUTEX_LABEL, GLOBAL_MEMORY, GOROUTINE_LABEL, LOCK_HELD, LOCK_LABEL, LOCK_OBJECT_LABEL, MEMORY_LABEL,
-    SHARED_MEMORY, STATE_LABEL,
+    ALLOCATED_BEFORE, FUTEX_LABEL, GLOBAL_MEMORY, GOROUTINE_LABEL, LOCK_HELD, LOCK_LABEL, LOCK_OBJECT_LABEL,
+    MEMORY_LABEL, SHARED_MEMORY, STATE_LABEL,
 };
 pub use merged::Merged;
 pub use outcome::Outcome;

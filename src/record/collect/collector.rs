@@ -22,7 +22,7 @@ use crate::profile::{
 };
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::goroutines::Goroutines;
-use crate::record::heap::{BlockPart, LiveBlocks};
+use crate::record::heap::{BlockPart, GoHeap, LiveBlocks};
 use crate::record::interpreters::Interpreters;
 use crate::record::managed_code::ManagedCode;
 use crate::record::modules::ModuleFiles;
@@ -54,6 +54,8 @@ pub(crate) struct Collector {
     pub(crate) waits: Option<Waits>,
     /// Blocks of memory that are live, where they are sampled.
     pub(crate) blocks: Option<LiveBlocks>,
+    /// Go programs whose blocks are.
+    pub(crate) go_heap: GoHeap,
     pub(crate) start_ns: u64,
     waiting: WaitingRescues,
     /// Tables that had been compiled when the waiting rescues were tried last.
@@ -89,6 +91,7 @@ impl Collector {
             counters: Vec::new(),
             waits: None,
             blocks: None,
+            go_heap: GoHeap::default(),
             start_ns,
             waiting: WaitingRescues::default(),
             tables_tried: 0,
@@ -325,7 +328,7 @@ impl Collector {
     }
 
     /// The user part of the stack of a sample.
-    pub(super) fn user_stack<'c>(&'c mut self, sample: &'c SampleEvent) -> UserStack<'c> {
+    pub(in crate::record) fn user_stack<'c>(&'c mut self, sample: &'c SampleEvent) -> UserStack<'c> {
         UserStack {
             sample,
             profile: &mut self.profile,

@@ -22,9 +22,9 @@ const LEAF: u64 = 1 << 61;
 
 /// Rest of the user part of a stack once its frames were looked at.
 #[derive(Debug)]
-pub(super) struct Trusted {
+pub(in crate::record) struct Trusted {
     /// Outcome of the walk, as far as it can be believed.
-    pub(super) outcome: Outcome,
+    pub(in crate::record) outcome: Outcome,
     /// Some frames were found by frame pointers.
     pub(super) by_frame_pointer: bool,
     /// Addresses of the sample that were looked at, from the leaf on.
@@ -34,7 +34,7 @@ pub(super) struct Trusted {
 }
 
 /// A sample, and what its addresses are looked up in.
-pub(super) struct UserStack<'c> {
+pub(in crate::record) struct UserStack<'c> {
     pub(super) sample: &'c SampleEvent,
     pub(super) profile: &'c mut Profile,
     pub(super) processes: &'c mut Processes,
@@ -46,7 +46,7 @@ pub(super) struct UserStack<'c> {
 
 impl UserStack<'_> {
     /// Puts the frames into `path`, leaf first, as far as they can be trusted. `outcome` is that of the walk.
-    pub(super) fn resolve(&mut self, mut outcome: Outcome, path: &mut Vec<FrameId>) -> Trusted {
+    pub(in crate::record) fn resolve(&mut self, mut outcome: Outcome, path: &mut Vec<FrameId>) -> Trusted {
         let sample = self.sample;
         let (mut count, mut left_out) = (sample.user.len(), sample.left_out);
         if outcome == Outcome::TooDeep && left_out > 0 {

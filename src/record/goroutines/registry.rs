@@ -2,7 +2,7 @@
 
 use super::go_file::GoFile;
 use super::program::{GoProgram, ProcessGoroutines};
-use super::snapshots::{SnapshotTarget, Snapshots, TakenSnapshot};
+use super::snapshots::{SnapshotTarget, Snapshots, TakenSnapshot, function_around};
 use crate::bpf::{GoroutineEvent, SampleGoroutine};
 use crate::profile::{GOROUTINE_LABEL, LabelSetId, Profile, counter};
 use crate::record::environment::namespaces::monotonic_ns;
@@ -10,9 +10,10 @@ use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::{FileId, ModuleFiles};
 use crate::record::process::mappings::Process;
 use crate::record::runtime_search::{RuntimeProblems, next_attempt_ns};
-use crate::runtimes::go::GoLayout;
+use crate::runtimes::go::{GoFunctions, GoLayout};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Sets of labels that a recording may have before goroutines have no number of their own any more, and before they have no
@@ -32,6 +33,8 @@ pub(crate) struct Goroutines {
     pub(crate) is_loaded: bool,
     files: FxHashMap<FileId, Option<GoFile>>,
     problems: RuntimeProblems,
+    /// Where functions start is to be known, besides for snapshots.
+    pub(crate) wants_functions: bool,
     /// Share of a CPU that snapshots of all goroutines may take, if they are to be taken, ppm.
     pub(crate) snapshot_overhead: Option<u32>,
     /// Programs whose goroutines are read once snapshots are taken.
@@ -44,7 +47,7 @@ pub(crate) struct Goroutines {
 impl Goroutines {
     /// The Go program that a file is, if it is one.
     fn program(&mut self, id: FileId, files: &ModuleFiles) -> Option<&GoFile> {
-        let has_stacks = self.snapshot_overhead.is_some();
+        let has_stacks = self.snapshot_overhead.is_some() || self.wants_functions;
         let of = |elf| GoFile::of(elf, has_stacks);
         let file = self.files.entry(id).or_insert_with(|| files.get(id).elf.as_deref().and_then(of));
         file.as_ref()
@@ -53,6 +56,29 @@ impl Goroutines {
     /// Whether a process has mapped a Go program.
     pub(crate) fn has_program(&mut self, process: &Process, files: &ModuleFiles) -> bool {
         process.mappings().iter().any(|mapping| self.program(mapping.file, files).is_some())
+    }
+
+    /// Whether a process runs one itself, and not only a library in Go.
+    pub(crate) fn is_program(&mut self, process: &Process, files: &ModuleFiles) -> bool {
+        // Programs are below all libraries.
+        let first = process.mappings().first();
+        first.is_some_and(|mapping| self.program(mapping.file, files).is_some())
+    }
+
+    /// What `work` makes of the functions of the Go program that a process has mapped, if it has: of its runtime, by name, and
+    /// around an address.
+    pub(crate) fn with_program<T>(
+        &mut self,
+        process: &Process,
+        files: &ModuleFiles,
+        work: impl FnOnce(GoFunctions<'_>, &dyn Fn(u64) -> Option<Range<u64>>) -> T,
+    ) -> Option<T> {
+        let mut mappings = process.mappings().iter();
+        let mapping = mappings.find(|mapping| self.program(mapping.file, files).is_some())?;
+        let (bias, program) = (mapping.bias, self.program(mapping.file, files)?);
+        let by_name = |name: &str| program.function(name, bias);
+        let around = |address: u64| function_around(&program.starts, bias, address);
+        Some(work(&by_name, &around))
     }
 
     /// Looks at the Go program of a process, unless it is known. Returns whether it is to be looked at again soon.

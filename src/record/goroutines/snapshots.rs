@@ -48,14 +48,12 @@ pub(super) struct SnapshotTarget {
     pub(super) bias: u64,
 }
 
-impl SnapshotTarget {
-    /// Process addresses of the function around one.
-    fn function_around(&self, address: u64) -> Option<Range<u64>> {
-        let own = address.wrapping_sub(self.bias);
-        let after = self.starts.partition_point(|start| *start <= own);
-        let (start, end) = (self.starts.get(after.checked_sub(1)?)?, self.starts.get(after)?);
-        Some(start.wrapping_add(self.bias)..end.wrapping_add(self.bias))
-    }
+/// Process addresses of the function around one, of a program that is mapped with a bias.
+pub(super) fn function_around(starts: &[u64], bias: u64, address: u64) -> Option<Range<u64>> {
+    let own = address.wrapping_sub(bias);
+    let after = starts.partition_point(|start| *start <= own);
+    let (start, end) = (starts.get(after.checked_sub(1)?)?, starts.get(after)?);
+    Some(start.wrapping_add(bias)..end.wrapping_add(bias))
 }
 
 /// Goroutines that a snapshot has found in one state, at one place and with the same labels.
@@ -295,7 +293,7 @@ fn take(target: &SnapshotTarget, most: usize, empty: TakenSnapshot) -> Option<Ta
         seed: empty.slot,
         ..Default::default()
     };
-    let function_around = |address| target.function_around(address);
+    let function_around = |address| function_around(&target.starts, target.bias, address);
     let snapshot = GoroutineSnapshot::take(&target.memory, &target.layout, &options, &function_around)?;
     let mut numbers: FxHashMap<FoundKey<'_>, u64> = FxHashMap::default();
     for goroutine in &snapshot.goroutines {

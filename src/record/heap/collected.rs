@@ -1,8 +1,9 @@
 //! Sampled blocks in a collector.
 
 use super::blocks::{BlockPart, LiveBlocks, leave_sampler};
-use crate::bpf::{BlockStep, SampleEvent};
-use crate::profile::{EventInfo, EventKind, FrameId, Sample};
+use super::go_samples::GoHeapStep;
+use crate::bpf::{BlockEvent, BlockStep, FRAME_RETURN, SampleEvent};
+use crate::profile::{ALLOCATED_BEFORE, EventInfo, EventKind, FrameId, Outcome, Sample};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::row_writer::RowWriter;
 
@@ -54,6 +55,49 @@ impl Collector {
         let live = blocks.rows(&mut self.rows());
         self.blocks = Some(blocks);
         Some(live)
+    }
+
+    /// Stores what Go programs have allocated and freed by now; unless `is_last`, only where that was not read a moment ago.
+    pub(crate) fn look_at_go_heap(&mut self, now_ns: u64, is_last: bool) {
+        if self.go_heap.is_empty() {
+            return;
+        }
+        let look = (now_ns, is_last);
+        let steps = self.go_heap.look(look, &mut self.goroutines, (&self.processes, &self.files));
+        for step in steps {
+            self.store_go_step(&step, now_ns);
+        }
+    }
+
+    fn store_go_step(&mut self, step: &GoHeapStep, now_ns: u64) {
+        let Some(process) = self.processes.at_mut(step.pid, now_ns) else { return };
+        let sample = SampleEvent {
+            comm: process.comm.clone().into_bytes(),
+            user: step.stack.iter().map(|address| address | FRAME_RETURN).collect(),
+            ..SampleEvent::of_process(step.pid, now_ns)
+        };
+        let mut path = Vec::new();
+        let trusted = self.user_stack(&sample).resolve(Outcome::Complete, &mut path);
+        path.reverse();
+        let stack = self.profile.tables.intern_stack_of(path);
+        let before = || self.profile.tables.intern_labels(&[ALLOCATED_BEFORE]);
+        let labels = step.is_from_before.then(before);
+        let part = BlockPart { stack, outcome: trusted.outcome, labels };
+        let allocated = SampleEvent { time_ns: step.since_ns, ..sample.clone() };
+        self.with_blocks(|blocks, rows| {
+            for &number in &step.allocated {
+                let block = BlockEvent {
+                    step: BlockStep::Allocated,
+                    address: number,
+                    size: step.size,
+                    mean: step.mean,
+                };
+                blocks.allocated(&allocated, &block, part, rows);
+            }
+            for &number in &step.freed {
+                blocks.freed(&sample, number, rows);
+            }
+        });
     }
 
     /// Stores the blocks that are live at the end.

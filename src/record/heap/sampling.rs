@@ -75,7 +75,7 @@ impl HeapSampling {
         if found.is_empty() {
             let what = format!("cannot sample the heap of pid {pid}: no function `malloc` was found in it");
             return Err(Failure::new(status::FAILED, what)
-                .hint("programs in Go and Java have allocators of their own:  prof record -e page-faults …")
+                .hint("programs in Java and JavaScript have allocators of their own:  prof record -e page-faults …")
                 .hint(
                     "a program without symbol tables hides the functions of an allocator that is part of it",
                 ));

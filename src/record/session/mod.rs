@@ -136,6 +136,7 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.start_samplers()?;
+        self.collector.look_at_go_heap(self.start_ns, false);
         let length_ns = duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         let end_ns = length_ns.map(|length_ns| self.start_ns.saturating_add(length_ns));
         if let Some(end_ns) = end_ns {
@@ -200,6 +201,7 @@ impl<'obj> Session<'obj> {
         let batches = self.drain.received()?;
         self.add(batches);
         self.collector.take_snapshots();
+        self.collector.look_at_go_heap(monotonic_ns(), false);
         if self.waits.is_some() {
             self.kernel.look_for_missed()?;
         }

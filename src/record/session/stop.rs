@@ -104,6 +104,7 @@ impl Session<'_> {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
         self.collector.store_waiting();
+        self.collector.look_at_go_heap(stop_ns, true);
         self.collector.store_live_blocks();
         self.collector.take_snapshots();
         Ok(counters)

@@ -3,7 +3,7 @@
 use super::HeapView;
 use crate::base::failure::{Failure, status};
 use crate::base::units::duration;
-use crate::profile::{Event, EventInfo, EventKind, HeapBlock, Profile, Sample, StackId};
+use crate::profile::{ALLOCATED_BEFORE, Event, EventInfo, EventKind, HeapBlock, Profile, Sample, StackId};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::options::{CommonOptions, ReportOptions, ReportView};
@@ -72,22 +72,31 @@ pub(crate) fn all_blocks(profile: &Profile) -> Option<&Event> {
     profile.events.iter().find(|event| event.kind().name == ALL_BLOCKS)
 }
 
+/// Whether a block was allocated before the recording: it may be live, but nothing has allocated it in the recording.
+pub(crate) fn is_from_before(profile: &Profile) -> impl Fn(&Sample) -> bool + use<> {
+    let sets = profile.tables.sets_with(ALLOCATED_BEFORE);
+    move |sample| sample.labels.is_some_and(|labels| sets.contains(&labels))
+}
+
 fn kept(rows: &[BlockRow], view: HeapView, profile: &Profile) -> Vec<BlockRow> {
     let end_ns = profile.duration_ns();
+    let is_from_before = is_from_before(profile);
+    let is_new = |row: &&BlockRow| !is_from_before(&row.sample);
     let live_at = |at_ns: u64| move |row: &&BlockRow| row.block.is_live(row.sample.time_ns, at_ns);
     let is_kept: Box<dyn Fn(&&BlockRow) -> bool> = match view {
         HeapView::LiveAtEnd => Box::new(|row: &&BlockRow| row.block.lifetime_ns.is_none()),
         HeapView::LiveAt(at_ns) => Box::new(live_at(at_ns)),
         HeapView::LiveAtPeak => Box::new(live_at(peak_ns(rows))),
-        HeapView::Allocated => Box::new(|_: &&BlockRow| true),
+        HeapView::Allocated => Box::new(is_new),
         HeapView::Grown(from_ns, to_ns) => {
             let is_live = live_at(to_ns.unwrap_or(end_ns));
-            Box::new(move |row: &&BlockRow| row.sample.time_ns >= from_ns.unwrap_or(0) && is_live(row))
+            let from_ns = from_ns.unwrap_or(0);
+            Box::new(move |row: &&BlockRow| row.sample.time_ns >= from_ns && is_new(row) && is_live(row))
         }
         HeapView::Leaks => {
             let rising = rising_stacks(rows, end_ns / LEAK_AGE_PARTS);
             Box::new(move |row: &&BlockRow| {
-                let is_old = row.sample.time_ns < end_ns / LEAK_AGE_PARTS;
+                let is_old = row.sample.time_ns < end_ns / LEAK_AGE_PARTS && is_new(row);
                 row.block.lifetime_ns.is_none() && is_old && rising.contains_key(&row.sample.stack)
             })
         }
@@ -202,6 +211,23 @@ mod tests {
         let grown = HeapView::Grown(Some(at(2)), Some(at(5) + 10_000));
         assert_eq!(weights(&rows, grown), [20], "the one before is gone by then");
         assert_eq!(weights(&rows, HeapView::Short(1_000_000)), [7]);
+    }
+
+    #[test]
+    fn what_was_there_before_the_recording_is_live_and_not_allocated_in_it() {
+        let at = |seconds: u64| seconds * SECOND_NS;
+        let mut profile = Profile::new(Meta::default());
+        profile.end = Some(crate::profile::End { duration_ns: 10 * SECOND_NS, ..Default::default() });
+        let before = profile.tables.intern_labels(&[ALLOCATED_BEFORE]);
+        let mut rows = rows(&[(0, None, 100), (0, Some(at(2)), 20), (0, None, 3)]);
+        rows[..2].iter_mut().for_each(|row| row.sample.labels = Some(before));
+        let weights =
+            |view| kept(&rows, view, &profile).iter().map(|row| row.sample.weight).collect::<Vec<_>>();
+        assert_eq!(weights(HeapView::LiveAtEnd), [100, 3]);
+        assert_eq!(weights(HeapView::LiveAt(at(1))), [100, 20, 3]);
+        assert_eq!(weights(HeapView::Allocated), [3]);
+        assert_eq!(weights(HeapView::Grown(None, None)), [3]);
+        assert_eq!(weights(HeapView::Leaks), [0; 0]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The table of the heap: one row for each place in the program that allocated.
 
-use super::heap_blocks::all_blocks;
+use super::heap_blocks::{all_blocks, is_from_before};
 use crate::base::failure::Failure;
 use crate::base::units::percent;
+use crate::profile::Sample;
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -69,10 +70,13 @@ impl HeapTable {
         options: &CommonOptions,
         names: NameStyle,
     ) -> Result<Self, Failure> {
-        let counted = sums(selection, names);
+        let counted = sums(selection, names, |_| true);
+        // What it has allocated in the recording.
+        let is_from_before = is_from_before(&recording.profile);
+        let is_new = |sample: &Sample| !is_from_before(sample);
         let all = all_blocks(&recording.profile).map(Shown::one);
         let all = all.map(|all| Selection::new(recording, all, options)).transpose()?;
-        let mut all = all.map(|all| sums(&all, names)).unwrap_or_default();
+        let mut all = all.map(|all| sums(&all, names, is_new)).unwrap_or_default();
         let row = |(place, counted): (HeapPlace, PlaceSums)| {
             let PlaceSums { amount: allocated, lifetimes } = all.remove(&place).unwrap_or_default();
             HeapRow { place, amount: counted.amount, allocated, lifetime_ns: median(lifetimes) }
@@ -88,8 +92,12 @@ impl HeapTable {
     }
 }
 
-/// Sums of the blocks of a selection by place.
-fn sums(selection: &Selection<'_>, names: NameStyle) -> FxHashMap<HeapPlace, PlaceSums> {
+/// Sums by place of the blocks of a selection that are counted.
+fn sums(
+    selection: &Selection<'_>,
+    names: NameStyle,
+    is_counted: impl Fn(&Sample) -> bool,
+) -> FxHashMap<HeapPlace, PlaceSums> {
     let sites = WaitSites::new(selection.profile, &selection.labels);
     let mut places = FxHashMap::default();
     selection.for_each_path(|path, groups| {
@@ -100,6 +108,9 @@ fn sums(selection: &Selection<'_>, names: NameStyle) -> FxHashMap<HeapPlace, Pla
     let mut by_site: FxHashMap<WaitSite, PlaceSums> = FxHashMap::default();
     selection.for_each_sample(|_, sample, amount| {
         let (Some(site), Some(block)) = (places.get(&selection.key_of(sample)), sample.block) else { return };
+        if !is_counted(&sample) {
+            return;
+        }
         let sum = by_site.entry(*site).or_default();
         sum.amount.add(amount);
         sum.lifetimes.extend(block.lifetime_ns.map(|lifetime_ns| (lifetime_ns, amount.count_thousandths)));

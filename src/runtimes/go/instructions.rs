@@ -7,6 +7,9 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// Function by its full Go name: its process addresses.
+pub(crate) type GoFunctions<'a> = &'a dyn Fn(&str) -> Option<Range<u64>>;
+
 /// Longest function that is read, bytes: the ones needed have at most some 2,000.
 const MAX_FUNCTION_BYTES: usize = 32 << 10;
 /// Instructions at the start of a function among which its frame is set up.
@@ -41,6 +44,16 @@ impl GoCode {
     pub(crate) fn references(&self) -> BTreeSet<u64> {
         let relative = self.instructions.iter().filter(|instruction| instruction.is_ip_rel_memory_operand());
         relative.map(Instruction::ip_rel_memory_address).collect()
+    }
+
+    /// Variables of a word that the function compares or loads, in the order of its code.
+    pub(crate) fn variables(&self) -> Vec<u64> {
+        let is_used = |instruction: &&Instruction| {
+            matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Mov)
+                && instruction.is_ip_rel_memory_operand()
+                && instruction.memory_size().size() == 8
+        };
+        self.instructions.iter().filter(is_used).map(Instruction::ip_rel_memory_address).collect()
     }
 
     /// Slice variable that the function uses all three words of: pointer, length, capacity. `None` if there is not exactly

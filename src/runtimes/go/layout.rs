@@ -3,7 +3,8 @@
 //! Code that creates a goroutine or a thread passes Go's description of its type to the allocator; code that adds to the
 //! list of goroutines uses the variable that holds it; and so on. Functions are found by Go's own table of functions.
 
-use super::instructions::GoCode;
+use super::heap::HEAP_FUNCTIONS;
+use super::instructions::{GoCode, GoFunctions};
 use super::labels::{GoLabelForm, GoLabelLayout, LABEL_FUNCTIONS};
 use super::offsets::{GoMachineOffsets, GoroutineFields, MissingGoField};
 use super::strings::{string_at, word};
@@ -11,9 +12,6 @@ use super::types::GoType;
 use crate::runtimes::TargetMemory;
 use std::fmt;
 use std::ops::Range;
-
-/// Function by its full Go name: its process addresses.
-pub(crate) type GoFunctions<'a> = &'a dyn Fn(&str) -> Option<Range<u64>>;
 
 /// Goroutines at the start of the list that are checked.
 const CHECKED_GOROUTINES: u64 = 16;
@@ -44,7 +42,9 @@ const RUNTIME: [&str; 11] = [
 
 /// Whether the layout is found with the function of this name: others need not be kept for [`GoLayout::find`].
 pub(crate) fn is_needed(name: &str) -> bool {
-    [&RUNTIME[..], &SYSCALL_CALLERS, &LABEL_FUNCTIONS].iter().any(|names| names.contains(&name))
+    [&RUNTIME[..], &SYSCALL_CALLERS, &LABEL_FUNCTIONS, &HEAP_FUNCTIONS]
+        .iter()
+        .any(|names| names.contains(&name))
 }
 
 /// Why a layout is not found: what is missing, why, and what helps.

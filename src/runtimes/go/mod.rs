@@ -1,8 +1,10 @@
-//! Goroutines of a Go program, read in its memory while it runs: their states, stacks and labels.
+//! Goroutines of a Go program, read in its memory while it runs: their states, stacks and labels; and what its runtime samples of
+//! its heap.
 //!
 //! Where the runtime keeps them is found in the program itself, stripped or not: in its code and in Go's own descriptions
 //! of types. Not here: names of functions, files, which process is a Go program, and programs of the kernel.
 
+mod heap;
 mod instructions;
 mod labels;
 mod layout;
@@ -15,6 +17,8 @@ mod strings;
 mod tests;
 mod types;
 
+pub(crate) use heap::{GoHeapLayout, GoHeapPlace, real_calls};
+pub(crate) use instructions::GoFunctions;
 #[cfg(feature = "testing")]
 pub(crate) use labels::GoLabelLayout;
 pub(crate) use labels::{GoLabelForm, first_labels};

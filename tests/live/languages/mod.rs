@@ -2,6 +2,7 @@
 
 mod brief;
 mod by_user;
+mod go_heap;
 mod goroutines;
 mod java;
 mod javascript;

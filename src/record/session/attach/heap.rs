@@ -39,7 +39,7 @@ impl Session<'_> {
         match command.filter(|_| self.heap.is_some()) {
             Some(pid) => HeapSampling::hold(pid).map(|()| Vec::new()).map_err(Into::into),
             None if command.is_some() => Ok(Vec::new()),
-            None => self.plan_heap(),
+            None => self.plan_heap(true),
         }
     }
 
@@ -48,18 +48,28 @@ impl Session<'_> {
     /// # Errors
     ///
     /// When a process has none.
-    fn plan_heap(&mut self) -> anyhow::Result<Vec<String>> {
+    fn plan_heap(&mut self, has_begun: bool) -> anyhow::Result<Vec<String>> {
         let Some(heap) = &mut self.heap else { return Ok(Vec::new()) };
         let mut roots: Vec<u32> = self.roots.iter().copied().collect();
         roots.sort_unstable();
-        let (processes, files) = (&self.collector.processes, &self.collector.files);
+        let collector = &mut self.collector;
+        let (processes, files) = (&collector.processes, &collector.files);
+        let goroutines = &mut collector.goroutines;
         let mut planned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for pid in roots {
-            planned.entry(heap.plan(pid, processes, files)?).or_default().push(pid);
+            let process = processes.get(pid);
+            if process.is_some_and(|process| goroutines.has_program(process, files)) {
+                let what = collector.go_heap.add((pid, has_begun), goroutines, (processes, files))?;
+                planned.entry(what).or_default().push(pid);
+            }
+            // Its own code is not changed; that of a program that has a library in Go is.
+            if !process.is_some_and(|process| goroutines.is_program(process, files)) {
+                let what = format!("patches {}", heap.plan(pid, processes, files)?);
+                planned.entry(what).or_default().push(pid);
+            }
         }
-        let words = |(what, pids): (String, Vec<u32>)| {
-            format!("heap: patches {what} in {} while it records", of_pids(&pids))
-        };
+        let words =
+            |(what, pids): (String, Vec<u32>)| format!("heap: {what} in {} while it records", of_pids(&pids));
         Ok(planned.into_iter().map(words).collect())
     }
 
@@ -92,7 +102,7 @@ impl Session<'_> {
     pub(crate) fn begin_heap_of_command(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
         let Some(pid) = command.filter(|_| self.heap.is_some()) else { return Ok(Vec::new()) };
         HeapSampling::await_entry(pid)?;
-        let begun = self.take().and_then(|()| self.plan_heap()).and_then(|words| {
+        let begun = self.take().and_then(|()| self.plan_heap(false)).and_then(|words| {
             self.begin_heap()?;
             Ok(words)
         });
@@ -104,10 +114,11 @@ impl Session<'_> {
     pub(in crate::record::session) fn end_heap(&mut self) -> Vec<String> {
         let Some(heap) = &mut self.heap else { return Vec::new() };
         let end = heap.end(&self.collector.processes);
+        let not_followed = end.not_followed + self.collector.go_heap.not_followed;
         let profile = &mut self.collector.profile;
-        profile.count(counter::BLOCKS_NOT_FOLLOWED, end.not_followed);
+        profile.count(counter::BLOCKS_NOT_FOLLOWED, not_followed);
         profile.count(counter::RSS_GROWTH_BYTES, end.growth_bytes);
-        end.notices
+        end.notices.into_iter().chain(self.collector.go_heap.lacks()).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::base::units::{bytes, count, counted, duration_brief, percent};
 use crate::profile::{EventKind, counter};
 use crate::report::analysis::Analysis;
 use crate::report::heap::HeapView;
-use crate::report::heap::heap_blocks::all_blocks;
+use crate::report::heap::heap_blocks::{all_blocks, is_from_before};
 use crate::report::heap::table::{HeapRow, HeapTable};
 use crate::report::options::ReportOptions;
 use crate::report::print::text::column::{Column, leave_out, push_table, width_of};
@@ -62,8 +62,13 @@ fn facts(recording: &Analysis) -> Vec<String> {
     };
     let live = event.samples().filter(|sample| sample.block.is_some_and(|block| block.lifetime_ns.is_none()));
     let live = live.fold(0u64, |sum, sample| sum.saturating_add(sample.weight));
+    let is_from_before = is_from_before(profile);
+    let before = match event.samples().any(|sample| is_from_before(&sample)) {
+        true => "blocks from before the recording are live, and not allocated in it",
+        false => "blocks from before the recording are not known",
+    };
     let mut facts = vec![format!(
-        "{}, {}; ± is the 95 % error of sampling; blocks from before the recording are not known",
+        "{}, {}; ± is the 95 % error of sampling; {before}",
         safe_text::terminal(&event.info().sampling),
         counted(event.len() as u64, "sample")
     )];

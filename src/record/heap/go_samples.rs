@@ -1,0 +1,278 @@
+//! The heap of Go programs: the runtime samples it by itself, and prof reads what it has counted, once a second. Nothing of the
+//! program is changed, and what it has allocated before the recording is known.
+//!
+//! The runtime counts by place: which block was freed is not known, only how many. They are taken to be freed in the order in which
+//! they were allocated.
+
+use crate::base::failure::{Failure, status};
+use crate::base::pace::thread_cpu_time;
+use crate::base::units;
+use crate::record::goroutines::Goroutines;
+use crate::record::interpreters::process_memory::ProcessMemory;
+use crate::record::modules::ModuleFiles;
+use crate::record::process::table::Processes;
+use crate::runtimes::go::{GoFunctions, GoHeapLayout, GoHeapPlace, real_calls};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two looks, and how many times as long as a look takes it is at least.
+const INTERVAL: Duration = Duration::from_secs(1);
+const REST: u32 = 200;
+/// Most places of a program that are read.
+const MOST_PLACES: usize = 1 << 17;
+/// Most sampled blocks that are followed at a time.
+const MOST_LIVE: usize = 1 << 18;
+
+/// Go programs whose heap is recorded.
+#[derive(Debug, Default)]
+pub(crate) struct GoHeap {
+    programs: BTreeMap<u32, GoProgramHeap>,
+    /// Times of the last look and of the next one, CLOCK_MONOTONIC, ns.
+    last_ns: Option<u64>,
+    next_ns: u64,
+    /// Blocks that are followed.
+    live: usize,
+    /// Sampled blocks for which there was no room.
+    pub(crate) not_followed: u64,
+}
+
+#[derive(Debug)]
+struct GoProgramHeap {
+    memory: ProcessMemory,
+    layout: Option<GoHeapLayout>,
+    /// Nothing that it has allocated is from before the recording, or that was counted.
+    is_counted: bool,
+    places: FxHashMap<u64, FollowedPlace>,
+    /// Number of the next block.
+    next_block: u64,
+}
+
+/// What was counted at a place so far.
+#[derive(Debug)]
+struct FollowedPlace {
+    stack: Arc<[u64]>,
+    allocated: u64,
+    freed: u64,
+    /// Numbers of the blocks that are live, the oldest first.
+    live: VecDeque<u64>,
+}
+
+/// What a place of a program has allocated and freed since the last look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GoHeapStep {
+    pub(crate) pid: u32,
+    /// Size of a block, bytes, and the mean number of bytes between sampled ones.
+    pub(crate) size: u64,
+    pub(crate) mean: u64,
+    /// Return addresses, leaf first.
+    pub(crate) stack: Arc<[u64]>,
+    /// Time after which they were allocated, CLOCK_MONOTONIC, ns; or they were there before the recording.
+    pub(crate) since_ns: u64,
+    pub(crate) is_from_before: bool,
+    /// Numbers of blocks, which take the place of addresses.
+    pub(crate) allocated: Vec<u64>,
+    pub(crate) freed: Vec<u64>,
+}
+
+impl GoHeap {
+    /// Adds the program of a process, which has begun or is only about to. Returns what will be done, in words.
+    ///
+    /// # Errors
+    ///
+    /// Why its heap cannot be read.
+    pub(crate) fn add(
+        &mut self,
+        (pid, has_begun): (u32, bool),
+        goroutines: &mut Goroutines,
+        (processes, files): (&Processes, &ModuleFiles),
+    ) -> Result<String, Failure> {
+        let failed = |why: &str| {
+            Failure::new(status::FAILED, format!("cannot read the heap of pid {pid}, a Go program: {why}"))
+                .hint("page faults say who first used memory, of any program:  prof record -e page-faults …")
+        };
+        let memory = ProcessMemory::open(pid).map_err(|error| failed(&error.to_string()))?;
+        let process = processes.get(pid);
+        let rate = process.and_then(|process| {
+            goroutines
+                .with_program(process, files, |by_name, _| GoHeapLayout::rate_of(&memory, by_name))
+                .flatten()
+        });
+        let mean = match rate {
+            None => return Err(failed("its runtime is not known: it takes Go 1.19 or later, on x86-64")),
+            Some(0) => {
+                return Err(failed(
+                    "it samples nothing, since nothing in it uses runtime.MemProfile (net/http/pprof and runtime/pprof do)",
+                ));
+            }
+            Some(rate) => rate,
+        };
+        let program = GoProgramHeap {
+            memory,
+            layout: None,
+            is_counted: !has_begun,
+            places: FxHashMap::default(),
+            next_block: 0,
+        };
+        self.programs.insert(pid, program);
+        Ok(format!("reads what the Go runtime samples, one of {} bytes", units::count(mean)))
+    }
+
+    /// Whether any program is read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.programs.is_empty()
+    }
+
+    /// What was allocated and freed since the last look, unless that was a moment ago; `is_last`: in any case.
+    pub(crate) fn look(
+        &mut self,
+        (now_ns, is_last): (u64, bool),
+        goroutines: &mut Goroutines,
+        (processes, files): (&Processes, &ModuleFiles),
+    ) -> Vec<GoHeapStep> {
+        if self.programs.is_empty() || now_ns < self.next_ns && !is_last {
+            return Vec::new();
+        }
+        let begun = thread_cpu_time();
+        let since_ns = self.last_ns.unwrap_or(now_ns);
+        self.last_ns = Some(now_ns);
+        let mut steps = Vec::new();
+        for (pid, program) in &mut self.programs {
+            let Some(process) = processes.get(*pid) else { continue };
+            let room = (&mut self.live, &mut self.not_followed);
+            goroutines.with_program(process, files, |by_name, around| {
+                program.look((*pid, since_ns), (by_name, around), room, &mut steps);
+            });
+        }
+        let rest = INTERVAL.max(thread_cpu_time().saturating_sub(begun).saturating_mul(REST));
+        self.next_ns = now_ns.saturating_add(u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX));
+        steps
+    }
+
+    /// Says of which programs nothing was found.
+    pub(crate) fn lacks(&self) -> Vec<String> {
+        let lacks = self.programs.iter().filter(|(_, program)| program.places.is_empty());
+        lacks
+            .map(|(pid, program)| {
+                let rate = program.layout.and_then(|layout| layout.rate(&program.memory));
+                let why = match rate {
+                    Some(0) => "it samples nothing: nothing in it uses runtime.MemProfile",
+                    _ => "it had sampled nothing by its end",
+                };
+                format!("heap: nothing of pid {pid}, a Go program, is in this recording: {why}")
+            })
+            .collect()
+    }
+}
+
+impl GoProgramHeap {
+    fn look(
+        &mut self,
+        (pid, since_ns): (u32, u64),
+        (by_name, around): (GoFunctions<'_>, &dyn Fn(u64) -> Option<Range<u64>>),
+        (live, not_followed): (&mut usize, &mut u64),
+        steps: &mut Vec<GoHeapStep>,
+    ) {
+        if self.layout.is_none() {
+            self.layout = GoHeapLayout::find(&self.memory, by_name);
+        }
+        let Some(layout) = self.layout else { return };
+        // It may have ended.
+        let Some((places, mean)) = layout.read(&self.memory, MOST_PLACES).zip(layout.rate(&self.memory))
+        else {
+            return;
+        };
+        for place in places {
+            let known = self.places.entry(place.address).or_insert_with(|| FollowedPlace {
+                stack: real_calls(&place.stack, &self.memory, around).into(),
+                allocated: 0,
+                freed: 0,
+                live: VecDeque::new(),
+            });
+            if !self.is_counted {
+                known.leave_out_what_is_gone(&place);
+            }
+            let room = MOST_LIVE.saturating_sub(*live);
+            let (step, left_out) = known.step(&place, &mut self.next_block, room);
+            *live = (*live + step.allocated.len()).saturating_sub(step.freed.len());
+            *not_followed += left_out;
+            if !step.allocated.is_empty() || !step.freed.is_empty() {
+                let is_from_before = !self.is_counted;
+                steps.push(GoHeapStep { pid, mean, since_ns, is_from_before, ..step });
+            }
+        }
+        self.is_counted = true;
+    }
+}
+
+impl FollowedPlace {
+    /// Of what was there before anyone looked, only what is left counts.
+    fn leave_out_what_is_gone(&mut self, now: &GoHeapPlace) {
+        let gone = now.allocated.min(now.freed);
+        (self.allocated, self.freed) = (gone, gone);
+    }
+
+    /// What has happened since it was counted last, and the number of blocks for which there is no room.
+    fn step(&mut self, now: &GoHeapPlace, next_block: &mut u64, room: usize) -> (GoHeapStep, u64) {
+        let allocated = now.allocated.saturating_sub(self.allocated);
+        let freed = now.freed.saturating_sub(self.freed);
+        (self.allocated, self.freed) = (now.allocated.max(self.allocated), now.freed.max(self.freed));
+        let followed = allocated.min(room as u64);
+        let numbers: Vec<u64> = (*next_block..*next_block + followed).collect();
+        *next_block += followed;
+        self.live.extend(&numbers);
+        let freed = (0..freed).map_while(|_| self.live.pop_front()).collect();
+        let step = GoHeapStep {
+            pid: 0,
+            size: now.size,
+            mean: 0,
+            stack: Arc::clone(&self.stack),
+            since_ns: 0,
+            is_from_before: false,
+            allocated: numbers,
+            freed,
+        };
+        (step, allocated - followed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(allocated: u64, freed: u64) -> GoHeapPlace {
+        GoHeapPlace { address: 1, size: 64, stack: Vec::new(), allocated, freed }
+    }
+
+    fn followed() -> FollowedPlace {
+        FollowedPlace { stack: Arc::new([]), allocated: 0, freed: 0, live: VecDeque::new() }
+    }
+
+    #[test]
+    fn blocks_are_freed_in_the_order_of_their_allocation() {
+        let (mut known, mut next) = (followed(), 7);
+        let (step, _) = known.step(&place(3, 1), &mut next, 100);
+        assert_eq!((step.allocated, step.freed, next), (vec![7, 8, 9], vec![7], 10));
+        let (step, _) = known.step(&place(4, 3), &mut next, 100);
+        assert_eq!((step.allocated, step.freed), (vec![10], vec![8, 9]));
+        let (step, _) = known.step(&place(4, 3), &mut next, 100);
+        assert_eq!((step.allocated.len(), step.freed.len()), (0, 0));
+    }
+
+    #[test]
+    fn of_what_was_there_before_only_what_is_left_counts() {
+        let (mut known, mut next) = (followed(), 0);
+        known.leave_out_what_is_gone(&place(1000, 998));
+        let (step, _) = known.step(&place(1000, 998), &mut next, 100);
+        assert_eq!((step.allocated, step.freed), (vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn blocks_for_which_there_is_no_room_are_counted() {
+        let (mut known, mut next) = (followed(), 0);
+        let (step, left_out) = known.step(&place(5, 4), &mut next, 2);
+        assert_eq!((step.allocated, step.freed, left_out), (vec![0, 1], vec![0, 1], 3));
+    }
+}
