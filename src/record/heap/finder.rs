@@ -26,17 +26,25 @@ pub(super) struct FoundAllocator {
     pub(super) functions: Vec<AllocatorFunction>,
 }
 
-/// The allocators of a process. A file that cannot be read has none.
-pub(super) fn find(process: &Process, files: &ModuleFiles) -> Vec<FoundAllocator> {
+/// The allocators of a process. `None` where its files could not be read in time, and none of the others has one: that may be
+/// otherwise a moment later.
+pub(super) fn find(process: &Process, files: &ModuleFiles) -> Option<Vec<FoundAllocator>> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
+    let mut is_whole = !process.mappings().is_empty();
     for mapped in process.mappings() {
         if seen.contains(&(mapped.file, mapped.bias)) {
             continue;
         }
         seen.push((mapped.file, mapped.bias));
+        if files.is_generated(mapped.file) || mapped.file == ModuleFiles::GENERATED {
+            continue;
+        }
         let file = files.get(mapped.file);
-        let mut functions = functions_of(file);
+        let Some(mut functions) = functions_of(file) else {
+            is_whole = false;
+            continue;
+        };
         for function in &mut functions {
             function.address = function.address.wrapping_add(mapped.bias);
             if function.stand_in != 0 {
@@ -48,14 +56,17 @@ pub(super) fn find(process: &Process, files: &ModuleFiles) -> Vec<FoundAllocator
             found.push(FoundAllocator { path: file.path.clone(), functions });
         }
     }
-    found
+    (is_whole || !found.is_empty()).then_some(found)
 }
 
-/// Has a worker read the symbol tables of a file; those of one that it does not come back from are empty.
-fn functions_of(module: &ModuleFile) -> Vec<AllocatorFunction> {
-    let Some(file) = &module.file else { return Vec::new() };
+/// Has a worker read the symbol tables of a file; `None` where the file is not open, or the worker does not come back.
+fn functions_of(module: &ModuleFile) -> Option<Vec<AllocatorFunction>> {
+    if module.vdso.is_some() {
+        return Some(Vec::new());
+    }
+    let file = module.file.as_ref()?;
     if !workers::is_running() {
-        return read(Arc::clone(file));
+        return Some(read(Arc::clone(file)));
     }
     let deadline = Deadline::after(PATIENCE, &Arc::default());
     let descriptors = [file.as_fd()];
@@ -68,7 +79,7 @@ fn functions_of(module: &ModuleFile) -> Vec<AllocatorFunction> {
     };
     let answer =
         workers::take(module.reader_lane(), &deadline).and_then(|mut worker| worker.work(&job, &deadline));
-    answer.ok().and_then(|answer| postcard::from_bytes(&answer).ok()).unwrap_or_default()
+    answer.ok().and_then(|answer| postcard::from_bytes(&answer).ok())
 }
 
 /// Reads symbol tables in a worker.

@@ -60,7 +60,8 @@ impl HeapSampling {
         Ok(HeapSampling { mean, planned: BTreeMap::new(), patched: BTreeMap::new() })
     }
 
-    /// Finds the allocators of a process. Returns what will be patched of it, in words: `8 functions of libc.so.6`.
+    /// Finds the allocators of a process. Returns what will be patched of it, in words: `8 functions of libc.so.6`; `None` where its
+    /// files could not be read in time.
     ///
     /// # Errors
     ///
@@ -70,8 +71,9 @@ impl HeapSampling {
         pid: u32,
         processes: &Processes,
         files: &ModuleFiles,
-    ) -> Result<String, Failure> {
-        let found = processes.get(pid).map(|process| finder::find(process, files)).unwrap_or_default();
+    ) -> Result<Option<String>, Failure> {
+        let process = processes.get(pid);
+        let Some(found) = process.and_then(|process| finder::find(process, files)) else { return Ok(None) };
         if found.is_empty() {
             let what = format!("cannot sample the heap of pid {pid}: no function `malloc` was found in it");
             return Err(Failure::new(status::FAILED, what)
@@ -86,7 +88,7 @@ impl HeapSampling {
         };
         let files: Vec<String> = found.iter().map(of_file).collect();
         self.planned.insert(pid, found);
-        Ok(files.join(", "))
+        Ok(Some(files.join(", ")))
     }
 
     /// Patches what is planned. Returns the events of the probes of each sampler: of blocks that are allocated, and freed.

@@ -1,16 +1,22 @@
 //! The heap in a session: when the target is patched, and given back.
 
-use crate::base::failure::Failure;
+use crate::base::failure::{Failure, status};
 use crate::profile::counter;
+use crate::record::collect::collector::Collector;
 use crate::record::heap::{HeapSampling, of_pids};
 use crate::record::kernel::load_failure::load_failure;
 use crate::record::modules::Wanted;
 use crate::record::options::{RecordOptions, Target};
+use crate::record::process::mappings;
 use crate::record::session::Session;
 use crate::record::session::sampling::{BpfSampling, Sampling};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
+
+/// Attempts to read the files of a process, and the time between them.
+const ATTEMPTS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How the heap is recorded; `None` if it is not.
 ///
@@ -53,10 +59,10 @@ impl Session<'_> {
         let mut roots: Vec<u32> = self.roots.iter().copied().collect();
         roots.sort_unstable();
         let collector = &mut self.collector;
-        let (processes, files) = (&collector.processes, &collector.files);
-        let goroutines = &mut collector.goroutines;
         let mut planned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for pid in roots {
+            let (processes, files) = (&collector.processes, &collector.files);
+            let goroutines = &mut collector.goroutines;
             let process = processes.get(pid);
             if process.is_some_and(|process| goroutines.has_program(process, files)) {
                 let what = collector.go_heap.add((pid, has_begun), goroutines, (processes, files))?;
@@ -64,7 +70,7 @@ impl Session<'_> {
             }
             // Its own code is not changed; that of a program that has a library in Go is.
             if !process.is_some_and(|process| goroutines.is_program(process, files)) {
-                let what = format!("patches {}", heap.plan(pid, processes, files)?);
+                let what = format!("patches {}", planned_of(heap, pid, collector)?);
                 planned.entry(what).or_default().push(pid);
             }
         }
@@ -120,6 +126,22 @@ impl Session<'_> {
         profile.count(counter::RSS_GROWTH_BYTES, end.growth_bytes);
         end.notices.into_iter().chain(self.collector.go_heap.lacks()).collect()
     }
+}
+
+/// What is planned for a process, whose files may take a moment to be read on a busy machine.
+fn planned_of(heap: &mut HeapSampling, pid: u32, collector: &mut Collector) -> Result<String, Failure> {
+    for _ in 0..ATTEMPTS {
+        if let Some(planned) = heap.plan(pid, &collector.processes, &collector.files)? {
+            return Ok(planned);
+        }
+        std::thread::sleep(PAUSE);
+        if let Some(process) = collector.processes.get_mut(pid) {
+            mappings::read_mappings(pid, process, 0, &mut collector.files);
+        }
+    }
+    let what = format!("cannot sample the heap of pid {pid}: its files could not be read in time");
+    Err(Failure::new(status::FAILED, what)
+        .hint("the machine is busy, or a file server does not answer: try again"))
 }
 
 /// Attaches the programs of blocks to the probes of a sampler: of blocks that are allocated, and freed.
