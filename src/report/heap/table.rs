@@ -108,7 +108,7 @@ fn sums(
     let mut by_site: FxHashMap<WaitSite, PlaceSums> = FxHashMap::default();
     selection.for_each_sample(|_, sample, amount| {
         let (Some(site), Some(block)) = (places.get(&selection.key_of(sample)), sample.block) else { return };
-        if !is_counted(&sample) {
+        if !is_counted(sample) {
             return;
         }
         let sum = by_site.entry(*site).or_default();
