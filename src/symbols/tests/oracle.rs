@@ -24,6 +24,8 @@ fn c_names_and_lines_equal_llvm_symbolizer() {
         ("gcc", "-O2 -g -gdwarf-3"),
         ("gcc", "-O2 -g -gdwarf-4"),
         ("gcc", "-O2 -g -gdwarf-5"),
+        ("gcc", "-O2 -g -gdwarf64"),
+        ("gcc", "-O2 -g -fdebug-types-section"),
         ("gcc", "-O2 -g -gz"),
         ("gcc", "-O2 -g -gz=zlib-gnu"),
         ("gcc", "-O2 -g -static"),
@@ -32,6 +34,7 @@ fn c_names_and_lines_equal_llvm_symbolizer() {
         ("clang", "-O2 -g -gdwarf-3"),
         ("clang", "-O2 -g -gdwarf-4"),
         ("clang", "-O2 -g -gdwarf-5"),
+        ("clang", "-O2 -g -gdwarf-5 -gdwarf64"),
     ] {
         let Some(program) = shop.build(compiler, "prog.c", "prog", flags) else { continue };
         let stride = if flags.contains("static") { large_stride() } else { 1 };
@@ -47,6 +50,8 @@ fn cpp_names_and_lines_equal_llvm_symbolizer() {
     for (compiler, flags) in [
         ("g++", "-O2 -g -gdwarf-4"),
         ("g++", "-O2 -g -gdwarf-5 -gz"),
+        ("g++", "-O2 -g -gdwarf-4 -fdebug-types-section"),
+        ("g++", "-O2 -g -gdwarf-5 -fdebug-types-section"),
         ("g++", "-O1 -g"),
         ("clang++", "-O2 -g -gdwarf-4"),
         ("clang++", "-O2 -g -gdwarf-5"),

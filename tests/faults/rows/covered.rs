@@ -122,6 +122,18 @@ fn of_modules() -> Vec<Fault> {
 fn of_debug_files() -> Vec<Fault> {
     vec![
         by_tests(
+            "19",
+            "sections packed in each way",
+            "the same names and lines as unpacked",
+            &["every_way_to_pack_sections_gives_the_same_names", "damage_to_compressed_debug_sections"],
+        ),
+        by_tests(
+            "20",
+            "DWARF 2 to 5, of 64 bits, and with type units",
+            "the names and lines of llvm-symbolizer",
+            &["c_names_and_lines_equal_llvm_symbolizer", "cpp_names_and_lines_equal_llvm_symbolizer"],
+        ),
+        by_tests(
             "21",
             "compressed, split, shared and separate debug files",
             "found and read, or said to be missing",
@@ -196,7 +208,7 @@ fn of_machines() -> Vec<Fault> {
         in_a_guest(
             "33",
             "a CPU goes off and comes back, or comes for the first time",
-            "recorded within a second, and what it lacks is said",
+            "recorded again within five seconds in a slow guest, and what it lacks is said",
             "scripts/test-faults.sh, steps cpu, off, flap and events",
             &[],
         ),
