@@ -18,7 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two looks, and how many times as long as a look takes it is at least.
+/// Time between two looks: at first, since a program may be brief, and in the end; and how many times as long as a look takes it
+/// is at least.
+const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_secs(1);
 const REST: u32 = 200;
 /// Most places of a program that are read.
@@ -27,9 +29,10 @@ const MOST_PLACES: usize = 1 << 17;
 const MOST_LIVE: usize = 1 << 18;
 
 /// Go programs whose heap is recorded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GoHeap {
     programs: BTreeMap<u32, GoProgramHeap>,
+    interval: Duration,
     /// Times of the last look and of the next one, CLOCK_MONOTONIC, ns.
     last_ns: Option<u64>,
     next_ns: u64,
@@ -75,6 +78,19 @@ pub(crate) struct GoHeapStep {
     /// Numbers of blocks, which take the place of addresses.
     pub(crate) allocated: Vec<u64>,
     pub(crate) freed: Vec<u64>,
+}
+
+impl Default for GoHeap {
+    fn default() -> Self {
+        GoHeap {
+            programs: BTreeMap::new(),
+            interval: FIRST_INTERVAL,
+            last_ns: None,
+            next_ns: 0,
+            live: 0,
+            not_followed: 0,
+        }
+    }
 }
 
 impl GoHeap {
@@ -146,7 +162,9 @@ impl GoHeap {
                 program.look((*pid, since_ns), (by_name, around), room, &mut steps);
             });
         }
-        let rest = INTERVAL.max(thread_cpu_time().saturating_sub(begun).saturating_mul(REST));
+        let has_begun = self.programs.values().all(|program| program.layout.is_some());
+        self.interval = if has_begun { INTERVAL.min(self.interval * 5 / 4) } else { FIRST_INTERVAL };
+        let rest = self.interval.max(thread_cpu_time().saturating_sub(begun).saturating_mul(REST));
         self.next_ns = now_ns.saturating_add(u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX));
         steps
     }

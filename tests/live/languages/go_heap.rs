@@ -88,6 +88,24 @@ fn what_go_has_in_use_is_what_its_runtime_says() {
     }
 }
 
+/// It is read from its beginning on: all that it has is new.
+#[test]
+fn a_go_program_that_is_started_is_read_before_it_ends() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("goheap") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("input");
+    std::fs::write(&input, "\n".repeat(20)).expect("a file can be written");
+    let recording = Recording::made_by(0, |file| {
+        let mut command = prof();
+        command.args(["record", "-e", "heap", "-o"]).arg(file).arg("--").arg(&program).arg("64");
+        command.stdin(std::fs::File::open(&input).expect("it is there"));
+        command
+    });
+    let allocated = recording.report_with(&["--heap", "--allocated"]).0;
+    assert!(bytes_of(&allocated, "main.newBlock") > 0.0, "{allocated:#}");
+}
+
 #[test]
 fn a_go_program_that_samples_nothing_is_refused_with_the_reason() {
     let Some(_turn) = turn() else { return };
