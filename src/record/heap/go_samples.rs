@@ -196,7 +196,11 @@ impl GoProgramHeap {
         if self.layout.is_none() {
             self.layout = GoHeapLayout::find(&self.memory, by_name);
         }
-        let Some(layout) = self.layout else { return };
+        let Some(layout) = self.layout else {
+            // Nothing is there: what comes is new.
+            self.is_counted = true;
+            return;
+        };
         // It may have ended.
         let Some((places, mean)) = layout.read(&self.memory, MOST_PLACES).zip(layout.rate(&self.memory))
         else {
