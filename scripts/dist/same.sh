@@ -31,9 +31,14 @@ for file in target/packages/out/*; do
 	if cmp -s "$file" "$work/elsewhere/target/packages/out/$name"; then
 		echo "same       $name"
 	else
-		echo "DIFFERENT  $name"
+		echo "DIFFERENT  $name: $(cmp -l "$file" "$work/elsewhere/target/packages/out/$name" 2>/dev/null | wc -l) bytes"
 		status=1
 	fi
 done
-[ $status = 0 ] || echo "same.sh: the second build differs: the first one is in target/packages/out" >&2
+if [ $status != 0 ]; then
+	# What differs has to be looked at.
+	rm -rf target/packages/second
+	cp -R "$work/elsewhere/target/packages/out" target/packages/second
+	echo "same.sh: the second build differs: it is in target/packages/second, the first one in target/packages/out" >&2
+fi
 exit $status

@@ -34,5 +34,6 @@ fn no_registers_memory_or_tables_lead_the_walker_astray() {
     assert!(output.status.success(), "{said}");
     let runs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let runs: u64 = runs.map_or(0, |number| number.trim().parse().unwrap());
+    println!("{runs} executions");
     assert!(runs > 1000, "the fuzzer has run {runs} times: {said}");
 }
