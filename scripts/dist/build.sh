@@ -79,6 +79,7 @@ done
 [ -n "$objcopy" ] || die "there is no llvm-objcopy: scripts/setup.sh dist"
 built=$root/target/$target/dist/prof
 "$objcopy" --only-keep-debug --compress-debug-sections=zlib "$built" "$work/prof.debug"
+python3 "$root/scripts/dist/clear_reserved.py" "$work/prof.debug"
 "$objcopy" --strip-all "$built" "$work/prof"
 (cd "$work" && "$objcopy" --add-gnu-debuglink=prof.debug prof)
 chmod 755 "$work/prof"
