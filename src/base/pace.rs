@@ -1,9 +1,10 @@
 //! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads. And how
 //! much a thread matters compared with others, and the threads on which work is done side by side.
 
-use super::failure::{Failure, status};
+use super::failure::{Failure, io_words, status};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
+use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,7 @@ pub(crate) fn start_threads(begin: fn()) -> Result<(), Failure> {
     let Err(error) = pool.build_global() else { return Ok(()) };
     // Else there are some already.
     let Some(cause) = error.source() else { return Ok(()) };
+    let cause = cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), io_words);
     Err(Failure::new(status::FAILED, format!("cannot start threads: {cause}"))
         .hint("see how many processes and how much memory this user may have:  ulimit -u; ulimit -v"))
 }

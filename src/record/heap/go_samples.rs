@@ -4,7 +4,7 @@
 //! The runtime counts by place: which block was freed is not known, only how many. They are taken to be freed in the order in which
 //! they were allocated.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::base::pace::thread_cpu_time;
 use crate::base::units;
 use crate::record::goroutines::Goroutines;
@@ -25,6 +25,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const REST: u32 = 200;
 /// Most places of a program that are read.
 const MOST_PLACES: usize = 1 << 17;
+/// Number of the first block of a program: no address of a block in C is one of these.
+const FIRST_BLOCK: u64 = 1 << 63;
 /// Most sampled blocks that are followed at a time.
 const MOST_LIVE: usize = 1 << 18;
 
@@ -109,7 +111,7 @@ impl GoHeap {
             Failure::new(status::FAILED, format!("cannot read the heap of pid {pid}, a Go program: {why}"))
                 .hint("page faults say who first used memory, of any program:  prof record -e page-faults …")
         };
-        let memory = ProcessMemory::open(pid).map_err(|error| failed(&error.to_string()))?;
+        let memory = ProcessMemory::open(pid).map_err(|error| failed(&io_words(&error)))?;
         let process = processes.get(pid);
         let rate = process.and_then(|process| {
             goroutines
@@ -130,7 +132,7 @@ impl GoHeap {
             layout: None,
             is_counted: !has_begun,
             places: FxHashMap::default(),
-            next_block: 0,
+            next_block: FIRST_BLOCK,
         };
         self.programs.insert(pid, program);
         Ok(format!("reads what the Go runtime samples, one of {} bytes", units::count(mean)))
@@ -219,7 +221,7 @@ impl GoProgramHeap {
             let room = MOST_LIVE.saturating_sub(*live);
             let (step, left_out) = known.step(&place, &mut self.next_block, room);
             *live = (*live + step.allocated.len()).saturating_sub(step.freed.len());
-            *not_followed += left_out;
+            *not_followed = not_followed.saturating_add(left_out);
             if !step.allocated.is_empty() || !step.freed.is_empty() {
                 let is_from_before = !self.is_counted;
                 steps.push(GoHeapStep { pid, mean, since_ns, is_from_before, ..step });

@@ -2,7 +2,8 @@
 //!
 //! A sampler is put into the target (`inject`), to which the functions of its allocator jump (`functions`, found by `finder`).
 //! The opener does that, on request (`service`); the recorder cannot. The kernel runs programs at the sampler's probes, which
-//! send stacks; `blocks` makes rows of what they send. Go programs sample by themselves, and are read (`go_samples`). `sampling` is the order of all this in a recording.
+//! send stacks; `blocks` makes rows of what they send. Go programs sample by themselves, and are read (`go_samples`).
+//! `sampling` is the order of all this in a recording.
 
 mod blocks;
 mod collected;

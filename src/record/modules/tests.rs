@@ -134,7 +134,7 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_eq!(files.take_unsent()[0].0, first);
 }
 
-/// Whoever reads a file for the recorder may begin after it was rewritten.
+/// A worker may begin to read a file after it was rewritten.
 #[test]
 fn a_file_that_is_rewritten_on_its_way_to_a_worker_is_not_taken_for_what_was_sent() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");

@@ -120,7 +120,7 @@ impl Session<'_> {
     pub(in crate::record::session) fn end_heap(&mut self) -> Vec<String> {
         let Some(heap) = &mut self.heap else { return Vec::new() };
         let end = heap.end(&self.collector.processes);
-        let not_followed = end.not_followed + self.collector.go_heap.not_followed;
+        let not_followed = end.not_followed.saturating_add(self.collector.go_heap.not_followed);
         let profile = &mut self.collector.profile;
         profile.count(counter::BLOCKS_NOT_FOLLOWED, not_followed);
         profile.count(counter::RSS_GROWTH_BYTES, end.growth_bytes);
