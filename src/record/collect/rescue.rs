@@ -58,7 +58,8 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         ProcessManaged::Java(machine) => Some((&**machine, rescue.tgid, memory)),
         _ => None,
     };
-    let code = RescueCode { process, time_ns, files, java, missed: Cell::new(false), cfi: OnceCell::new() };
+    let (missed, cfi, last) = (Cell::new(false), OnceCell::new(), Cell::new(None));
+    let code = RescueCode { process, time_ns, files, java, missed, cfi, last };
     let stack = walk(&start, &code, &whole, MAX_USER_FRAMES);
     let frames = stack
         .frames
@@ -188,11 +189,18 @@ struct RescueCode<'a> {
     missed: Cell<bool>,
     /// Raw unwind sections of a file, asked for when a rule needs them.
     cfi: OnceCell<(FileId, Option<Arc<CfiSections>>)>,
+    /// Mapping of the last address, if it is a present one: nearly always that of the next address, too.
+    last: Cell<Option<&'a Mapped>>,
 }
 
 impl RescueCode<'_> {
     fn mapped(&self, address: u64) -> Option<&Mapped> {
-        self.process.find(address, self.time_ns)
+        if let Some(last) = self.last.get().filter(|last| (last.start..last.end).contains(&address)) {
+            return Some(last);
+        }
+        let present = self.process.find_present(address, self.time_ns);
+        self.last.set(present);
+        present.or_else(|| self.process.find_past(address, self.time_ns))
     }
 }
 

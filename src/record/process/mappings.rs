@@ -296,11 +296,19 @@ impl Process {
 
     /// The mapping that `address` was in at `time_ns`.
     pub(crate) fn find(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
+        self.find_present(address, time_ns).or_else(|| self.find_past(address, time_ns))
+    }
+
+    /// The mapping that `address` is in, if it was there at `time_ns`. What holds for one of its addresses holds for all:
+    /// present mappings do not overlap.
+    pub(crate) fn find_present(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
         let index = self.mappings.partition_point(|mapping| mapping.start <= address);
         let present = index.checked_sub(1).map(|index| &self.mappings[index]);
-        if let Some(mapping) = present.filter(|m| address < m.end && m.since_ns <= time_ns) {
-            return Some(mapping);
-        }
+        present.filter(|m| address < m.end && m.since_ns <= time_ns)
+    }
+
+    /// The mapping that `address` was in at `time_ns`, and is not any more.
+    pub(crate) fn find_past(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
         self.past
             .iter()
             .rev()

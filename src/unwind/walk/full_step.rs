@@ -39,7 +39,10 @@ impl From<gimli::Error> for StepError {
 /// A step that succeeded.
 #[derive(Debug)]
 pub(crate) struct FullStep {
-    pub(crate) caller: FrameState,
+    /// The address that the frame returns to, or that a signal has interrupted.
+    pub(super) pc: u64,
+    /// Registers of the frame above.
+    pub(super) general: Box<FrameRegisters>,
     pub(crate) is_signal_frame: bool,
     pub(super) is_return_in_register: bool,
 }
@@ -114,14 +117,8 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> StepOutcome<'_, S, M> {
                 general.set(link, None);
             }
         }
-        let caller = FrameState {
-            pc: pc & !signature_mask,
-            is_return_address: !is_signal_frame,
-            is_sp_hidden: false,
-            general,
-            ..*self.state
-        };
-        Ok(FullStep { caller, is_signal_frame, is_return_in_register })
+        let (pc, general) = (pc & !signature_mask, Box::new(general));
+        Ok(FullStep { pc, general, is_signal_frame, is_return_in_register })
     }
 
     /// The caller's registers. One that cannot be restored is lost; that is no reason to stop.

@@ -28,7 +28,7 @@ pub struct Aarch64Registers {
     pub signature_mask: u64,
 }
 
-/// Values of general registers by DWARF number, as far as they are known. Small, since each step of a walk copies it.
+/// Values of general registers by DWARF number, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameRegisters {
     /// 0 where it is not known.
@@ -49,6 +49,15 @@ impl FrameRegisters {
         if let Some(place) = self.values.get_mut(usize::from(number)) {
             *place = value.unwrap_or(0);
             self.known = self.known & !(1 << number) | u32::from(value.is_some()) << number;
+        }
+    }
+
+    /// Forgets all registers but those of which bits are set, whose values stay.
+    fn forget_all_but(&mut self, kept: u32) {
+        // Nearly always there is nothing to forget: that is what makes a step cheap.
+        if self.known & !kept != 0 {
+            let numbers = 0..MAX_REGISTERS as u8;
+            numbers.filter(|number| kept >> number & 1 == 0).for_each(|number| self.set(number, None));
         }
     }
 }
@@ -125,16 +134,28 @@ impl FrameState {
     }
 
     /// The caller of this frame: only the stack pointer and perhaps the frame pointer are known.
-    pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> Self {
-        let mut general = FrameRegisters::default();
-        general.set(self.architecture.stack_pointer(), Some(cfa));
-        general.set(self.architecture.frame_pointer(), frame_pointer);
-        Self {
+    pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> Caller {
+        Caller {
             pc: return_address & !self.signature_mask,
             is_return_address: true,
             is_sp_hidden: false,
-            general,
-            ..*self
+            registers: CallerRegisters::Carried { stack_pointer: cfa, frame_pointer },
+        }
+    }
+
+    /// Goes on to the frame above.
+    pub(super) fn become_caller(&mut self, caller: Caller) {
+        self.pc = caller.pc;
+        self.is_return_address = caller.is_return_address;
+        self.is_sp_hidden = caller.is_sp_hidden;
+        match caller.registers {
+            CallerRegisters::Carried { stack_pointer, frame_pointer } => {
+                let (sp, fp) = (self.architecture.stack_pointer(), self.architecture.frame_pointer());
+                self.general.forget_all_but(1 << sp | 1 << fp);
+                self.general.set(sp, Some(stack_pointer));
+                self.general.set(fp, frame_pointer);
+            }
+            CallerRegisters::Whole(general) => self.general = *general,
         }
     }
 
@@ -165,5 +186,33 @@ impl FrameState {
 
     pub(crate) fn frame_pointer(&self) -> Option<u64> {
         self.register(self.architecture.frame_pointer())
+    }
+}
+
+/// What a step finds out of the frame above. Small: of nearly all frames two registers are known.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// The address that the frame returns to, or of the instruction that a signal has interrupted.
+    pub(super) pc: u64,
+    /// As in [`FrameState`].
+    pub(super) is_return_address: bool,
+    /// As in [`FrameState`].
+    pub(super) is_sp_hidden: bool,
+    pub(super) registers: CallerRegisters,
+}
+
+/// Registers of the frame above.
+#[derive(Debug)]
+pub(super) enum CallerRegisters {
+    /// The two that rules carry along.
+    Carried { stack_pointer: u64, frame_pointer: Option<u64> },
+    /// All that are known, after a step that keeps more than these.
+    Whole(Box<FrameRegisters>),
+}
+
+impl Caller {
+    /// The address to look `pc` up by.
+    pub(super) fn lookup_address(&self) -> u64 {
+        self.pc.wrapping_sub(u64::from(self.is_return_address))
     }
 }

@@ -14,10 +14,14 @@ pub(crate) struct StackEnds<T> {
     left_out: usize,
 }
 
+/// Elements of most stacks, at most.
+const USUAL: usize = 256;
+
 impl<T> StackEnds<T> {
     /// Takes `max` elements, an even number.
     pub(crate) fn new(max: usize) -> Self {
-        StackEnds { half: max / 2, leaf: Vec::new(), root: VecDeque::new(), left_out: 0 }
+        let half = max / 2;
+        StackEnds { half, leaf: Vec::with_capacity(half.min(USUAL)), root: VecDeque::new(), left_out: 0 }
     }
 
     /// Adds the next element towards the root.

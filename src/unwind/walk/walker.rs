@@ -7,7 +7,7 @@ use super::full_step::{StepError, full_step};
 use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::module_map::{MappedModule, ModuleCode, ModuleMap};
-use super::registers::{FrameRegisters, FrameState};
+use super::registers::{Caller, CallerRegisters, FrameRegisters, FrameState};
 use super::stack::{End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, Stack};
 use super::stack_ends::StackEnds;
 use crate::elf::Architecture;
@@ -50,7 +50,7 @@ struct Walker<'a, M, R> {
 }
 
 /// The frame above, and how it was found.
-type Caller = (FrameState, FoundBy);
+type Step = (Caller, FoundBy);
 
 impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
@@ -80,15 +80,18 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
             }
             walked += 1;
             frames.push(state.frame(found_by));
-            let callee = state;
+            let (callee_pc, is_caller) = (state.pc, state.is_return_address);
             match self.step(&state, module) {
-                Ok((caller, by)) => (state, found_by) = (caller, by),
+                Ok((caller, by)) => {
+                    state.become_caller(caller);
+                    found_by = by;
+                }
                 Err(end) => break end,
             }
             // A caller that is not in code is not a frame.
             if state.pc == 0 && state.is_return_address {
-                let is_root = is_marked_root(&callee, &state);
-                break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
+                let is_root = is_caller && is_marked_root(&state);
+                break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee_pc } };
             }
             if self.is_last {
                 frames.push(FrameAddress {
@@ -108,7 +111,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// The frame above `state`, whose code is in `module`.
-    fn step(&mut self, state: &FrameState, module: Option<MappedModule<'_>>) -> Result<Caller, End> {
+    fn step(&mut self, state: &FrameState, module: Option<MappedModule<'_>>) -> Result<Step, End> {
         let address = state.lookup_address();
         let Some(module) = module else {
             return Err(End::UnknownMapping { address: state.pc });
@@ -145,7 +148,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
         }
     }
 
-    fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+    fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
         let by_record = state.is_sp_hidden && rule.cfa_reg == state.architecture.stack_pointer();
         let cfa = if by_record { self.cfa_by_record(state, rule)? } else { self.cfa(state, rule)? };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
@@ -197,11 +200,11 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// Around the system call that starts a thread: zero is what only the new one gets from it.
-    fn new_thread_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+    fn new_thread_step(&mut self, state: &FrameState) -> Result<Step, End> {
         if self.register(state, 0)? == 0 { Err(End::Complete) } else { self.leaf_step(state) }
     }
 
-    fn leaf_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+    fn leaf_step(&mut self, state: &FrameState) -> Result<Step, End> {
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = self.read(rsp)?;
         Ok((state.caller_of(return_address, rsp.wrapping_add(8), state.frame_pointer()), FoundBy::Cfi))
@@ -235,7 +238,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     /// pointer: aligned, not below the stack pointer, and with a return address into code above it.
     ///
     /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another, a few times, and is zero at a root.
-    fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
+    fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Step, End> {
         let bad = End::BadFramePointer { pc: state.pc };
         let Some(rsp) = state.stack_pointer() else { return Err(bad) };
         if let Some(caller) = self.step_by_code(state, rsp, state.frame_pointer()) {
@@ -266,7 +269,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
 
     /// The caller of interrupted code whose next instructions say where the return address is. Needs memory that
     /// holds the code.
-    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: Option<u64>) -> Option<Caller> {
+    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: Option<u64>) -> Option<Step> {
         if state.is_return_address || state.architecture != Architecture::X86_64 {
             return None;
         }
@@ -286,7 +289,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.
-    fn signal_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+    fn signal_step(&mut self, state: &FrameState) -> Result<Step, End> {
         let architecture = state.architecture;
         if state.is_sp_hidden {
             return Err(End::BadFramePointer { pc: state.pc });
@@ -300,12 +303,14 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
         let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
         self.piece.low = general.get(architecture.stack_pointer()).unwrap_or(0);
         self.kept = general;
-        Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
+        let registers = CallerRegisters::Whole(Box::new(general));
+        // What says that the stack pointer is hidden was looked at above.
+        Ok((Caller { pc, is_return_address: false, is_sp_hidden: false, registers }, FoundBy::Signal))
     }
 
     /// libgcc is about to go on in the frame that catches an exception, and has overwritten what it has saved of its
     /// caller.
-    fn landing_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+    fn landing_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let context = rsp.wrapping_add_signed(i64::from(rule.cfa_off));
         let saved_rbp = self.read(context.wrapping_sub(SAVED_RBP_BYTES))?;
@@ -319,7 +324,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// Go's runtime has called C on the thread's own stack, and noted there where the goroutine's is.
-    fn go_call_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+    fn go_call_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
         let unknown = End::NoUnwindInfo { pc: state.pc };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let g = self.read(rsp.wrapping_add_signed(i64::from(rule.aux)))?;
@@ -338,7 +343,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
 
     /// Go's runtime works on the thread's own stack for a goroutine, which its data lead to; `None` if it has none (any
     /// more), or the data are not there.
-    fn goroutine_step(&mut self, state: &FrameState, rule: Rule, bias: u64) -> Option<Caller> {
+    fn goroutine_step(&mut self, state: &FrameState, rule: Rule, bias: u64) -> Option<Step> {
         let read = |address: u64| self.memory.read(address).ok().filter(|word| *word != 0);
         let m_of_g = 8 * u64::from(rule.cfa_reg);
         let thread_pointer = state.thread_pointer.filter(|address| *address != 0)?;
@@ -366,8 +371,9 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// A goroutine's frame, on the goroutine's own stack; `None` where it leads to no code.
-    fn enter_goroutine(&mut self, caller: FrameState) -> Option<Caller> {
-        self.piece.low = caller.stack_pointer().filter(|_| caller.pc != 0)?;
+    fn enter_goroutine(&mut self, caller: Caller) -> Option<Step> {
+        let CallerRegisters::Carried { stack_pointer, .. } = caller.registers else { return None };
+        self.piece.low = Some(stack_pointer).filter(|_| caller.pc != 0)?;
         Some((caller, FoundBy::Cfi))
     }
 
@@ -392,7 +398,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
         Ok(())
     }
 
-    fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<Caller, End> {
+    fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<Step, End> {
         self.needs_full = !self.is_full;
         let Some(cfi) = self.modules.cfi(state.lookup_address()) else {
             return Err(End::NotExpressible { pc: state.pc });
@@ -403,21 +409,27 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
             StepError::Bad => End::BadUnwindInfo { pc: state.pc },
             StepError::Memory(address, error) => memory_end(address, error),
         })?;
+        let cfa = step.general.get(state.architecture.stack_pointer());
+        let is_return_address = !step.is_signal_frame;
         if step.is_signal_frame {
-            self.piece.low = step.caller.stack_pointer().unwrap_or(0);
-            self.kept = step.caller.general;
-            return Ok((step.caller, FoundBy::Signal));
+            self.piece.low = cfa.unwrap_or(0);
+            self.kept = *step.general;
         }
-        let (Some(rsp), Some(cfa)) = (state.stack_pointer(), step.caller.stack_pointer()) else {
+        let registers = CallerRegisters::Whole(step.general);
+        let caller = Caller { pc: step.pc, is_return_address, is_sp_hidden: false, registers };
+        if step.is_signal_frame {
+            return Ok((caller, FoundBy::Signal));
+        }
+        let (Some(rsp), Some(cfa)) = (state.stack_pointer(), cfa) else {
             return Err(End::BadUnwindInfo { pc: state.pc });
         };
         let growth = match step.is_return_in_register {
             true => Growth::MayStay,
-            false if step.caller.pc == 0 => Growth::Grows,
+            false if caller.pc == 0 => Growth::Grows,
             false => Growth::MayJumpDown,
         };
         self.check_growth(state, rsp, cfa, growth)?;
-        Ok((step.caller, FoundBy::Cfi))
+        Ok((caller, FoundBy::Cfi))
     }
 
     fn register(&mut self, state: &FrameState, number: u8) -> Result<u64, End> {
@@ -451,12 +463,12 @@ fn push_generated(
 }
 
 /// Whether the zero return address in `caller` marks a root, as that of some threads' first frame: where a call can
-/// have pushed it (with the stack pointer aligned to 16), where the frame pointer is zero too (as the ABIs want it of
-/// the outermost frame), and not below the function that was interrupted. Elsewhere it is some other word, found by a
+/// have pushed it (with the stack pointer aligned to 16), and where the frame pointer is zero too (as the ABIs want it of
+/// the outermost frame). Not below the function that was interrupted; elsewhere it is some other word, found by a
 /// rule that is wrong.
-fn is_marked_root(callee: &FrameState, caller: &FrameState) -> bool {
+fn is_marked_root(caller: &FrameState) -> bool {
     let is_call = caller.stack_pointer().is_some_and(|cfa| cfa.is_multiple_of(16));
-    callee.is_return_address && is_call && caller.frame_pointer() == Some(0)
+    is_call && caller.frame_pointer() == Some(0)
 }
 
 fn memory_end(address: u64, error: MemoryError) -> End {
