@@ -3,6 +3,7 @@
 use super::environment::descriptors;
 use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
+use super::kernel::load_failure::read_loader_messages;
 use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;
@@ -56,9 +57,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     })?;
     let mut signals = SignalRelay::install()?;
     let mut console = console(options, &destination);
-    if !options.verbose {
-        libbpf_rs::set_print(None);
-    }
+    read_loader_messages(options.verbose);
 
     let cache = services::start_opener(&options.output, options, &found.pids)?;
     let mut child = spawn(options)?;

@@ -10,7 +10,7 @@ use crate::commands::doctor::check::{Check, CheckVerdict};
 use crate::profile::{EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::{
     FoundTarget, MAX_CPU_CLOCK_HZ, Output, RecordOptions, Sampler, Session, Start, TableCacheOrNot, Target,
-    WaitOptions, find, hit_prices, start_opener, sysctl_advice,
+    WaitOptions, find, hit_prices, read_loader_messages, start_opener, sysctl_advice,
 };
 use crate::report::{Runtime, module_file};
 use crate::symbols::PerfMapSource;
@@ -75,7 +75,7 @@ fn recording(
     cache: TableCacheOrNot,
     is_own: bool,
 ) -> Vec<Check> {
-    libbpf_rs::set_print(None);
+    read_loader_messages(false);
     let own_thread = is_own.then(TestThread::start);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
     let start = Start { options, found, launched: None, cache, command: Vec::new(), is_watched: false };

@@ -1,7 +1,72 @@
 //! Why the kernel did not take the programs.
 
 use crate::base::failure::{Failure, status, without_error_numbers};
+use libbpf_rs::{PrintLevel, libbpf_sys};
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
 
+/// What the kernel lacks, by what the loader last said of programs that were refused.
+static LACK: Mutex<Option<String>> = Mutex::new(None);
+
+/// Has the loader's messages read for what the kernel lacks, and shown only if that is wanted.
+pub(crate) fn read_loader_messages(are_shown: bool) {
+    let print = if are_shown { read_and_show } else { read };
+    libbpf_rs::set_print(Some((PrintLevel::Info, print)));
+}
+
+fn read(_: PrintLevel, message: String) {
+    if let Some(lack) = lack_in(&message) {
+        *LACK.lock().unwrap_or_else(PoisonError::into_inner) = Some(lack);
+    }
+}
+
+fn read_and_show(level: PrintLevel, message: String) {
+    // Whoever has closed standard error does not want to see it.
+    let _ = std::io::stderr().write_all(message.as_bytes());
+    read(level, message);
+}
+
+/// What a message of the loader, or what it quotes of the kernel, says that the kernel lacks.
+fn lack_in(message: &str) -> Option<String> {
+    const NO_SUCH_HELPER: &str = "invalid func unknown#";
+    const NOT_FOR_SUCH_PROGRAMS: [&str; 2] = ["unknown func ", "program of this type cannot use helper "];
+    const NO_SUCH_TYPE: &str = "failed to find kernel BTF type ID of '";
+    let of_line = |line: &str| {
+        if let Some(number) = line.strip_prefix(NO_SUCH_HELPER) {
+            let number = number.trim_end().parse().ok()?;
+            return Some(format!("this kernel lacks {}, which the BPF programs call", helper(number)));
+        }
+        if let Some(named) = NOT_FOR_SUCH_PROGRAMS.iter().find_map(|start| line.strip_prefix(start)) {
+            let name = named.split('#').next()?;
+            return Some(format!("this kernel lacks {name} for programs of their type"));
+        }
+        let (_, name) = line.split_once(NO_SUCH_TYPE)?;
+        let name = name.split('\'').next()?;
+        Some(format!("this kernel lacks `{name}`, to which one of the BPF programs attaches"))
+    };
+    message.lines().find_map(of_line)
+}
+
+/// Name of a function of the kernel that programs call, by its number.
+fn helper(number: u32) -> String {
+    // Those that came later than BPF programs of tracing as such.
+    const NAMES: [(u32, &str); 12] = [
+        (libbpf_sys::BPF_FUNC_copy_from_user_task, "bpf_copy_from_user_task"),
+        (libbpf_sys::BPF_FUNC_loop, "bpf_loop"),
+        (libbpf_sys::BPF_FUNC_find_vma, "bpf_find_vma"),
+        (libbpf_sys::BPF_FUNC_task_pt_regs, "bpf_task_pt_regs"),
+        (libbpf_sys::BPF_FUNC_get_attach_cookie, "bpf_get_attach_cookie"),
+        (libbpf_sys::BPF_FUNC_get_current_task_btf, "bpf_get_current_task_btf"),
+        (libbpf_sys::BPF_FUNC_task_storage_get, "bpf_task_storage_get"),
+        (libbpf_sys::BPF_FUNC_get_task_stack, "bpf_get_task_stack"),
+        (libbpf_sys::BPF_FUNC_ringbuf_output, "bpf_ringbuf_output"),
+        (libbpf_sys::BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve"),
+        (libbpf_sys::BPF_FUNC_ringbuf_query, "bpf_ringbuf_query"),
+        (libbpf_sys::BPF_FUNC_seq_write, "bpf_seq_write"),
+    ];
+    let known = NAMES.iter().find(|(known, _)| *known == number);
+    known.map_or_else(|| format!("helper {number}"), |(_, name)| (*name).to_owned())
+}
 /// Error for a failure of the loader, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
 pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
@@ -36,7 +101,9 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .hint("they take about 30 MiB or more: raise the memory limit of prof's own container or service")
         .into();
     }
-    Failure::new(status::FAILED, format!("cannot load the samplers: {}", in_words(&format!("{error:#}"))))
+    let lack = LACK.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let why = lack.unwrap_or_else(|| in_words(&format!("{error:#}")));
+    Failure::new(status::FAILED, format!("cannot load the samplers: {why}"))
         .hint(
             "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's messages",
         )
@@ -96,6 +163,27 @@ mod tests {
         let said = in_words("Invalid argument (os error 22)");
         assert_eq!(said, "the kernel refuses the BPF programs (Invalid argument; prof record -v says why)");
         assert_eq!(in_words("Device or resource busy (os error 16)"), "Device or resource busy");
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_read_from_its_log() {
+        let log = |line: &str| {
+            format!("libbpf: prog 'on_cpu': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\n{line}\nend")
+        };
+        for (said, lack) in [
+            ("invalid func unknown#181", "this kernel lacks bpf_loop, which the BPF programs call"),
+            ("invalid func unknown#999", "this kernel lacks helper 999, which the BPF programs call"),
+            ("unknown func bpf_find_vma#180", "this kernel lacks bpf_find_vma for programs of their type"),
+            (
+                "libbpf: prog 'threads': failed to find kernel BTF type ID of 'task': -ESRCH",
+                "this kernel lacks `task`, to which one of the BPF programs attaches",
+            ),
+        ] {
+            assert_eq!(lack_in(&log(said)).as_deref(), Some(lack));
+        }
+        for said in ["invalid func unknown#", "R3=func()", "", "unknown func"] {
+            assert_eq!(lack_in(&log(said)), None, "{said}");
+        }
     }
 
     #[test]

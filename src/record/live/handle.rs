@@ -4,6 +4,7 @@ use super::events::{INTERVALS, LiveEvent};
 use super::recorder::{self, LiveStart};
 use crate::base::mailbox::{MailReceiver, mailbox};
 use crate::base::privilege;
+use crate::record::kernel::load_failure::read_loader_messages;
 use crate::record::live::archive::Archive;
 use crate::record::live::control::Control;
 use crate::record::live::keeper::Keeper;
@@ -35,7 +36,7 @@ impl Live {
     ///
     /// The same as for `prof record`; nothing was started then.
     pub(crate) fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
-        libbpf_rs::set_print(None);
+        read_loader_messages(false);
         let found = search::find(&options)?;
         let launches = matches!(options.target, Target::Launch(_));
         let control = Arc::new(Control::default());

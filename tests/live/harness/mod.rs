@@ -3,6 +3,7 @@
 pub(crate) mod counter;
 pub(crate) mod fixture;
 pub(crate) mod heap_storm;
+pub(crate) mod lacking;
 pub(crate) mod machine;
 pub(crate) mod pane;
 pub(crate) mod postgres;

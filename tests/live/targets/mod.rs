@@ -5,6 +5,7 @@ mod choice;
 mod commands;
 mod containers;
 mod descriptors;
+mod features;
 mod heap;
 mod reading;
 pub(crate) mod refusals;

@@ -1,42 +1,11 @@
 //! Kernels that cannot record waits: this one, with other type information put in place of its own for the recorder.
 
-use crate::harness::machine::{skip, turn};
-use crate::harness::profiler::{HANGS_AFTER, binary, messages};
+use crate::harness::lacking::{can_mount, prof_with, types_without};
+use crate::harness::machine::turn;
+use crate::harness::profiler::{binary, messages};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, read_path};
-use std::path::Path;
-use std::process::{Command, Output};
-
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
-
-/// Whether a file can be put in another's place for one program.
-fn can_mount() -> bool {
-    let made = Command::new("unshare").args(["--mount", "true"]).output();
-    made.is_ok_and(|output| output.status.success())
-        || skip::<()>("a mount namespace cannot be made here (unshare --mount)").is_some()
-}
-
-/// A copy of the kernel's types in which the name `old` is missing.
-fn types_without(old: &str, folder: &Path) -> std::path::PathBuf {
-    let mut types = std::fs::read(KERNEL_TYPES).expect("the kernel's types can be read");
-    let name = [b"\0", old.as_bytes(), b"\0"].concat();
-    let found: Vec<usize> =
-        types.windows(name.len()).enumerate().filter(|(_, bytes)| *bytes == name).map(|(at, _)| at).collect();
-    let [at] = found[..] else { panic!("{old} occurs {} times", found.len()) };
-    types[at + 1] = b'?';
-    let path = folder.join(old);
-    std::fs::write(&path, types).expect("a temporary file can be written");
-    path
-}
-
-/// Runs `prof` where the kernel's types are those in `types`.
-fn prof_with(types: &Path, arguments: &[&str]) -> Output {
-    let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
-    let mut command = Command::new("timeout");
-    command.args(["--foreground", HANGS_AFTER, "unshare", "--mount", "sh", "-ec", script, "sh"]);
-    command.arg(types).arg(KERNEL_TYPES).arg(binary()).args(arguments);
-    command.output().expect("`timeout` can be run")
-}
+use std::process::Command;
 
 /// One that has no such event, and one that does not take the programs.
 const LACKS: [(&str, &str); 2] = [
