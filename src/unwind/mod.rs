@@ -36,5 +36,5 @@ pub use walk::registers::{FrameState, Registers};
 pub(crate) use walk::stack::MAX_WALKED_FRAMES;
 pub use walk::stack::{End, FoundBy, FrameAddress, Stack};
 pub(crate) use walk::stack_ends::StackEnds;
+pub(crate) use walk::stack_piece::{MAX_JUMPS_DOWN, RED_ZONE_BYTES, STACK_PIECE_BYTES};
 pub use walk::walker::walk;
-pub(crate) use walk::walker::{MAX_JUMPS_DOWN, RED_ZONE_BYTES, STACK_PIECE_BYTES};

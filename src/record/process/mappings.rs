@@ -299,12 +299,10 @@ impl Process {
         self.find_present(address, time_ns).or_else(|| self.find_past(address, time_ns))
     }
 
-    /// The mapping that `address` is in, if it was there at `time_ns`. What holds for one of its addresses holds for all:
-    /// present mappings do not overlap.
+    /// The mapping that `address` is in, if it was there at `time_ns`: the same for all of its addresses.
     pub(crate) fn find_present(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
-        let index = self.mappings.partition_point(|mapping| mapping.start <= address);
-        let present = index.checked_sub(1).map(|index| &self.mappings[index]);
-        present.filter(|m| address < m.end && m.since_ns <= time_ns)
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        self.mappings[..after].last().filter(|m| address < m.end && m.since_ns <= time_ns)
     }
 
     /// The mapping that `address` was in at `time_ns`, and is not any more.

@@ -8,4 +8,5 @@ pub(crate) mod module_map;
 pub(crate) mod registers;
 pub(crate) mod stack;
 pub(crate) mod stack_ends;
+pub(crate) mod stack_piece;
 pub(crate) mod walker;

@@ -134,8 +134,8 @@ impl FrameState {
     }
 
     /// The caller of this frame: only the stack pointer and perhaps the frame pointer are known.
-    pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> Caller {
-        Caller {
+    pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> CallerFrame {
+        CallerFrame {
             pc: return_address & !self.signature_mask,
             is_return_address: true,
             is_sp_hidden: false,
@@ -144,7 +144,7 @@ impl FrameState {
     }
 
     /// Goes on to the frame above.
-    pub(super) fn become_caller(&mut self, caller: Caller) {
+    pub(super) fn become_caller(&mut self, caller: CallerFrame) {
         self.pc = caller.pc;
         self.is_return_address = caller.is_return_address;
         self.is_sp_hidden = caller.is_sp_hidden;
@@ -191,7 +191,7 @@ impl FrameState {
 
 /// What a step finds out of the frame above. Small: of nearly all frames two registers are known.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(super) struct CallerFrame {
     /// The address that the frame returns to, or of the instruction that a signal has interrupted.
     pub(super) pc: u64,
     /// As in [`FrameState`].
@@ -210,7 +210,7 @@ pub(super) enum CallerRegisters {
     Whole(Box<FrameRegisters>),
 }
 
-impl Caller {
+impl CallerFrame {
     /// The address to look `pc` up by.
     pub(super) fn lookup_address(&self) -> u64 {
         self.pc.wrapping_sub(u64::from(self.is_return_address))

@@ -7,9 +7,10 @@ use super::full_step::{StepError, full_step};
 use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::module_map::{MappedModule, ModuleCode, ModuleMap};
-use super::registers::{Caller, CallerRegisters, FrameRegisters, FrameState};
+use super::registers::{CallerFrame, CallerRegisters, FrameRegisters, FrameState};
 use super::stack::{End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, Stack};
 use super::stack_ends::StackEnds;
+use super::stack_piece::{Growth, MAX_JUMPS_DOWN, StackPiece};
 use crate::elf::Architecture;
 use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind, SAVED_RBP_BYTES};
 
@@ -20,7 +21,7 @@ use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind, SAVED_RBP_BYTES};
 /// not carry along), the walk starts again with full evaluation of every frame, which keeps all callee-saved
 /// registers.
 pub fn walk(start: &FrameState, modules: &impl ModuleMap, memory: &impl Memory, max_frames: usize) -> Stack {
-    let piece = StackPiece { low: 0, jumps_down: 0 };
+    let piece = StackPiece::from(0);
     let kept = start.general;
     let mut walker =
         Walker { modules, memory, is_full: false, needs_full: false, is_last: false, piece, kept };
@@ -50,13 +51,13 @@ struct Walker<'a, M, R> {
 }
 
 /// The frame above, and how it was found.
-type Step = (Caller, FoundBy);
+type FoundCaller = (CallerFrame, FoundBy);
 
 impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
         let mut state = *start;
         let mut found_by = FoundBy::Leaf;
-        self.piece = StackPiece { low: state.stack_pointer().unwrap_or(0), jumps_down: 0 };
+        self.piece = StackPiece::from(state.stack_pointer().unwrap_or(0));
         let mut frames = StackEnds::new(max_frames);
         let mut walked = 0;
         let mut module = self.modules.find(state.lookup_address());
@@ -111,7 +112,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// The frame above `state`, whose code is in `module`.
-    fn step(&mut self, state: &FrameState, module: Option<MappedModule<'_>>) -> Result<Step, End> {
+    fn step(&mut self, state: &FrameState, module: Option<MappedModule<'_>>) -> Result<FoundCaller, End> {
         let address = state.lookup_address();
         let Some(module) = module else {
             return Err(End::UnknownMapping { address: state.pc });
@@ -148,7 +149,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
         }
     }
 
-    fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
+    fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<FoundCaller, End> {
         let by_record = state.is_sp_hidden && rule.cfa_reg == state.architecture.stack_pointer();
         let cfa = if by_record { self.cfa_by_record(state, rule)? } else { self.cfa(state, rule)? };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
@@ -166,7 +167,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
             _ if return_address == 0 => Growth::Grows,
             _ => Growth::MayJumpDown,
         };
-        self.check_growth(state, rsp, cfa, growth)?;
+        self.piece.check_growth(state, rsp, cfa, growth)?;
         let rbp = match rule.rbp_kind {
             RbpKind::Same => state.frame_pointer(),
             RbpKind::AtCfa => Some(self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off)))?),
@@ -200,11 +201,11 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// Around the system call that starts a thread: zero is what only the new one gets from it.
-    fn new_thread_step(&mut self, state: &FrameState) -> Result<Step, End> {
+    fn new_thread_step(&mut self, state: &FrameState) -> Result<FoundCaller, End> {
         if self.register(state, 0)? == 0 { Err(End::Complete) } else { self.leaf_step(state) }
     }
 
-    fn leaf_step(&mut self, state: &FrameState) -> Result<Step, End> {
+    fn leaf_step(&mut self, state: &FrameState) -> Result<FoundCaller, End> {
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = self.read(rsp)?;
         Ok((state.caller_of(return_address, rsp.wrapping_add(8), state.frame_pointer()), FoundBy::Cfi))
@@ -238,7 +239,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     /// pointer: aligned, not below the stack pointer, and with a return address into code above it.
     ///
     /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another, a few times, and is zero at a root.
-    fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Step, End> {
+    fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<FoundCaller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
         let Some(rsp) = state.stack_pointer() else { return Err(bad) };
         if let Some(caller) = self.step_by_code(state, rsp, state.frame_pointer()) {
@@ -269,7 +270,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
 
     /// The caller of interrupted code whose next instructions say where the return address is. Needs memory that
     /// holds the code.
-    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: Option<u64>) -> Option<Step> {
+    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: Option<u64>) -> Option<FoundCaller> {
         if state.is_return_address || state.architecture != Architecture::X86_64 {
             return None;
         }
@@ -289,7 +290,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.
-    fn signal_step(&mut self, state: &FrameState) -> Result<Step, End> {
+    fn signal_step(&mut self, state: &FrameState) -> Result<FoundCaller, End> {
         let architecture = state.architecture;
         if state.is_sp_hidden {
             return Err(End::BadFramePointer { pc: state.pc });
@@ -305,26 +306,26 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
         self.kept = general;
         let registers = CallerRegisters::Whole(Box::new(general));
         // What says that the stack pointer is hidden was looked at above.
-        Ok((Caller { pc, is_return_address: false, is_sp_hidden: false, registers }, FoundBy::Signal))
+        Ok((CallerFrame { pc, is_return_address: false, is_sp_hidden: false, registers }, FoundBy::Signal))
     }
 
     /// libgcc is about to go on in the frame that catches an exception, and has overwritten what it has saved of its
     /// caller.
-    fn landing_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
+    fn landing_step(&mut self, state: &FrameState, rule: Rule) -> Result<FoundCaller, End> {
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let context = rsp.wrapping_add_signed(i64::from(rule.cfa_off));
         let saved_rbp = self.read(context.wrapping_sub(SAVED_RBP_BYTES))?;
         let cfa = self.read(context)?;
         let landing_pad = self.read(context.wrapping_add(8))?;
         let rbp = self.read(saved_rbp)?;
-        self.check_growth(state, rsp, cfa, Growth::Grows)?;
+        self.piece.check_growth(state, rsp, cfa, Growth::Grows)?;
         let mut caller = state.caller_of(landing_pad, cfa, Some(rbp));
         caller.is_return_address = landing_pad == 0;
         Ok((caller, FoundBy::Cfi))
     }
 
     /// Go's runtime has called C on the thread's own stack, and noted there where the goroutine's is.
-    fn go_call_step(&mut self, state: &FrameState, rule: Rule) -> Result<Step, End> {
+    fn go_call_step(&mut self, state: &FrameState, rule: Rule) -> Result<FoundCaller, End> {
         let unknown = End::NoUnwindInfo { pc: state.pc };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let g = self.read(rsp.wrapping_add_signed(i64::from(rule.aux)))?;
@@ -343,7 +344,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
 
     /// Go's runtime works on the thread's own stack for a goroutine, which its data lead to; `None` if it has none (any
     /// more), or the data are not there.
-    fn goroutine_step(&mut self, state: &FrameState, rule: Rule, bias: u64) -> Option<Step> {
+    fn goroutine_step(&mut self, state: &FrameState, rule: Rule, bias: u64) -> Option<FoundCaller> {
         let read = |address: u64| self.memory.read(address).ok().filter(|word| *word != 0);
         let m_of_g = 8 * u64::from(rule.cfa_reg);
         let thread_pointer = state.thread_pointer.filter(|address| *address != 0)?;
@@ -371,34 +372,13 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
     }
 
     /// A goroutine's frame, on the goroutine's own stack; `None` where it leads to no code.
-    fn enter_goroutine(&mut self, caller: Caller) -> Option<Step> {
+    fn enter_goroutine(&mut self, caller: CallerFrame) -> Option<FoundCaller> {
         let CallerRegisters::Carried { stack_pointer, .. } = caller.registers else { return None };
         self.piece.low = Some(stack_pointer).filter(|_| caller.pc != 0)?;
         Some((caller, FoundBy::Cfi))
     }
 
-    /// A caller below the current frame has to be on another stack (split stacks, stacks borrowed for a call): below
-    /// everything that was seen of this one.
-    fn check_growth(&mut self, state: &FrameState, rsp: u64, cfa: u64, growth: Growth) -> Result<(), End> {
-        let piece = &mut self.piece;
-        // A leaf may have popped its return address, or kept it in a register.
-        let may_stay = growth == Growth::MayStay || !state.is_return_address;
-        if cfa > rsp || (cfa == rsp && may_stay) {
-            // What lies between may be another stack, still to come.
-            if growth == Growth::MayJumpDown && cfa - rsp > STACK_PIECE_BYTES {
-                piece.low = cfa;
-            }
-            return Ok(());
-        }
-        let is_other = cfa.saturating_add(RED_ZONE_BYTES) < piece.low && piece.jumps_down < MAX_JUMPS_DOWN;
-        if growth != Growth::MayJumpDown || !is_other {
-            return Err(End::BadUnwindInfo { pc: state.pc });
-        }
-        *piece = StackPiece { low: cfa, jumps_down: piece.jumps_down + 1 };
-        Ok(())
-    }
-
-    fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<Step, End> {
+    fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<FoundCaller, End> {
         self.needs_full = !self.is_full;
         let Some(cfi) = self.modules.cfi(state.lookup_address()) else {
             return Err(End::NotExpressible { pc: state.pc });
@@ -416,7 +396,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
             self.kept = *step.general;
         }
         let registers = CallerRegisters::Whole(step.general);
-        let caller = Caller { pc: step.pc, is_return_address, is_sp_hidden: false, registers };
+        let caller = CallerFrame { pc: step.pc, is_return_address, is_sp_hidden: false, registers };
         if step.is_signal_frame {
             return Ok((caller, FoundBy::Signal));
         }
@@ -428,7 +408,7 @@ impl<'m, M: ModuleMap, R: Memory> Walker<'m, M, R> {
             false if caller.pc == 0 => Growth::Grows,
             false => Growth::MayJumpDown,
         };
-        self.check_growth(state, rsp, cfa, growth)?;
+        self.piece.check_growth(state, rsp, cfa, growth)?;
         Ok((caller, FoundBy::Cfi))
     }
 
@@ -477,30 +457,3 @@ fn memory_end(address: u64, error: MemoryError) -> End {
         MemoryError::OutsideCopy => End::CopyTooShort { address },
     }
 }
-
-/// Condition on the caller's stack pointer, relative to the callee's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Growth {
-    /// Above the callee's: the call has pushed its return address.
-    Grows,
-    /// Or equal: that was popped into a register.
-    MayStay,
-    /// Or on another stack, wherever that is.
-    MayJumpDown,
-}
-
-/// Facts of the stack that the walk is on, as seen so far.
-#[derive(Debug, Clone, Copy)]
-struct StackPiece {
-    /// Lowest address.
-    low: u64,
-    /// Steps so far that led to a stack at lower addresses.
-    jumps_down: u32,
-}
-
-/// Steps of one walk to a stack at lower addresses. `PROF_MAX_JUMPS_DOWN` in `prof.h`.
-pub(crate) const MAX_JUMPS_DOWN: u32 = 64;
-/// No piece of a stack is smaller. `PROF_STACK_PIECE_BYTES` in `prof.h`.
-pub(crate) const STACK_PIECE_BYTES: u64 = 4096;
-/// Leaf functions may keep data this far below rsp, bytes (x86-64 psABI). `PROF_RED_ZONE_BYTES` in `prof.h`.
-pub(crate) const RED_ZONE_BYTES: u64 = 128;
