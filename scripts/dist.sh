@@ -66,6 +66,9 @@ fill_stage() {
 	rm -rf "$stage"
 	mkdir -p "$stage/man1" "$stage/man8" "$stage/completions" "$stage/doc"
 	cp "target/packages/$arch/prof" "$stage/prof"
+	# What is packaged as it is.
+	mkdir "$stage/tree"
+	cp -R README.md LICENSE LICENSE-* docs packaging "$stage/tree/"
 	# What a shell completes does not depend on the processor.
 	for shell in bash:prof zsh:_prof fish:prof.fish; do
 		run "$PWD/target/packages/$arch/prof" completions "${shell%%:*}" >"$stage/completions/${shell#*:}"
