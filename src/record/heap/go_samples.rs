@@ -11,7 +11,7 @@ use crate::record::goroutines::Goroutines;
 use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::ModuleFiles;
 use crate::record::process::table::Processes;
-use crate::runtimes::go::{GoFunctions, GoHeapLayout, GoHeapPlace, real_calls};
+use crate::runtimes::go::{GoFunctions, GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -53,6 +53,11 @@ struct GoProgramHeap {
     places: FxHashMap<u64, FollowedPlace>,
     /// Number of the next block.
     next_block: u64,
+    /// Looks at which its places could not be read, and why at the last of them.
+    failed: u64,
+    lack: Option<GoHeapLack>,
+    /// The last look has failed: what was allocated since is missing.
+    is_behind: bool,
 }
 
 /// What was counted at a place so far.
@@ -133,6 +138,9 @@ impl GoHeap {
             is_counted: !has_begun,
             places: FxHashMap::default(),
             next_block: FIRST_BLOCK,
+            failed: 0,
+            lack: None,
+            is_behind: false,
         };
         self.programs.insert(pid, program);
         Ok(format!("reads what the Go runtime samples, one of {} bytes", units::count(mean)))
@@ -171,19 +179,9 @@ impl GoHeap {
         steps
     }
 
-    /// Says of which programs nothing was found.
+    /// Says of which programs something is missing.
     pub(crate) fn lacks(&self) -> Vec<String> {
-        let lacks = self.programs.iter().filter(|(_, program)| program.places.is_empty());
-        lacks
-            .map(|(pid, program)| {
-                let rate = program.layout.and_then(|layout| layout.rate(&program.memory));
-                let why = match rate {
-                    Some(0) => "it samples nothing: nothing in it uses runtime.MemProfile",
-                    _ => "it had sampled nothing by its end",
-                };
-                format!("heap: nothing of pid {pid}, a Go program, is in this recording: {why}")
-            })
-            .collect()
+        self.programs.iter().filter_map(|(pid, program)| program.lack(*pid)).collect()
     }
 }
 
@@ -203,11 +201,22 @@ impl GoProgramHeap {
             self.is_counted = true;
             return;
         };
-        // It may have ended.
-        let Some((places, mean)) = layout.read(&self.memory, MOST_PLACES).zip(layout.rate(&self.memory))
-        else {
-            return;
+        let read = layout.read(&self.memory, MOST_PLACES);
+        let read = read.and_then(|places| Ok((places, layout.rate(&self.memory).ok_or(GoHeapLack::Gone)?)));
+        let (places, mean) = match read {
+            Ok(read) => read,
+            // What it had then was live to its end, and nothing of it will be freed.
+            Err(GoHeapLack::Gone) => {
+                *live = live.saturating_sub(self.forget_live());
+                return;
+            }
+            Err(lack) => {
+                (self.lack, self.is_behind) = (Some(lack), true);
+                self.failed += 1;
+                return;
+            }
         };
+        self.is_behind = false;
         for place in places {
             let known = self.places.entry(place.address).or_insert_with(|| FollowedPlace {
                 stack: real_calls(&place.stack, &self.memory, around).into(),
@@ -228,6 +237,42 @@ impl GoProgramHeap {
             }
         }
         self.is_counted = true;
+    }
+}
+
+impl GoProgramHeap {
+    /// Follows no block any more. Returns how many it has followed.
+    fn forget_live(&mut self) -> usize {
+        self.places.values_mut().map(|place| std::mem::take(&mut place.live).len()).sum()
+    }
+
+    /// Says what of it is missing.
+    fn lack(&self, pid: u32) -> Option<String> {
+        let why = match self.lack {
+            Some(GoHeapLack::TooMany) => {
+                format!(
+                    "more than {} places allocate, or their stacks are too long",
+                    units::count(MOST_PLACES as u64)
+                )
+            }
+            _ => "its list of places could not be read".to_owned(),
+        };
+        if self.failed > 0 && !self.places.is_empty() {
+            let looks = units::counted(self.failed, "look");
+            let missing = match self.is_behind {
+                true => "what it allocated and freed after the last good one is missing",
+                false => "the next one made up for it",
+            };
+            return Some(format!("heap: {looks} at pid {pid}, a Go program, failed: {why}; {missing}"));
+        }
+        let rate = self.layout.and_then(|layout| layout.rate(&self.memory));
+        let why = match rate {
+            _ if !self.places.is_empty() => return None,
+            _ if self.failed > 0 => &why,
+            Some(0) => "it samples nothing: nothing in it uses runtime.MemProfile",
+            _ => "it had sampled nothing by its end",
+        };
+        Some(format!("heap: nothing of pid {pid}, a Go program, is in this recording: {why}"))
     }
 }
 
@@ -291,6 +336,35 @@ mod tests {
         known.leave_out_what_is_gone(&place(1000, 998));
         let (step, _) = known.step(&place(1000, 998), &mut next, 100);
         assert_eq!((step.allocated, step.freed), (vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn looks_that_fail_are_told_and_a_program_that_has_ended_gives_its_room_back() {
+        let mut program = GoProgramHeap {
+            memory: ProcessMemory::open(std::process::id()).expect("own memory can be read"),
+            layout: None,
+            is_counted: true,
+            places: FxHashMap::default(),
+            next_block: 0,
+            failed: 0,
+            lack: None,
+            is_behind: false,
+        };
+        let nothing = "heap: nothing of pid 7, a Go program, is in this recording:";
+        assert_eq!(program.lack(7), Some(format!("{nothing} it had sampled nothing by its end")));
+        (program.failed, program.lack) = (2, Some(GoHeapLack::TooMany));
+        let many = "more than 131,072 places allocate, or their stacks are too long";
+        assert_eq!(program.lack(7), Some(format!("{nothing} {many}")));
+        let (mut known, mut next) = (followed(), 0);
+        known.step(&place(5, 1), &mut next, 100);
+        program.places.insert(1, known);
+        program.is_behind = true;
+        let behind = "what it allocated and freed after the last good one is missing";
+        let said = format!("heap: 2 looks at pid 7, a Go program, failed: {many}; {behind}");
+        assert_eq!(program.lack(7), Some(said));
+        assert_eq!((program.forget_live(), program.forget_live()), (4, 0));
+        program.failed = 0;
+        assert_eq!(program.lack(7), None);
     }
 
     #[test]

@@ -59,6 +59,17 @@ pub(crate) struct GoHeapPlace {
     pub(crate) freed: u64,
 }
 
+/// Why the places of a program could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GoHeapLack {
+    /// Its memory is gone: it has ended.
+    Gone,
+    /// One of them is not what it should be, or changed meanwhile.
+    Unreadable,
+    /// There are more than were asked for.
+    TooMany,
+}
+
 impl GoHeapLayout {
     /// Finds the samples in the memory of a process. `None` as long as there are none, or if the runtime is not known.
     pub(crate) fn find<M: TargetMemory>(memory: &M, functions: GoFunctions<'_>) -> Option<Self> {
@@ -83,34 +94,37 @@ impl GoHeapLayout {
     }
 
     /// All places, in the state that the last cycle of the garbage collector has published, or, where there was none so far, with
-    /// all that was allocated. `None` if they cannot be read, or are more than `most`.
-    pub(crate) fn read<M: TargetMemory>(&self, memory: &M, most: usize) -> Option<Vec<GoHeapPlace>> {
+    /// all that was allocated.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be read, such as that they are more than `most`.
+    pub(crate) fn read<M: TargetMemory>(
+        &self,
+        memory: &M,
+        most: usize,
+    ) -> Result<Vec<GoHeapPlace>, GoHeapLack> {
         let mut found = Vec::new();
-        let mut at = memory.u64(self.places)?;
+        let mut at = memory.u64(self.places).ok_or(GoHeapLack::Gone)?;
         let mut room = FRAMES_FOR_EACH.saturating_mul(most);
         while at != 0 {
-            let header = Header::read(memory, at)?;
-            room = room.checked_sub(header.frames as usize).filter(|_| found.len() < most)?;
-            let length = header.frames * 8 + (CYCLES * CYCLE_BYTES) as u64;
-            let bytes = memory.range(at.checked_add(HEADER_BYTES as u64)?, length, length as usize)?;
-            found.push(header.place(at, &bytes)?);
+            let header = Header::read(memory, at).ok_or(GoHeapLack::Unreadable)?;
+            let left = room.checked_sub(header.frames as usize).filter(|_| found.len() < most);
+            room = left.ok_or(GoHeapLack::TooMany)?;
+            found.push(header.read_place(memory, at).ok_or(GoHeapLack::Unreadable)?);
             at = header.next;
         }
         // Before the first cycle nothing is published.
         let is_published = found.iter().any(|(place, _)| place.allocated > 0);
-        Some(
-            found
-                .into_iter()
-                .map(|(place, to_come)| {
-                    let (allocated, freed) = if is_published { (0, 0) } else { to_come };
-                    GoHeapPlace {
-                        allocated: place.allocated.saturating_add(allocated),
-                        freed: place.freed.saturating_add(freed),
-                        ..place
-                    }
-                })
-                .collect(),
-        )
+        let counted = |(place, to_come): (GoHeapPlace, (u64, u64))| {
+            let (allocated, freed) = if is_published { (0, 0) } else { to_come };
+            GoHeapPlace {
+                allocated: place.allocated.saturating_add(allocated),
+                freed: place.freed.saturating_add(freed),
+                ..place
+            }
+        };
+        Ok(found.into_iter().map(counted).collect())
     }
 }
 
@@ -141,6 +155,13 @@ impl Header {
         };
         let is_place = word(&bytes, KIND)? == MEMORY && header.frames <= MOST_FRAMES && header.next != at;
         is_place.then_some(header)
+    }
+
+    /// The place at `at`, and what it has allocated and freed that is not published.
+    fn read_place<M: TargetMemory>(&self, memory: &M, at: u64) -> Option<(GoHeapPlace, (u64, u64))> {
+        let length = self.frames * 8 + (CYCLES * CYCLE_BYTES) as u64;
+        let bytes = memory.range(at.checked_add(HEADER_BYTES as u64)?, length, length as usize)?;
+        self.place(at, &bytes)
     }
 
     /// The place whose stack and record are in `bytes`, and what it has allocated and freed that is not published.

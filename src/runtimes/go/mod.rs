@@ -17,7 +17,7 @@ mod strings;
 mod tests;
 mod types;
 
-pub(crate) use heap::{GoHeapLayout, GoHeapPlace, real_calls};
+pub(crate) use heap::{GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
 pub(crate) use instructions::GoFunctions;
 #[cfg(feature = "testing")]
 pub(crate) use labels::GoLabelLayout;

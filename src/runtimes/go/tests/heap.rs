@@ -1,7 +1,7 @@
 //! A list of places as a Go program has it, and damaged ones.
 
 use super::synthetic::SyntheticMemory;
-use crate::runtimes::go::{GoHeapLayout, GoHeapPlace, real_calls};
+use crate::runtimes::go::{GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
 use std::ops::Range;
 
 const CODE: u64 = 0x40_0000;
@@ -50,7 +50,7 @@ fn functions(name: &str) -> Option<Range<u64>> {
 
 fn read(first: &[u64]) -> Option<Vec<GoHeapPlace>> {
     let memory = program(first);
-    GoHeapLayout::find(&memory, &functions)?.read(&memory, 100)
+    GoHeapLayout::find(&memory, &functions)?.read(&memory, 100).ok()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn places_have_what_the_last_collection_has_published() {
     assert_eq!((first.address, first.size, first.allocated, first.freed), (FIRST, 4096, 10, 4));
     assert_eq!(first.stack, [0x11, 0x22, 0x33]);
     assert_eq!((second.address, second.allocated, second.freed), (SECOND, 0, 0), "not published");
-    assert_eq!(layout.read(&memory, 1), None, "more than is read");
+    assert_eq!(layout.read(&memory, 1), Err(GoHeapLack::TooMany), "more than is read");
 }
 
 #[test]
@@ -88,7 +88,9 @@ fn what_is_no_list_of_places_is_refused() {
     let mut memory = program(&place(SECOND, 1, 64, &[0x11], cycles));
     memory.set_word(SECOND + 8, FIRST);
     let layout = GoHeapLayout::find(&memory, &functions).expect("it begins well");
-    assert_eq!(layout.read(&memory, 1000), None);
+    assert_eq!(layout.read(&memory, 1000), Err(GoHeapLack::TooMany));
+    memory.set_word(SECOND + 16, 2);
+    assert_eq!(layout.read(&memory, 1000), Err(GoHeapLack::Unreadable), "a place that waits");
 }
 
 #[test]
