@@ -154,25 +154,26 @@ fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, 
 }
 
 /// The texts of the tabs: when not all names fit, the name of the open tab and the digits of the others.
-fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
+fn tab_texts(context: &Context, columns: usize) -> Vec<(Tab, String)> {
+    let (open, tabs) = (context.tab, context.tabs());
     let text = |tab: Tab, is_named: bool| {
         let name = if is_named { format!("{} {}", tab.digit(), tab.name()) } else { tab.digit().to_string() };
         (tab, if tab == open { format!("[{name}]") } else { format!(" {name} ") })
     };
-    let all: Vec<_> = Tab::ALL.iter().map(|tab| text(*tab, true)).collect();
+    let all: Vec<_> = tabs.iter().map(|tab| text(*tab, true)).collect();
     if all.iter().map(|(_, text)| text.len()).sum::<usize>() < columns {
         return all;
     }
-    Tab::ALL.iter().map(|tab| text(*tab, *tab == open)).collect()
+    tabs.iter().map(|tab| text(*tab, *tab == open)).collect()
 }
 
 /// The tab at a position in the line of tabs.
-pub(crate) fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
+pub(crate) fn tab_at(tabs: Rect, context: &Context, at: Position) -> Option<Tab> {
     if !tabs.contains(at) {
         return None;
     }
     let mut x = usize::from(tabs.x) + 1;
-    tab_texts(open, tabs.width.into()).into_iter().find_map(|(tab, text)| {
+    tab_texts(context, tabs.width.into()).into_iter().find_map(|(tab, text)| {
         let start = x;
         x += text.len();
         (start..x).contains(&at.x.into()).then_some(tab)
@@ -182,7 +183,7 @@ pub(crate) fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
 fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     let context = &app.context;
     let mut spans = vec![Span::raw(" ")];
-    for (tab, text) in tab_texts(context.tab, columns) {
+    for (tab, text) in tab_texts(context, columns) {
         spans.push(if tab == context.tab { Span::styled(text, theme.heading()) } else { Span::raw(text) });
     }
     let used: usize = spans.iter().map(Span::width).sum();
@@ -253,9 +254,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
 }
 
 /// The keys of the line of hints, the most useful first: of those that do not fit, the last go.
-const HINTS: [&str; 21] = [
-    "Enter", "Esc", "/", "Tab 1-6", "f", "u U", "a", "e", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x",
-    "K", "v", "q", "?",
+const HINTS: [&str; 22] = [
+    "Enter", "Esc", "/", "Tab 1-6", "Tab 1-7", "f", "u U", "a", "e", "T", "Spc", "w", "[ ]", "H", "m", "s",
+    "i", "x", "K", "v", "q", "?",
 ];
 /// Hints that are always shown.
 const LAST_HINTS: [&str; 2] = ["q", "?"];
@@ -267,6 +268,7 @@ fn hints(context: &Context, theme: &Theme, columns: usize) -> Line<'static> {
     let text = |entry: &key::Entry| match entry.keys {
         "Spc" if is_frozen => "Spc go on".to_owned(),
         "Tab 1-6" => format!("1-6 {}", entry.hint),
+        "Tab 1-7" => format!("1-7 {}", entry.hint),
         "u U" => format!("u {}", entry.hint),
         keys => format!("{keys} {}", entry.hint),
     };

@@ -95,7 +95,15 @@ impl ExportJob {
                     pager: false,
                     ..ReportOptions::default()
                 };
-                let text = crate::report::print::render::render(recording, &options, &Page::PLAIN)?;
+                let text = match options.view {
+                    ReportView::Locks(_) => {
+                        // Of a recording from which they were not taken yet.
+                        let (locks, common) = options.common.of_waits(Analysis::clone(recording))?;
+                        let options = ReportOptions { common, ..options };
+                        crate::report::print::render::render(&locks, &options, &Page::PLAIN)?
+                    }
+                    _ => crate::report::print::render::render(recording, &options, &Page::PLAIN)?,
+                };
                 Ok(Box::new(text.into_bytes()))
             }
         }

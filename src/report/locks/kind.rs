@@ -92,11 +92,6 @@ impl LockKind {
     pub(crate) fn is_held(self) -> bool {
         matches!(self, LockKind::Mutex | LockKind::RwLock | LockKind::Once | LockKind::Lock | LockKind::Gil)
     }
-
-    /// Word for those who end the waits.
-    pub(crate) fn role(self) -> &'static str {
-        if self.is_held() { "holder" } else { "signaller" }
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! them are idle is decided in `waits`. Nothing is printed here.
 
 pub(crate) mod kind;
+pub(crate) mod lock_sheet;
 pub(crate) mod lock_waits;
 pub(crate) mod place;
 pub(crate) mod releaser;

@@ -7,6 +7,9 @@ use crate::base::units::percent;
 use crate::report::grouping::Grouping;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::GroupKey;
+use crate::report::model::label::Labels;
+use crate::report::naming::name;
+use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use crate::report::row_limits::RowLimits;
 use crate::report::waits::site::{WaitSite, WaitSites};
@@ -54,10 +57,42 @@ pub(crate) struct LockRow {
 }
 
 impl LockRow {
+    /// Name of the lock of most of the time, in this style. Foreign text.
+    pub(crate) fn lock_name(&self, style: NameStyle) -> String {
+        let text = self.name.text(self.lock.address);
+        match self.name.variable {
+            Some(_) => name::in_style(&text, style).into_owned(),
+            None => text,
+        }
+    }
+
+    /// Functions that the row is about, innermost first, in this style; of rows of locks none. Foreign text.
+    pub(crate) fn functions(&self, labels: &Labels, style: NameStyle) -> [Option<String>; 2] {
+        match &self.key {
+            LockRowKey::Lock(_) => [None, None],
+            LockRowKey::Waiter(site) => {
+                site.labels().map(|label| label.map(|label| labels.get(label).name_in(style).to_owned()))
+            }
+            LockRowKey::Releaser(releaser, _) => [Some(releaser.name_in(style)), releaser.caller_in(style)],
+        }
+    }
+
+    /// Returns the word for those who end the waits.
+    pub(crate) fn role(&self) -> &'static str {
+        match self.key {
+            LockRowKey::Releaser(_, is_held) => role(is_held),
+            _ => role(self.kind.is_held()),
+        }
+    }
+
     /// The first of `parts` and its share of the row's time, percent.
     pub(crate) fn top<'t, T>(&self, parts: &'t [(T, u64)]) -> Option<(&'t T, f64)> {
         parts.first().map(|(part, time)| (part, percent(*time, self.amount.weight)))
     }
+}
+
+fn role(is_held: bool) -> &'static str {
+    if is_held { "holder" } else { "signaller" }
 }
 
 /// All waits for locks of a selection.

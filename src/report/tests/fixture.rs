@@ -87,7 +87,7 @@ impl Build {
             wait,
             merged: None,
             block: None,
-            labels: None,
+            labels: self.labels,
         });
     }
 

@@ -80,6 +80,8 @@ pub enum Action {
     NextMetric,
     /// Of the heap: shows what is live at the end, at the peak, all that was allocated, what was not freed.
     NextBlocks,
+    /// Of locks: shows a row for each lock, for each place that waited, or for each that let go.
+    NextRows,
     /// Compares with the chosen range of time, or no longer.
     SetBase,
     /// Shows the other side of a comparison.

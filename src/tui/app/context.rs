@@ -170,6 +170,8 @@ pub(crate) struct Context {
     pub(crate) live: Option<LiveState>,
     /// A function that a view has asked to show the callers of.
     pub(crate) callers_of: Option<LabelKey>,
+    /// A view that another one has asked to open.
+    pub(crate) opens: Option<Tab>,
     /// Set once the user quits.
     pub(crate) is_done: bool,
     pub(crate) effects: Vec<Effect>,
@@ -203,6 +205,7 @@ impl Context {
             has_mouse: true,
             live: None,
             callers_of: None,
+            opens: None,
             is_done: false,
             effects: Vec::new(),
         }
@@ -262,6 +265,13 @@ impl Context {
         if self.toast.take().is_none() {
             self.notice = None;
         }
+    }
+
+    /// The views that there are: that of locks only where waits say for which they were.
+    pub(crate) fn tabs(&self) -> Vec<Tab> {
+        let has_locks = self.picture.as_ref().is_some_and(|picture| picture.has_locks);
+        let is_there = |tab: &Tab| *tab != Tab::Locks || has_locks || self.tab == Tab::Locks;
+        Tab::ALL.iter().copied().filter(is_there).collect()
     }
 
     /// Whether a recording is going on.

@@ -27,6 +27,10 @@ pub(crate) enum When {
     Interpreted,
     /// The picture is of the heap.
     Heap,
+    /// Waits say for which lock they were.
+    Locks,
+    /// No wait does.
+    NoLocks,
 }
 
 /// A line of the help: keys that belong together, and what each does.
@@ -71,9 +75,10 @@ const TIME: &[Tab] = &[Tab::Time];
 const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 /// Views with boxes side by side.
 const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
-const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
+const TABLES: &[Tab] = &[Tab::Top, Tab::Threads, Tab::Locks];
+const LOCKS: &[Tab] = &[Tab::Locks];
 const SOURCE: &[Tab] = &[Tab::Source];
-const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];
+const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads, Tab::Locks];
 
 /// The keys that open views.
 macro_rules! opening {
@@ -130,7 +135,7 @@ pub(crate) const TABLE: &[Entry] = &[
         "up down jk",
         "",
         "",
-        &[Tab::Top, Tab::Threads, Tab::Source],
+        &[Tab::Top, Tab::Threads, Tab::Source, Tab::Locks],
         &[
             (named(KeyCode::Up), Action::Up),
             (key('k'), Action::Up),
@@ -164,7 +169,8 @@ pub(crate) const TABLE: &[Entry] = &[
             (named(KeyCode::End), Action::Last),
         ],
     ),
-    entry("view", "Tab 1-6", "views", "views", ALL, with_views!(opening)),
+    Entry { when: When::NoLocks, ..entry("view", "Tab 1-6", "views", "views", ALL, with_views!(opening)) },
+    Entry { when: When::Locks, ..entry("view", "Tab 1-7", "views", "views", ALL, with_views!(opening)) },
     entry("view", "a", "source", "source", CODE, &[(key('a'), Action::Annotate)]),
     entry("zoom", "Enter", "in", "zoom", FLAME, &[(named(KeyCode::Enter), Action::Enter)]),
     entry(
@@ -184,6 +190,7 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Tab::Threads],
         &[(named(KeyCode::Enter), Action::Enter)],
     ),
+    entry("zoom", "Enter", "the waits", "waits", LOCKS, &[(named(KeyCode::Enter), Action::Enter)]),
     entry("zoom", "Enter", "instructions", "code", SOURCE, &[(named(KeyCode::Enter), Action::Enter)]),
     entry(
         "zoom",
@@ -281,6 +288,7 @@ pub(crate) const TABLE: &[Entry] = &[
         when: When::Heap,
         ..entry("show", "L", "live or allocated", "memory", ALL, &[(key('L'), Action::NextBlocks)])
     },
+    entry("show", "L", "lock, waiter, holder", "rows", LOCKS, &[(key('L'), Action::NextRows)]),
     entry("show", "o", "idle", "", ALL, &[(key('o'), Action::Idle)]),
     Entry {
         when: When::Compared,
@@ -334,6 +342,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
         let modules = picture.recording.profile.tables.modules();
         modules.iter().any(|module| module.kind == ModuleKind::Runtime)
     });
+    let has_locks = context.tabs().contains(&Tab::Locks);
     let is_of_heap = context.picture.as_ref().is_some_and(|picture| picture.heap.is_some());
     TABLE.iter().filter(move |entry| {
         let is_now = match entry.when {
@@ -344,6 +353,8 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
             When::Compared => context.query.base.is_some(),
             When::Interpreted => has_interpreter,
             When::Heap => is_of_heap,
+            When::Locks => has_locks,
+            When::NoLocks => !has_locks,
         };
         is_now && entry.tabs.contains(&tab)
     })
@@ -433,7 +444,7 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
             format!("{what}: the recording has ended")
         }
         When::Live | When::Watched => format!("{what}: only in a live view (prof tui -p PID)"),
-        When::Always => {
+        When::Always | When::Locks | When::NoLocks => {
             let views: Vec<String> =
                 entry.tabs.iter().map(|tab| format!("{} {}", tab.digit(), tab.name())).collect();
             format!("{what}: only in {}", views.join(", "))

@@ -2,8 +2,8 @@
 
 use super::diff_base::DiffBase;
 use crate::report::{
-    CallTree, CommonOptions, Direction, FilterOptions, LabelKey, Selection, SortKey, Step, ThreadFilter,
-    ThreadKey, ThreadSplit, TimeRange,
+    CallTree, CommonOptions, Direction, FilterOptions, Grouping, LabelKey, Selection, SortKey, Step,
+    ThreadFilter, ThreadKey, ThreadSplit, TimeRange,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub struct Query {
     pub(crate) source_dirs: Vec<PathBuf>,
     /// Whether the times at which threads ran and waited are shown.
     pub(crate) timeline: bool,
+    /// What rows of the table of locks are, if that is shown.
+    pub(crate) locks: Option<Grouping>,
     /// The samples to list.
     pub(crate) samples_at: Option<SamplesQuery>,
     /// Part of a live recording that counts.
@@ -137,6 +139,7 @@ impl Query {
             source: None,
             source_dirs: Vec::new(),
             timeline: false,
+            locks: None,
             samples_at: None,
             window: Window::default(),
             base: None,

@@ -66,7 +66,7 @@ impl App {
             Action::Notes => self.show(Overlay::Notes),
             Action::Open(tab) => self.open(*tab),
             Action::NextTab => self.open_neighbour(1),
-            Action::PreviousTab => self.open_neighbour(Tab::ALL.len() - 1),
+            Action::PreviousTab => self.open_neighbour(self.context.tabs().len() - 1),
             Action::Mouse => self.take_mouse(),
             Action::Search => {
                 let text = String::new();
@@ -261,11 +261,18 @@ impl App {
             self.views.callers.set_pivot(&mut self.context, function);
             self.context.tab = Tab::Callers;
         }
+        if let Some(tab) = self.context.opens.take() {
+            self.open(tab);
+        }
         is_done
     }
 
     /// Opens a view.
     pub(crate) fn open(&mut self, tab: Tab) {
+        let tabs = self.context.tabs();
+        if tab == Tab::Locks && self.context.picture.is_some() && !tabs.contains(&tab) {
+            return self.context.show_message("no wait of the recording says for which lock it was");
+        }
         if Tab::ALL.contains(&tab) {
             let selected = if tab == self.context.tab { Vec::new() } else { self.selected() };
             self.context.tab = tab;
@@ -276,17 +283,21 @@ impl App {
             if tab != Tab::Source {
                 context.ask(|query| query.source = None);
             }
+            if tab != Tab::Locks {
+                context.ask(|query| query.locks = None);
+            }
         }
     }
 
     fn open_neighbour(&mut self, steps: usize) {
-        let at = Tab::ALL.iter().position(|tab| *tab == self.context.tab).unwrap_or(0);
-        self.open(Tab::ALL[(at + steps) % Tab::ALL.len()]);
+        let tabs = self.context.tabs();
+        let at = tabs.iter().position(|tab| *tab == self.context.tab).unwrap_or(0);
+        self.open(tabs[(at + steps) % tabs.len()]);
     }
 
     fn click_tab(&mut self, at: Position) -> bool {
         let Some(tabs) = self.context.areas().and_then(|areas| areas.tabs) else { return false };
-        let found = crate::tui::screen::tab_at(tabs, self.context.tab, at);
+        let found = crate::tui::screen::tab_at(tabs, &self.context, at);
         if let Some(tab) = found {
             self.open(tab);
         }

@@ -3,9 +3,9 @@
 use crate::base::failure::Failure;
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
-    HeapPart, LabelId, LabelKey, Labels, LighterThreads, Metric, NamedSince, PathStart, Quality, SamplesAt,
-    Sandwich, Selection, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline, Totals,
-    label_of, thread_rows, thread_rows_with_times,
+    HeapPart, LabelId, LabelKey, Labels, LighterThreads, LockSheet, Metric, NamedSince, PathStart, Quality,
+    SamplesAt, Sandwich, Selection, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange,
+    Timeline, Totals, has_locks, label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
@@ -84,6 +84,10 @@ pub struct Picture {
     pub(crate) source: Option<SourceSheet>,
     /// Times at which threads ran and waited, if that was asked for.
     pub(crate) timeline: Option<Arc<Timeline>>,
+    /// The table of locks, if that was asked for.
+    pub(crate) locks: Option<LockSheet>,
+    /// Whether waits say for which lock they were.
+    pub(crate) has_locks: bool,
     /// The listed samples, if the query asks for them.
     pub(crate) samples_at: Option<SamplesAt>,
     /// The modules of the other side of a comparison, as they are here.
@@ -165,6 +169,8 @@ impl Picture {
             pivot,
             source,
             timeline: None,
+            locks: locks(recording, &options, query, before)?,
+            has_locks: has_locks(&recording.profile),
             samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
@@ -406,6 +412,18 @@ fn timeline(
     }
     let start_ns = query.window.range(recording.profile.duration_ns()).from_ns.unwrap_or(0);
     Timeline::new(recording, &query.common, BUCKETS, start_ns).map(|timeline| Some(Arc::new(timeline)))
+}
+
+/// The table of locks, if the query asks for it and there is one.
+fn locks(
+    recording: &Arc<Analysis>,
+    options: &CommonOptions,
+    query: &Query,
+    before: Option<&Picture>,
+) -> Result<Option<LockSheet>, Failure> {
+    let Some(by) = query.locks.filter(|_| has_locks(&recording.profile)) else { return Ok(None) };
+    let before = before.and_then(|before| before.locks.as_ref());
+    LockSheet::new(recording, options, by, before).map(Some)
 }
 
 /// Whether part of `time` is rolled up into sums per bucket of time.

@@ -10,6 +10,7 @@ use crate::tui::app::key;
 use crate::tui::app::query::Window;
 use crate::tui::terminal::translator::Translator;
 use crate::tui::views::callers::tests::with_gifts;
+use crate::tui::views::locks::tests::contended;
 use crate::tui::views::source::tests::with_text;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
@@ -117,8 +118,9 @@ type Start = (fn() -> Analysis, &'static str);
 #[test]
 fn every_key_of_the_help_does_something_in_its_view() {
     // Something is selected and has neighbours; zoomed, searched and filtered.
-    let starts = ["↓", "↓→", "↓↓↓↓", "↓\n↓↓", "/e\n", "↓↓↓f"].map(|keys| -> Start { (waiting, keys) });
     for tab in Tab::ALL {
+        let usual: fn() -> Analysis = if *tab == Tab::Locks { contended } else { waiting };
+        let starts = ["↓", "↓→", "↓↓↓↓", "↓\n↓↓", "/e\n", "↓↓↓f"].map(|keys| -> Start { (usual, keys) });
         let more: &[Start] = match tab {
             // The first and the last of two callees, and one that is zoomed.
             Tab::Callers => &[(with_gifts, "↑\n↓"), (with_gifts, "↑\n↓→"), (with_gifts, "↑\n↓→\n")],
@@ -127,6 +129,8 @@ fn every_key_of_the_help_does_something_in_its_view() {
             Tab::Source => {
                 &[(with_text, ""), (with_text, "↓"), (with_text, "/line\n"), (with_text, "/work\nF")]
             }
+            // A filter that leaves locks.
+            Tab::Locks => &[(contended, "/e\n&")],
             Tab::Flame | Tab::Top | Tab::Threads => &[],
         };
         for is_live in [false, true] {
@@ -137,7 +141,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
                 screen.keys(keys);
                 screen
             };
-            let all = fresh(waiting, "");
+            let all = fresh(usual, "");
             let chords =
                 key::entries(&all.app.context).flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
             let chords: Vec<key::Chord> = chords.collect();
@@ -152,7 +156,8 @@ fn every_key_of_the_help_does_something_in_its_view() {
                 });
                 // A message that says why not does not count; only the key of the open view has nothing to do.
                 let is_open = code == KeyCode::Char(tab.digit());
-                assert!(does_something || is_open, "{code:?} in {tab:?}, live: {is_live}");
+                let is_refused = code == KeyCode::Char(Tab::Locks.digit()) && *tab != Tab::Locks;
+                assert!(does_something || is_open || is_refused, "{code:?} in {tab:?}, live: {is_live}");
             }
         }
     }
@@ -160,7 +165,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
 
 #[test]
 fn a_key_does_something_or_says_why_not() {
-    let more = [KeyCode::Char('7'), KeyCode::F(9), KeyCode::Insert];
+    let more = [KeyCode::Char('9'), KeyCode::F(9), KeyCode::Insert];
     let known = key::TABLE.iter().flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
     let chords: Vec<key::Chord> = known.chain(more.map(|code| (code, KeyModifiers::NONE))).collect();
     let ended = LiveState { ended: Some("it ended".into()), ..LiveState::default() };
@@ -210,6 +215,9 @@ fn a_key_of_another_view_says_which() {
     let only = "B base or new side: only in a comparison (b, or prof tui BASE NEW)";
     assert_eq!(screen.app.context.toast.as_deref(), Some(only));
     screen.keys("7");
+    let none = "no wait of the recording says for which lock it was";
+    assert_eq!(screen.app.context.toast.as_deref(), Some(none));
+    screen.keys("9");
     assert_eq!(screen.app.context.toast.as_deref(), Some("unbound key; ? lists the keys"));
     for (key, said) in [
         ("a", "a source: only in 1 Flame, 2 Top, 3 Callers"),
@@ -317,7 +325,7 @@ fn two_clicks_at_one_place_are_one_double_click() {
 #[test]
 fn the_help_names_the_digits_of_all_views() {
     let digits: Vec<char> = Tab::ALL.iter().map(|tab| tab.digit()).collect();
-    let opening = key::TABLE.iter().find(|entry| entry.keys.starts_with("Tab ")).unwrap();
+    let opening = key::TABLE.iter().rfind(|entry| entry.keys.starts_with("Tab ")).unwrap();
     assert_eq!(opening.keys, format!("Tab {}-{}", digits[0], digits[digits.len() - 1]));
     assert!(digits.is_sorted());
 }

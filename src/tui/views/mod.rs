@@ -4,6 +4,7 @@
 pub(crate) mod all;
 pub(crate) mod callers;
 pub(crate) mod flame;
+pub(crate) mod locks;
 pub(crate) mod source;
 pub(crate) mod tabs;
 pub(crate) mod threads;

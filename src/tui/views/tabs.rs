@@ -18,6 +18,8 @@ macro_rules! with_views {
             Threads '5' threads: crate::tui::views::threads::ThreadsState,
             /// Source and machine code of one function.
             Source '6' source: crate::tui::views::source::SourceState,
+            /// A table of locks.
+            Locks '7' locks: crate::tui::views::locks::LocksState,
         }
     };
 }

@@ -1,6 +1,5 @@
 //! The part of `prof.report/2` that is about locks.
 
-use super::{functions, lock_name, role};
 use crate::base::units::percent;
 use crate::report::grouping::Grouping;
 use crate::report::locks::table::{LockRow, LockRowKey, LockTable};
@@ -76,9 +75,9 @@ pub(in crate::report::print) fn lock_rows(
 
 fn fields(selection: &Selection<'_>, row: &LockRow, names: NameStyle) -> LockFields {
     let share = percent(row.amount.weight, selection.base().weight);
-    let [function, called_by] = functions(selection, row, names);
+    let [function, called_by] = row.functions(&selection.labels, names);
     let lock = LockJson {
-        name: lock_name(row, names),
+        name: row.lock_name(names),
         address: row.lock.address.map(|address| format!("{address:#x}")),
         pid: row.lock.pid,
         process: selection.profile.tables.string(row.lock.process).to_owned(),
@@ -112,7 +111,7 @@ fn fields(selection: &Selection<'_>, row: &LockRow, names: NameStyle) -> LockFie
         total_pct: share,
         threads: row.threads,
         kind: row.kind.word(),
-        role: role(row),
+        role: row.role(),
         called_by,
         lock,
         locks: row.locks,

@@ -1,6 +1,6 @@
 //! The tables of locks as text.
 
-use super::{functions, lock_name, noun, role};
+use super::noun;
 use crate::base::fit::fit_name;
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, duration_brief, duration_in, percent};
@@ -46,7 +46,7 @@ pub(in crate::report::print) fn locks(
             push_line(out, &page.styled(FAINT, &format!("  {line}")));
         }
     };
-    if shown.iter().any(|row| role(row) == "signaller") {
+    if shown.iter().any(|row| row.role() == "signaller") {
         say("signals: who ends these waits holds no lock".to_owned());
     }
     if shown.iter().any(|row| row.amount.error_ns() > 0) {
@@ -105,10 +105,10 @@ fn names(
 ) -> Vec<Column> {
     let lock = |row: &LockRow| {
         let more = if row.locks > 1 { format!(" +{}", row.locks - 1) } else { String::new() };
-        format!("{}{more}", page.safe(&lock_name(row, page.names)))
+        format!("{}{more}", page.safe(&row.lock_name(page.names)))
     };
     let of_row = |row: &LockRow| {
-        let [function, caller] = functions(selection, row, page.names);
+        let [function, caller] = row.functions(&selection.labels, page.names);
         let function = function.unwrap_or_else(|| "[no stack]".to_owned());
         let text = caller.map_or(function.clone(), |caller| format!("{function} < {caller}"));
         page.safe(&text).into_owned()
@@ -160,7 +160,7 @@ fn releaser_text(row: &LockRow, page: &Page) -> String {
 }
 
 fn signals(row: &LockRow) -> &'static str {
-    if role(row) == "signaller" { " signals" } else { "" }
+    if row.role() == "signaller" { " signals" } else { "" }
 }
 
 fn with_share(name: &str, share_percent: f64) -> String {

@@ -1,6 +1,5 @@
 //! The tables of locks as tab-separated values.
 
-use super::{functions, lock_name, role};
 use crate::base::safe_text;
 use crate::report::grouping::Grouping;
 use crate::report::locks::table::LockTable;
@@ -39,7 +38,7 @@ pub(in crate::report::print) fn rows(
     let safe = |text: &str| safe_text::tsv(text).into_owned();
     let shown = table.shown(options.limits_for_programs(), selection.base());
     let cells = shown.iter().map(|row| {
-        let [function, called_by] = functions(selection, row, names);
+        let [function, called_by] = row.functions(&selection.labels, names);
         let waiter = row.waiters.first().and_then(|(site, _)| site.labels()[0]);
         let mut cells: Vec<String> = [
             row.amount.weight,
@@ -53,9 +52,9 @@ pub(in crate::report::print) fn rows(
         ]
         .map(|number| number.to_string())
         .to_vec();
-        cells.extend([row.kind.word().to_owned(), role(row).to_owned()]);
+        cells.extend([row.kind.word().to_owned(), row.role().to_owned()]);
         cells.extend([function, called_by].map(|name| safe(&name.unwrap_or_default())));
-        cells.push(safe(&lock_name(row, names)));
+        cells.push(safe(&row.lock_name(names)));
         cells.push(row.lock.address.map_or(String::new(), |address| format!("{address:#x}")));
         cells.push(row.lock.pid.map_or(String::new(), |pid| pid.to_string()));
         cells.push(safe(waiter.map_or("", |label| selection.labels.get(label).name_in(names))));
