@@ -70,6 +70,8 @@ fn helper(number: u32) -> String {
 /// Error for a failure of the loader, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
 pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
+    // What was said of this failure, and is not to be said of the next.
+    let lack = LACK.lock().unwrap_or_else(PoisonError::into_inner).take();
     let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
         || error.to_string().contains("Operation not permitted")
         || crate::record::environment::seccomp::filtered_calls().contains(&"bpf");
@@ -101,7 +103,6 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .hint("they take about 30 MiB or more: raise the memory limit of prof's own container or service")
         .into();
     }
-    let lack = LACK.lock().unwrap_or_else(PoisonError::into_inner).take();
     let why = lack.unwrap_or_else(|| in_words(&format!("{error:#}")));
     Failure::new(status::FAILED, format!("cannot load the samplers: {why}"))
         .hint(
