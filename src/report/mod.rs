@@ -35,7 +35,7 @@ pub(crate) use heap::HeapView;
 pub(crate) use heap::heap_part::HeapPart;
 pub(crate) use load::unreadable;
 pub(crate) use locks::ChargedTo;
-pub(crate) use locks::lock_sheet::{LockLine, LockSheet, has_locks};
+pub(crate) use locks::lock_sheet::{LockIdentity, LockLine, LockSheet, has_locks, keep_lock_waits};
 pub(crate) use model::activity::Activity;
 pub(crate) use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;

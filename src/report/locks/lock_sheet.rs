@@ -2,15 +2,16 @@
 
 use super::ChargedTo;
 use super::lock_waits::only_locks;
+use super::place::LockKey;
 use super::table::{LockRow, LockRowKey, LockTable};
 use crate::base::failure::Failure;
-use crate::profile::{EventKind, FUTEX_LABEL, LOCK_LABEL, Profile};
+use crate::profile::{EventKind, FUTEX_LABEL, LOCK_LABEL, Profile, Reason};
 use crate::report::analysis::Analysis;
 use crate::report::grouping::Grouping;
 use crate::report::model::label::Labels;
 use crate::report::model::label_key::LabelKey;
 use crate::report::naming::style::NameStyle;
-use crate::report::options::{CommonOptions, LabelPattern};
+use crate::report::options::{CommonOptions, FilterOptions, LabelPattern, StackFilter, ThreadFilter};
 use crate::report::query::selection::Selection;
 use std::sync::Arc;
 
@@ -42,8 +43,8 @@ pub(crate) struct LockLine {
     pub(crate) waiters: Vec<(String, u64)>,
     /// Who ended the waits, likewise.
     pub(crate) releasers: Vec<(String, u64)>,
-    /// The function that waited, of rows of such.
-    pub(crate) waited_in: Option<LabelKey>,
+    /// The functions that waited, of rows of such, innermost first.
+    pub(crate) waited_in: Vec<LabelKey>,
 }
 
 /// Whether any wait says for which lock it was.
@@ -109,8 +110,10 @@ impl LockLine {
             waiters: waiters.collect(),
             releasers: releasers.collect(),
             waited_in: match &row.key {
-                LockRowKey::Waiter(site) => site.labels()[0].map(|label| labels.get(label).key()),
-                LockRowKey::Lock(_) | LockRowKey::Releaser(..) => None,
+                LockRowKey::Waiter(site) => {
+                    site.labels().into_iter().flatten().map(|label| labels.get(label).key()).collect()
+                }
+                LockRowKey::Lock(_) | LockRowKey::Releaser(..) => Vec::new(),
             },
             row,
         }
@@ -126,10 +129,53 @@ impl LockLine {
         }
     }
 
-    /// The filter for the waits for this lock; `None` for other rows, and where the address of the lock is not known.
-    pub(crate) fn filter(&self) -> Option<LabelPattern> {
-        let LockRowKey::Lock(lock) = &self.row.key else { return None };
-        let value = format!("^{:#x}$", lock.address?);
-        Some(LabelPattern { key: LOCK_LABEL.to_owned(), value: Some(value) })
+    /// What tells it from other rows, in other pictures, too: the title, the process and the address of a lock, and whether who
+    /// let go held one.
+    pub(crate) fn identity(&self) -> LockIdentity {
+        let (pid, address, is_held) = match &self.row.key {
+            LockRowKey::Lock(lock) => (lock.pid, lock.address, true),
+            LockRowKey::Waiter(_) => (None, None, true),
+            LockRowKey::Releaser(_, is_held) => (None, None, *is_held),
+        };
+        (self.title(), pid, address, is_held)
+    }
+
+    /// Keeps only the waits of the row. False where nothing of it can be filtered by.
+    pub(crate) fn keep_waits(&self, filter: &mut FilterOptions) -> bool {
+        match &self.row.key {
+            LockRowKey::Lock(LockKey { address: Some(address), pid, .. }) => {
+                let value = format!("^{address:#x}$");
+                filter.labels = vec![LabelPattern { key: LOCK_LABEL.to_owned(), value: Some(value) }];
+                // The address means another lock in other processes.
+                filter.threads.extend(pid.map(|pid| ThreadFilter::OfProcesses(vec![pid])));
+            }
+            LockRowKey::Waiter(_) if !self.waited_in.is_empty() => {
+                filter.labels = vec![LabelPattern { key: LOCK_LABEL.to_owned(), value: None }];
+                filter.stacks.extend(self.waited_in.iter().cloned().map(StackFilter::Focus));
+            }
+            _ => return false,
+        }
+        drop_other_waits(filter);
+        true
+    }
+}
+
+/// What tells a row from others.
+pub(crate) type LockIdentity = (String, Option<u32>, Option<u64>, bool);
+
+/// Keeps only waits for locks.
+pub(crate) fn keep_lock_waits(filter: &mut FilterOptions) {
+    if filter.labels.is_empty() {
+        filter.labels = vec![LabelPattern { key: LOCK_LABEL.to_owned(), value: None }];
+    }
+    drop_other_waits(filter);
+}
+
+/// Drops what a table of locks does not count: waits that ended by their timeout, and time ready to run.
+fn drop_other_waits(filter: &mut FilterOptions) {
+    for reason in [Reason::Sleep, Reason::NoCpu] {
+        let key =
+            LabelKey::Named { name: format!("[{}]", reason.label()), module: String::new(), line: None };
+        filter.stacks.push(StackFilter::Drop(key));
     }
 }

@@ -69,6 +69,8 @@ const ALL: &[Tab] = Tab::ALL;
 const CODE: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers];
 /// Views in which a stack can be selected.
 const COPIED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time];
+/// Views in which a name can be.
+const NAMED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Locks];
 const FLAME: &[Tab] = &[Tab::Flame];
 const TIME: &[Tab] = &[Tab::Time];
 /// Views with a zoom or a range that can be reset.
@@ -314,7 +316,7 @@ pub(crate) const TABLE: &[Entry] = &[
     ),
     live("Ctrl-R", "clear", "", &[(ctrl('r'), Action::Clear)]),
     Entry { when: When::Watched, ..live("Ctrl-S", "save", "", &[(ctrl('s'), Action::Save)]) },
-    entry("copy", "y", "name", "", COPIED, &[(key('y'), Action::CopyName)]),
+    entry("copy", "y", "name", "", NAMED, &[(key('y'), Action::CopyName)]),
     entry("copy", "Y", "whole stack", "", COPIED, &[(key('Y'), Action::CopyStack)]),
     entry("save", "x", "export", "export", ALL, &[(key('x'), Action::Export)]),
     entry("other", ":", "actions", "", ALL, &[(key(':'), Action::Actions)]),

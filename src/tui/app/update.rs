@@ -8,8 +8,8 @@ use super::refusal;
 use super::state::App;
 use crate::profile::RuntimeFrames;
 use crate::report::{
-    Direction, FilterPart, HeapView, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter,
-    ThreadFilter, ThreadSplit, filter_parts,
+    ChargedTo, Direction, FilterPart, HeapView, LabelId, LabelKind, Metric, NamePattern, SortKey, Space,
+    StackFilter, ThreadFilter, ThreadSplit, filter_parts,
 };
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::chips::ChipOf;
@@ -271,7 +271,12 @@ impl App {
     pub(crate) fn open(&mut self, tab: Tab) {
         let tabs = self.context.tabs();
         if tab == Tab::Locks && self.context.picture.is_some() && !tabs.contains(&tab) {
-            return self.context.show_message("no wait of the recording says for which lock it was");
+            return self.context.show_message(match self.context.query.common.locks {
+                Some(ChargedTo::Holder) => {
+                    "the stacks are those of holders: prof tui without --by holder has locks"
+                }
+                _ => "no wait of the recording says for which lock it was",
+            });
         }
         if Tab::ALL.contains(&tab) {
             let selected = if tab == self.context.tab { Vec::new() } else { self.selected() };

@@ -170,7 +170,7 @@ impl Picture {
             source,
             timeline: None,
             locks: locks(recording, &options, query, before)?,
-            has_locks: has_locks(&recording.profile),
+            has_locks: has_locks_in(recording, &options),
             samples_at: samples_at(recording, &options, query)?,
             query: query.clone(),
             recording: Arc::clone(recording),
@@ -414,6 +414,11 @@ fn timeline(
     Timeline::new(recording, &query.common, BUCKETS, start_ns).map(|timeline| Some(Arc::new(timeline)))
 }
 
+/// Whether there is a table of locks: not of chains, which are made of waits and leave some over.
+fn has_locks_in(recording: &Analysis, options: &CommonOptions) -> bool {
+    !options.chains && has_locks(&recording.profile)
+}
+
 /// The table of locks, if the query asks for it and there is one.
 fn locks(
     recording: &Arc<Analysis>,
@@ -421,7 +426,7 @@ fn locks(
     query: &Query,
     before: Option<&Picture>,
 ) -> Result<Option<LockSheet>, Failure> {
-    let Some(by) = query.locks.filter(|_| has_locks(&recording.profile)) else { return Ok(None) };
+    let Some(by) = query.locks.filter(|_| has_locks_in(recording, options)) else { return Ok(None) };
     let before = before.and_then(|before| before.locks.as_ref());
     LockSheet::new(recording, options, by, before).map(Some)
 }

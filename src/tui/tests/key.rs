@@ -209,7 +209,7 @@ fn a_key_of_another_view_says_which() {
     screen.keys("5y");
     assert_eq!(
         screen.app.context.toast.as_deref(),
-        Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time")
+        Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time, 7 Locks")
     );
     screen.keys("B");
     let only = "B base or new side: only in a comparison (b, or prof tui BASE NEW)";

@@ -57,9 +57,11 @@ pub(crate) fn rows(context: &Context, list: ListOf, typed: &str) -> Vec<ListRow>
 /// Each action that applies, with its keys; it is found by the words of the help and of the line of hints, too.
 fn actions(context: &Context) -> Vec<ListRow> {
     let mut rows: Vec<ListRow> = Vec::new();
+    let tabs = context.tabs();
+    let is_there = |action: &Action| !matches!(action, Action::Open(tab) if !tabs.contains(tab));
     let bindings =
         key::entries(context).flat_map(|entry| entry.bindings.iter().map(move |binding| (entry, binding)));
-    for (entry, (chord, action)) in bindings {
+    for (entry, (chord, action)) in bindings.filter(|(_, (_, action))| is_there(action)) {
         let Some(words) = action_words::words(action) else { continue };
         let choice = Chosen::Act(action.clone());
         let text = key::chord_text(*chord);

@@ -6,7 +6,8 @@ mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, duration_brief, duration_in, percent, percent_text};
-use crate::report::{Grouping, LockLine, LockSheet, Metric, StackFilter, module_file, short};
+use crate::profile::EventKind;
+use crate::report::{Grouping, LockIdentity, LockLine, LockSheet, Metric, module_file, short};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::context::{Context, NameDetail};
 use crate::tui::app::search::Search;
@@ -71,8 +72,8 @@ pub(crate) struct LocksState {
     sort: LockSort,
     /// Whether the smallest row comes first.
     is_reversed: bool,
-    /// What the selected row is about.
-    selected: Option<String>,
+    /// The selected row.
+    selected: Option<LockIdentity>,
     /// What a row is: its place in [`ROWS`].
     rows: usize,
 }
@@ -92,6 +93,7 @@ enum LockColumn {
     Longest,
     Threads,
     Kind,
+    Pid,
     Lock,
     Waiter,
     Releaser,
@@ -137,6 +139,10 @@ fn placed(context: &Context, picture: &Picture, columns: usize) -> PlacedColumns
         column(LockColumn::Threads, "THREADS", 7, true, 9),
         column(LockColumn::Kind, "KIND", 9, false, 3),
     ];
+    let pids = || lines(picture).iter().map(|line| line.row.lock.pid);
+    if pids().any(|pid| Some(pid) != pids().next()) {
+        all.push(column(LockColumn::Pid, "PID", 7, true, 3));
+    }
     let [(first, first_heading), (last, last_heading)] = others;
     all.push(column(first, first_heading, OTHER_COLUMNS, false, 4));
     all.push(column(last, last_heading, OTHER_COLUMNS, false, 2));
@@ -192,7 +198,7 @@ fn order_words(view: &LocksState) -> &'static str {
 fn follow(view: &mut LocksState, picture: &Picture) {
     let Some(selected) = &view.selected else { return };
     let order = order(view, picture);
-    if let Some(at) = order.iter().position(|row| lines(picture)[*row].title() == *selected) {
+    if let Some(at) = order.iter().position(|row| lines(picture)[*row].identity() == *selected) {
         view.list.follow(at);
     }
 }
@@ -224,7 +230,7 @@ fn update(
             None => return false,
         },
     }
-    view.selected = selected_line(view, picture).map(LockLine::title);
+    view.selected = selected_line(view, picture).map(LockLine::identity);
     true
 }
 
@@ -263,7 +269,10 @@ fn sort_by_column(view: &mut LocksState, column: Option<LockColumn>) {
         Some(LockColumn::P99) => LockSort::P99,
         Some(LockColumn::Longest) => LockSort::Longest,
         Some(LockColumn::Threads) => LockSort::Threads,
-        Some(LockColumn::Kind | LockColumn::Lock | LockColumn::Waiter | LockColumn::Releaser) | None => {
+        Some(
+            LockColumn::Kind | LockColumn::Pid | LockColumn::Lock | LockColumn::Waiter | LockColumn::Releaser,
+        )
+        | None => {
             return;
         }
     };
@@ -283,28 +292,28 @@ fn sort_by(view: &mut LocksState, sort: LockSort) {
 /// Shows the stacks of the waits of the selected row.
 fn show_waits(view: &LocksState, context: &mut Context, picture: &Picture) {
     let Some(line) = selected_line(view, picture) else { return };
-    let name = shown(context, &line.title());
-    if let Some(filter) = line.filter() {
-        context.change_filter(|options| options.labels = vec![filter]);
-    } else if let Some(function) = &line.waited_in {
-        let focus = StackFilter::Focus(function.clone());
-        context.change_filter(|options| {
-            if options.stacks.last() != Some(&focus) {
-                options.stacks.push(focus);
-            }
-        });
-    } else {
+    if !context.query.common.filter.labels.is_empty() {
+        return context.show_message("the waits are filtered by a label already: take that off first, by U");
+    }
+    let mut filter = context.query.common.filter.clone();
+    if !line.keep_waits(&mut filter) {
         return context.show_message(match by(picture) {
             Grouping::Holder => "stacks of those who let go:  prof tui --locks --by holder",
             _ => "no waits can be told by this row",
         });
     }
-    let waits = Metric::OFF_CPU;
-    if picture.metrics.contains(&waits) {
+    let name = shown(context, &line.title());
+    context.change_filter(|options| *options = filter);
+    if let Some(waits) = waits(picture) {
         context.ask(|query| query.common.metric = Some(waits));
     }
     context.opens = Some(Tab::Flame);
-    context.show_message(format!("only waits for {name}; u undoes that, 7 shows the locks"));
+    context.show_message(format!("only waits for {name}: u takes that back, m shows another metric"));
+}
+
+/// The metric that has the waits.
+fn waits(picture: &Picture) -> Option<Metric> {
+    [Metric::OFF_CPU, Metric::of_kind(&EventKind::LOCK)].into_iter().find(|one| picture.metrics.contains(one))
 }
 
 /// Draws the view into `area`.
@@ -370,6 +379,7 @@ fn cell(
         LockColumn::Longest => duration_brief(row.longest_ns),
         LockColumn::Threads => count(row.threads),
         LockColumn::Kind => row.kind.word().to_owned(),
+        LockColumn::Pid => row.lock.pid.map_or("-".to_owned(), |pid| pid.to_string()),
         LockColumn::Lock => {
             let more = if row.locks > 1 { format!(" +{}", row.locks - 1) } else { String::new() };
             let room = width.saturating_sub(more.len());
@@ -395,6 +405,9 @@ fn details(view: &LocksState, context: &Context, picture: &Picture, below: Below
     if row.amount.error_ns() > 0 {
         facts.push((2, format!("± {}", duration_brief(row.amount.error_ns()))));
     }
+    if matches!(by(picture), Grouping::Function) {
+        facts.extend(row.lock.pid.map(|pid| (3, format!("in pid {pid}"))));
+    }
     let place = row.lock.address.map(|address| format!("at {address:#x}"));
     facts.extend(place.map(|text| (4, text)));
     facts.extend(row.name.memory.as_ref().map(|memory| (5, format!("in {}", safe_text::terminal(memory)))));
@@ -408,6 +421,7 @@ fn details(view: &LocksState, context: &Context, picture: &Picture, below: Below
     }
     let parts = |parts: &[(String, u64)]| {
         let texts = parts.iter().take(3).map(|(name, time)| {
+            let name = if name == "-" { "not known" } else { name };
             format!("{} {}", shown(context, name), percent_text(percent(*time, row.amount.weight)))
         });
         texts.collect::<Vec<_>>().join(", ")

@@ -129,6 +129,9 @@ fn enter_shows_the_waits_for_one_lock_until_it_is_undone() {
     session.press(&[Action::NextRows, Action::Down, Action::Enter]);
     let picture = session.app.context.picture.clone().unwrap();
     assert_eq!((session.app.context.tab, picture.total.weight), (Tab::Flame, 2 * 15 * 2 * MS));
+    // Another label is not taken away.
+    session.press(&[Action::Open(Tab::Locks), Action::Enter]);
+    assert!(session.text().contains("take that off first"), "{}", session.text());
     // Of holders there are no stacks here.
     session.press(&[Action::Undo, Action::Open(Tab::Locks), Action::NextRows, Action::Enter]);
     assert_eq!(session.app.context.tab, Tab::Locks);
@@ -171,4 +174,36 @@ fn there_is_no_such_view_where_no_wait_says_for_which_lock_it_was() {
     let mut locks = self::session();
     locks.press(&[Action::Open(Tab::Source), Action::NextTab]);
     assert_eq!(locks.app.context.tab, Tab::Locks);
+}
+
+#[test]
+fn enter_keeps_to_the_process_and_leaves_sleeps_out() {
+    let mut build = Build::new();
+    let labels = [(FUTEX_LABEL, "wait"), (LOCK_LABEL, "0x55d04060"), (MEMORY_LABEL, "heap")];
+    for (pid, length_ms) in [(10, 8), (20, 3)] {
+        let [task, other] = [pid, pid + 1].map(|tid| build.task(pid, tid, "worker", "ingest"));
+        let waker = Waker { kind: WakerKind::Thread, task: Some(other), stack: None };
+        let get: (&[&str], &[&str]) = (&["worker_main", "pool_get"], &MUTEX);
+        waits(&mut build, task, &labels, get, (10, length_ms), waker);
+        build.label(&labels);
+        let path = stack(&["worker_main", "pool_get"], &["pthread_mutex_timedlock"], &["futex_wait"]);
+        for number in 0..20 {
+            let times = [(number * 40 + 20) * MS, 10 * MS, 10 * MS];
+            build.thinned_wait(task, Reason::Sleep, times, &slices(&path), Waker::default());
+        }
+        build.label(&[]);
+        build.add(task, 2_000, &["/usr/bin/ingest:worker_main", "/usr/bin/ingest:compress"]);
+        build.thread_time(task, 2_000 * MS, 0, 8_000 * MS);
+    }
+    let mut session = Session::new(build.finish(), Some(Metric::ON_CPU), Tab::Locks);
+    let lines = plain(&mut session, 120);
+    let rows: Vec<&String> = lines[3..5].iter().collect();
+    assert!(rows[0].contains(" 10  ") && rows[1].contains(" 20  "), "{lines:#?}");
+    // Rows of one name are told apart.
+    session.press(&[Action::Down]);
+    session.picture();
+    assert!(plain(&mut session, 120)[4].starts_with('>'));
+    session.press(&[Action::Enter]);
+    let picture = session.app.context.picture.clone().unwrap();
+    assert_eq!(picture.total.weight, 10 * 3 * MS, "{}", session.text());
 }

@@ -1,11 +1,11 @@
 //! Implements [`View`] for the Locks view.
 
 use super::{LocksState, ROWS, by, lines};
-use crate::report::{ChargedTo, CommonOptions, ExportShape, LabelId, ReportView};
+use crate::report::{ChargedTo, CommonOptions, ExportShape, LabelId, ReportView, keep_lock_waits};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::view::{View, all_of, fingerprint_of};
+use crate::tui::views::view::{View, fingerprint_of};
 use crate::tui::widgets::legend::{Mark, ViewHelp};
 use crate::tui::widgets::line::Below;
 use crate::tui::widgets::table;
@@ -62,11 +62,18 @@ impl View for LocksState {
         common: &mut CommonOptions,
         shape: ExportShape,
     ) -> (ReportView, String) {
-        if !shape.is_of_stacks() {
-            common.metric = None;
-            common.locks = Some(ChargedTo::Waiter);
+        if picture.change.is_some() && !shape.is_of_stacks() {
+            // A comparison is written as `prof diff` writes it: that has no table of locks.
+            return (ReportView::default(), "all functions".to_owned());
         }
-        (ReportView::Locks(by(picture)), all_of("all locks", shape))
+        if shape.is_of_stacks() {
+            common.metric = super::waits(picture).or(common.metric);
+            keep_lock_waits(&mut common.filter);
+            return (ReportView::Locks(by(picture)), "all waits for locks".to_owned());
+        }
+        common.metric = None;
+        common.locks = Some(ChargedTo::Waiter);
+        (ReportView::Locks(by(picture)), "all locks".to_owned())
     }
 
     fn copied(&self, _: &Context, picture: &Picture) -> Vec<String> {
