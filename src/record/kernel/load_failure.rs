@@ -21,7 +21,7 @@ fn read(_: PrintLevel, message: String) {
 }
 
 fn read_and_show(level: PrintLevel, message: String) {
-    // Whoever has closed standard error does not want to see it.
+    // If standard error is closed, there is no one to show it to.
     let _ = std::io::stderr().write_all(message.as_bytes());
     read(level, message);
 }
