@@ -1,7 +1,7 @@
 //! `prof` in namespaces of its own, as in a container: whom it records there, and by which numbers.
 
 use crate::harness::fixture;
-use crate::harness::machine::{skip, turn};
+use crate::harness::machine::{Turn, skip, turn, turn_alone};
 use crate::harness::profiler::{HANGS_AFTER, Recording, binary, messages, prof, text};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use crate::targets::refusals::{assert_folder_is_empty, assert_refused};
@@ -177,9 +177,10 @@ fn a_waker_outside_of_the_namespace_is_shown_by_its_name_as_such() {
     assert!(text(&report).contains("sh (outside)"), "{}", text(&report));
 }
 
-/// Other live tests, run once more by this very program in namespaces of its own.
-fn hold_inside(namespaces: &[&str], tests: &[&str]) {
-    let Some(_turn) = turn() else { return };
+/// Other live tests, run once more by this very program in namespaces of its own, in the turn of the one that holds them:
+/// the program there knows of no others.
+fn hold_inside(turn: Option<Turn>, namespaces: &[&str], tests: &[&str]) {
+    let Some(_turn) = turn else { return };
     let Some(mut command) = inside_for(HANGS_AFTER, namespaces) else { return };
     let own = std::env::current_exe().expect("the path of this program is known");
     let readable = Permissions::from_mode(0o755);
@@ -193,12 +194,24 @@ fn hold_inside(namespaces: &[&str], tests: &[&str]) {
     assert!(said.contains(&format!("ok. {} passed", tests.len())), "there are no such tests: {said}");
 }
 
+/// A clock with an offset, in a PID namespace.
+const OFFSETS: &[&str] = &["--time", "--monotonic", "864000", "--boottime", "432000"];
+
+/// Recorders beside it would add what they do at each switch to what the kernel takes to choose a thread.
+#[test]
+fn the_kernels_own_books_are_met_in_namespaces() {
+    for namespaces in [PID, &[PID, OFFSETS].concat()[..]] {
+        let test = "targets::accounts::times_of_threads_are_those_of_the_kernels_own_books";
+        hold_inside(turn_alone(), namespaces, &[test]);
+    }
+}
+
 #[test]
 fn what_is_recorded_elsewhere_is_recorded_in_a_pid_namespace() {
     hold_inside(
+        turn(),
         PID,
         &[
-            "targets::accounts::times_of_threads_are_those_of_the_kernels_own_books",
             "stacks::fixtures_recorded::children_are_followed_through_fork_and_exec",
             "stacks::fixtures_recorded::generated_code_is_walked_by_its_frame_pointers",
             "stacks::fixtures_recorded::no_children_leaves_children_out",
@@ -219,11 +232,10 @@ fn what_is_recorded_elsewhere_is_recorded_in_a_pid_namespace() {
 
 #[test]
 fn times_are_right_where_the_clock_has_an_offset() {
-    let offsets = ["--time", "--monotonic", "864000", "--boottime", "432000"];
     hold_inside(
-        &[PID, &offsets].concat(),
+        turn(),
+        &[PID, OFFSETS].concat(),
         &[
-            "targets::accounts::times_of_threads_are_those_of_the_kernels_own_books",
             "targets::choice::several_processes_are_recorded_into_one_file",
             "targets::choice::the_targets_end_ends_the_recording",
             "terminal::watched::a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once",
