@@ -6,12 +6,13 @@ use super::kernel::table_space::create_table_space;
 use super::modules::TableCache;
 use super::options::{CallGraph, Output, RecordOptions};
 use super::output::service::OutputService;
+use super::workers::LentWorker;
 use super::{worker_jobs, workers};
 use crate::base::failure::{Failure, status};
 use crate::base::opener::{self, Service, Services};
 use crate::base::privilege;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// Services of one recording.
@@ -76,13 +77,17 @@ pub(crate) fn start_opener(
     workers::start(worker_jobs::new).map_err(|error| no_process("reads files", &error))?;
     if privilege::has_any() {
         let opened = cache.as_ref().and_then(|cache| cache.as_ref().ok());
+        let heap = HeapService::new(pids.to_vec(), options.heap().is_some());
+        let heap = heap.map_err(|error| no_process("reads code", &error))?;
+        let examiner = heap.worker().map(LentWorker::descriptors).unwrap_or_default();
         let services = RecorderServices {
             cache: opened.cloned(),
             cpu_events: CpuEventService { counters: options.counters().cloned().collect() },
-            heap: HeapService::new(pids.to_vec(), options.heap().is_some()),
+            heap,
             output: OutputService::new(output.clone()),
         };
-        let kept: Vec<_> = opened.iter().map(|cache| cache.as_fd()).collect();
+        let kept = opened.iter().map(|cache| cache.as_fd().as_raw_fd());
+        let kept: Vec<_> = kept.chain(examiner).collect();
         opener::start(Box::new(services), &kept).map_err(|error| no_process("opens files", &error))?;
     }
     Ok(cache.map(|cache| cache.map_err(|why| why.to_string())))

@@ -1,6 +1,6 @@
-//! What workers of a recording do: headers, unwind tables, names, code and allocators of files, places of probes.
+//! What workers of a recording do: headers, unwind tables, names, code and allocators of files, places of probes, code that is to be patched.
 
-use super::heap::find_allocators;
+use super::heap::{examine, find_allocators};
 use super::modules::{make_table, read_headers};
 use super::names::look::NameWork;
 use super::probes::site;
@@ -19,6 +19,7 @@ impl Jobs for RecorderJobs {
             JobKind::Headers => read_headers(job.descriptors),
             JobKind::Probes => site::work(&job.body, job.descriptors),
             JobKind::Allocators => find_allocators(job.descriptors),
+            JobKind::Examination => examine(&job.body),
             JobKind::Names | JobKind::Forget => self.names.work(job),
         }
     }

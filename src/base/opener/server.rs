@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ pub(crate) trait Services: Send + Sync {
 /// # Errors
 ///
 /// When no process can be made.
-pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn start(services: Box<dyn Services>, kept: &[RawFd]) -> io::Result<()> {
     let (own, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let recorder = std::process::id();
     // SAFETY: the child goes on with a copy of this process, in which no other thread has begun anything that it needs.
@@ -56,7 +56,7 @@ pub(crate) fn start(services: Box<dyn Services>, kept: &[BorrowedFd<'_>]) -> io:
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(own);
-            let kept: Vec<i32> = kept.iter().map(AsRawFd::as_raw_fd).chain([theirs.as_raw_fd()]).collect();
+            let kept: Vec<i32> = kept.iter().copied().chain([theirs.as_raw_fd()]).collect();
             detach(c"prof-opener", &kept);
             own_file::make_for(recorder);
             let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

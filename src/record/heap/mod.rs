@@ -1,7 +1,7 @@
 //! The heap of a process: which functions allocated the memory that it has.
 //!
 //! A sampler is put into the target (`inject`), to which the functions of its allocator jump (`functions`, found by `finder`).
-//! The opener does that, on request (`service`); the recorder cannot. The kernel runs programs at the sampler's probes, which
+//! The opener does that, on request (`service`); the recorder cannot. What a target's code says is examined by a worker. The kernel runs programs at the sampler's probes, which
 //! send stacks; `blocks` makes rows of what they send. Go programs sample by themselves, and are read (`go_samples`).
 //! `sampling` is the order of all this in a recording.
 
@@ -17,5 +17,6 @@ mod service;
 pub(in crate::record) use blocks::{BlockPart, LiveBlocks};
 pub(in crate::record) use finder::work as find_allocators;
 pub(in crate::record) use go_samples::GoHeap;
+pub(in crate::record) use inject::examiner::work as examine;
 pub(in crate::record) use sampling::{HeapSampling, of_pids};
 pub(in crate::record) use service::HeapService;

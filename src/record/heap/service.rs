@@ -3,12 +3,14 @@
 
 use super::functions::AllocatorFunction;
 use super::inject::entry::HeldCommand;
+use super::inject::examiner::Examiner;
 use super::inject::image::{SEMAPHORE_AT, SamplerImage};
 use super::inject::patch::Patch;
 use crate::base::opener::{self, Service};
 use crate::base::privilege;
 use crate::record::kernel::perf_event;
 use crate::record::process::proc_fs;
+use crate::record::workers::LentWorker;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -90,12 +92,12 @@ fn ask(request: &HeapRequest) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
 }
 
 /// The opener's side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeapService {
     /// Processes that the user has named. Children of the recorder, such as its command, are allowed, too.
     pids: Vec<u32>,
-    /// Whether the heap is recorded at all.
-    is_wanted: bool,
+    /// Who reads code of processes; `None` where the heap is not recorded at all.
+    examiner: Option<Examiner>,
     recorder: u32,
     patches: Mutex<BTreeMap<u32, Patch>>,
     held: Mutex<BTreeMap<u32, HeldCommand>>,
@@ -103,13 +105,24 @@ pub(crate) struct HeapService {
 
 impl HeapService {
     /// For a recording of this process; `pids` are the processes that the user has named.
-    pub(crate) fn new(pids: Vec<u32>, is_wanted: bool) -> Self {
-        HeapService { pids, is_wanted, recorder: std::process::id(), ..HeapService::default() }
+    ///
+    /// # Errors
+    ///
+    /// When there can be no worker that reads code of processes.
+    pub(crate) fn new(pids: Vec<u32>, is_wanted: bool) -> io::Result<Self> {
+        let examiner = if is_wanted { Some(Examiner::new(LentWorker::make()?)) } else { None };
+        let (patches, held) = (Mutex::default(), Mutex::default());
+        Ok(HeapService { pids, examiner, recorder: std::process::id(), patches, held })
     }
 
     /// Whether the heap is recorded at all.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted
+        self.examiner.is_some()
+    }
+
+    /// The worker that reads code of processes.
+    pub(crate) fn worker(&self) -> Option<&LentWorker> {
+        self.examiner.as_ref()?.worker()
     }
 
     /// Does what a request asks for.
@@ -177,7 +190,8 @@ impl HeapService {
         if patches.contains_key(&pid) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let patch = on_own_thread(|| Patch::apply(pid, &functions, mean))?;
+        let examiner = self.examiner.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
+        let patch = on_own_thread(|| Patch::apply(pid, &functions, mean, examiner))?;
         let stopped_us = u64::try_from(patch.stopped.as_micros()).unwrap_or(u64::MAX);
         let (count, samplers) = (patch.count(), patch.files().count());
         let reply = PatchReply { count, samplers, skipped: patch.skipped.clone(), stopped_us };
@@ -199,7 +213,7 @@ impl HeapService {
     }
 
     fn may_change(&self, pid: u32) -> bool {
-        self.is_wanted && (self.pids.contains(&pid) || proc_fs::parent(pid) == Some(self.recorder))
+        self.is_wanted() && (self.pids.contains(&pid) || proc_fs::parent(pid) == Some(self.recorder))
     }
 
     fn patches(&self) -> MutexGuard<'_, BTreeMap<u32, Patch>> {

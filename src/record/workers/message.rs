@@ -33,16 +33,19 @@ pub(crate) enum JobKind {
     Forget,
     /// Places of probes in a file.
     Probes,
+    /// Instructions and filters of a process that is about to be changed.
+    Examination,
 }
 
 impl JobKind {
-    const ALL: [JobKind; 6] = [
+    const ALL: [JobKind; 7] = [
         JobKind::Table,
         JobKind::Headers,
         JobKind::Names,
         JobKind::Allocators,
         JobKind::Forget,
         JobKind::Probes,
+        JobKind::Examination,
     ];
 
     fn of_byte(byte: u8) -> Option<Self> {

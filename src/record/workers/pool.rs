@@ -152,6 +152,11 @@ pub(crate) fn start(jobs: fn() -> Box<dyn Jobs>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Makes a worker that is in no lane; `None` where this process has none.
+pub(super) fn make_apart() -> Option<std::io::Result<WorkerProcess>> {
+    pool().map(|pool| pool.make(u64::MAX))
+}
+
 /// Ends all workers, for the end of the program: where no one waits for the children of a process that has ended, they would be left.
 pub(crate) fn end() {
     if let Some(pool) = pool() {

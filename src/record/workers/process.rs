@@ -149,12 +149,12 @@ fn used(begin_bytes: u64) -> WorkerUsage {
     }
 }
 
-/// Does what the environment says with jobs of a file: `dies:NAME`, `swells:NAME`, `hangs:NAME`.
+/// Does what the environment says with jobs of a file, or of a kind: `dies:NAME`, `swells:NAME`, `hangs:NAME`.
 #[cfg(feature = "testing")]
 fn misbehave(job: &WorkerMessage) {
     let Ok(wanted) = std::env::var("PROF_TEST_WORKER") else { return };
     let Some((how, name)) = wanted.split_once(':') else { return };
-    if memchr::memmem::find(&job.body, name.as_bytes()).is_none() {
+    if format!("{:?}", job.kind) != name && memchr::memmem::find(&job.body, name.as_bytes()).is_none() {
         return;
     }
     match how {

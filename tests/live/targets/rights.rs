@@ -319,18 +319,21 @@ fn the_recorder_of_root_has_no_rights_and_its_opener_what_it_needs_to_the_end() 
     let Some(_turn) = turn() else { return };
     let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = folder.path().join("x.data");
-    let mut recorder = prof()
-        .args(["record", "-q", "-d", "3s", "-p", &shares.pid().to_string(), "-o"])
-        .arg(&file)
-        .spawn()
-        .expect("`timeout` can be run");
-    let pid = recorder_of(&recorder);
-    wait_for_samples(&file);
-    assert!(Rights::of(pid).len() > 1, "a recorder has threads");
     let own_files = CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN | CapabilitySet::FOWNER;
-    assert_rights_of_recording(pid, OPENING | CapabilitySet::KILL, own_files);
-    assert!(recorder.wait().expect("own child").success());
+    // Samplers are put into other processes with more rights, and by no process that reads their code.
+    for (event, besides) in [("cpu,off", CapabilitySet::empty()), ("cpu,heap", CapabilitySet::SYS_ADMIN)] {
+        let file = folder.path().join(event);
+        let mut recorder = prof()
+            .args(["record", "-q", "-d", "3s", "-e", event, "-p", &shares.pid().to_string(), "-o"])
+            .arg(&file)
+            .spawn()
+            .expect("`timeout` can be run");
+        let pid = recorder_of(&recorder);
+        wait_for_samples(&file);
+        assert!(Rights::of(pid).len() > 1, "a recorder has threads");
+        assert_rights_of_recording(pid, OPENING | CapabilitySet::KILL, own_files | besides);
+        assert!(recorder.wait().expect("own child").success());
+    }
 }
 
 /// The threads of a live view: the recorder's, those that look up names, and those of the screen.

@@ -2,7 +2,8 @@
 
 use crate::harness::fixture;
 use crate::harness::machine::turn;
-use crate::harness::profiler::{Recording, prof, text};
+use crate::harness::profiler::{Recording, messages, prof, text};
+use crate::harness::running::{Running, UNTIL_ENDED};
 
 /// A recording of `shares`, in which the reader of every file that a text is named in does as `how` says.
 fn with_readers_that(how: &str, file: &str) -> Option<Recording> {
@@ -67,6 +68,25 @@ fn a_dump_of_generated_code_that_ends_its_reader_costs_its_names_alone() {
         assert!(report.total_percent("odd_code") < 0.1, "{how}: {said}");
         let info = prof().arg("info").arg(recording.file()).output().expect("`timeout` can be run");
         assert!(text(&info).contains("no more names from "), "{how}: {}", text(&info));
+    }
+}
+
+/// What is patched is examined by a worker: without its answer nothing is.
+#[test]
+fn a_program_whose_code_ends_its_reader_is_left_as_it_is() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let pid = shares.pid().to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (how, why) in [("dies", "the process that read it has ended"), ("hangs", "it took too long to read")] {
+        let mut command = prof();
+        command.args(["record", "-e", "cpu,heap", "-d", "1s", "-p", &pid, "-o"]).arg(folder.path().join(how));
+        command.env("PROF_TEST_WORKER", format!("{how}:Examination"));
+        let output = command.output().expect("`timeout` can be run");
+        let said = messages(&output);
+        assert!(said.contains(&format!("its code could not be examined: {why}")), "{how}: {said}");
+        assert!(!output.status.success(), "{how}: {said}");
+        Recording::with(["-e", "cpu", "-d", "1s", "-p", &pid]).report().assert_enough(300);
     }
 }
 

@@ -1,8 +1,9 @@
 //! A process whose allocator's functions jump to the sampler: from finding a place for it to the bytes as they were.
 
+use super::examiner::{ExaminedFunction, Examiner, FunctionCode, STUB_BYTES};
 use super::image::{self, SamplerImage};
 use super::memory_map::MemoryMap;
-use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump, pointer_of_stub, targets};
+use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
 use super::stopped::StoppedProcess;
 use super::{refusal, stub};
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
@@ -38,6 +39,12 @@ struct PlacedSampler {
     file: File,
 }
 
+/// What it takes to patch a process.
+struct Kit<'a> {
+    image: &'a SamplerImage,
+    examiner: &'a Examiner,
+}
+
 /// The samplers in a process: mostly one, and more where allocators are far apart, such as that of a program and the C library's.
 #[derive(Debug)]
 pub(crate) struct Patch {
@@ -65,8 +72,14 @@ impl Patch {
     /// # Errors
     ///
     /// Why the process is left as it is.
-    pub(crate) fn apply(pid: u32, functions: &[AllocatorFunction], mean: u64) -> Result<Self, String> {
+    pub(crate) fn apply(
+        pid: u32,
+        functions: &[AllocatorFunction],
+        mean: u64,
+        examiner: &Examiner,
+    ) -> Result<Self, String> {
         let image = SamplerImage::of_this_build().ok_or("there is no sampler for this processor")?;
+        let kit = Kit { image: &image, examiner };
         if let Some(why) = refusal::reason(pid) {
             return Err(why);
         }
@@ -74,7 +87,7 @@ impl Patch {
         for _ in 0..ATTEMPTS {
             let begun = Instant::now();
             let mut process = StoppedProcess::stop(pid)?;
-            match Patch::apply_to(&mut process, (pid, &image), functions, mean) {
+            match Patch::apply_to(&mut process, (pid, &kit), functions, mean) {
                 Ok(patch) => {
                     drop(process);
                     return Ok(Patch { stopped: begun.elapsed(), ..patch });
@@ -90,17 +103,17 @@ impl Patch {
 
     fn apply_to(
         process: &mut StoppedProcess,
-        (pid, image): (u32, &SamplerImage),
+        (pid, kit): (u32, &Kit<'_>),
         functions: &[AllocatorFunction],
         mean: u64,
     ) -> Result<Self, Failed> {
         if !process.is_64_bit()? {
             return Err(Failed::ForGood("it runs 32-bit code".to_owned()));
         }
-        take_back(process, image, &process.map()?)?;
+        take_back(process, kit.image, &process.map()?)?;
         let mut patch = Patch { pid, samplers: Vec::new(), skipped: Vec::new(), stopped: Duration::ZERO };
         for near in groups(functions) {
-            match patch.place(process, image, &near) {
+            match patch.place(process, kit, &near) {
                 Ok(sampler) => patch.samplers.push(sampler),
                 Err(Failed::ForGood(why)) => {
                     let names: Vec<&str> = near.iter().map(|function| function.name.as_str()).collect();
@@ -110,22 +123,22 @@ impl Patch {
             }
         }
         patch.samplers.retain(|sampler| !sampler.functions.is_empty());
-        patch.activate(process, image, mean)
+        patch.activate(process, kit.image, mean)
     }
 
     /// Finds, or maps, a sampler for functions that are near each other.
     fn place(
         &mut self,
         process: &mut StoppedProcess,
-        image: &SamplerImage,
+        kit: &Kit<'_>,
         functions: &[&AllocatorFunction],
     ) -> Result<PlacedSampler, Failed> {
-        let map = process.map()?;
+        let (map, image) = (process.map()?, kit.image);
         let (wanted, why) = with_hooks(functions, &map);
         self.skipped.extend(why);
         let known = map.samplers().map(|range| range.start);
         for at in known.collect::<Vec<_>>() {
-            let (patched, why) = moved_to(process, image, &wanted, at);
+            let (patched, why) = moved_to(process, kit, &wanted, at)?;
             let bytes = file_bytes(image, &patched);
             let mut there = vec![0; bytes.len()];
             let is_same = process.read(at, &mut there).is_ok() && there == bytes;
@@ -134,8 +147,8 @@ impl Patch {
                 return Ok(PlacedSampler { at, functions: patched, file: open_mapped(self.pid, &map, at)? });
             }
         }
-        let at = map_sampler(process, image, &map, &wanted)?;
-        let (patched, why) = moved_to(process, image, &wanted, at);
+        let at = map_sampler(process, kit, &map, &wanted)?;
+        let (patched, why) = moved_to(process, kit, &wanted, at)?;
         self.skipped.extend(why);
         let file = open_mapped(self.pid, &process.map()?, at)?;
         file.write_all_at(&file_bytes(image, &patched), 0)?;
@@ -295,47 +308,93 @@ fn with_hooks<'f>(
 /// What becomes of the functions with a sampler at `at`; with those that cannot jump, and why.
 fn moved_to(
     process: &StoppedProcess,
-    image: &SamplerImage,
+    kit: &Kit<'_>,
     wanted: &[(&AllocatorFunction, usize)],
     at: u64,
-) -> (Vec<PatchedFunction>, Vec<String>) {
+) -> Result<(Vec<PatchedFunction>, Vec<String>), String> {
     let (mut patched, mut skipped) = (Vec::<PatchedFunction>::new(), Vec::new());
+    let mut codes = Vec::new();
     // Those that others need come first.
     let (needed, others): (Vec<_>, Vec<_>) =
         wanted.iter().copied().partition(|(function, _)| function.kind.stand_in().is_none());
-    let all: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
+    let mut readable = Vec::new();
     for (function, number) in needed.into_iter().chain(others) {
+        match code_of(process, function) {
+            Ok(code) => {
+                let to = at + kit.image.displaced(number);
+                codes.push(FunctionCode { address: function.address, code, to });
+                readable.push((function, number));
+            }
+            Err(why) => skipped.push(format!("{}: {why}", function.name)),
+        }
+    }
+    let originals: Vec<Option<[u8; JUMP_BYTES]>> =
+        codes.iter().map(|code| code.code.first_chunk().copied()).collect();
+    let examined = kit.examiner.functions(codes)?;
+    let calls_others = callers(process, kit, &readable, &examined)?;
+    let found = readable.iter().zip(originals).zip(examined.into_iter().zip(calls_others));
+    for ((&(function, number), original), (examined, calls_another)) in found {
         // What it allocates is sampled there.
-        if function.kind.stand_in().is_some() && calls_any(process, function, &all) {
+        if calls_another {
             continue;
         }
         let stand_in = function.kind.stand_in().map(|kind| (kind.hooks().start, function.stand_in));
         let is_there = |(number, address): &(usize, u64)| {
             patched.iter().any(|function| (function.number, function.address) == (*number, *address))
         };
-        match moved_function(process, image, function, number, at) {
-            Ok(_) if !stand_in.as_ref().is_none_or(is_there) => {
-                skipped.push(format!("{}: its form that does not throw cannot be patched", function.name));
+        let is_near = jump(function.address, at + kit.image.hook(number)).is_some();
+        let why = match (examined.moved, original) {
+            (Err(why), _) => why,
+            (Ok(_), None) => "it is too short".to_owned(),
+            (Ok(_), Some(_)) if !is_near => "the sampler is too far away".to_owned(),
+            (Ok(_), Some(_)) if !stand_in.as_ref().is_none_or(is_there) => {
+                "its form that does not throw cannot be patched".to_owned()
             }
-            Ok(function) => patched.push(function),
-            Err(why) => skipped.push(format!("{}: {why}", function.name)),
-        }
+            (Ok(moved), Some(original)) => {
+                patched.push(PatchedFunction { address: function.address, number, original, moved });
+                continue;
+            }
+        };
+        skipped.push(format!("{}: {why}", function.name));
     }
-    (patched, skipped)
+    Ok((patched, skipped))
 }
 
-/// Whether a function calls another one of these, or jumps to it: directly, or by a linkage table.
-fn calls_any(process: &StoppedProcess, function: &AllocatorFunction, functions: &[u64]) -> bool {
-    let through_stub = |at: u64| {
-        let (mut stub, mut pointer) = ([0; 16], [0; 8]);
-        process.read(at, &mut stub).ok()?;
-        process.read(pointer_of_stub(&stub, at)?, &mut pointer).ok()?;
-        Some(u64::from_ne_bytes(pointer))
+/// For each function that has a stand-in whether it calls another one of these, or jumps to it: directly, or by a linkage table.
+fn callers(
+    process: &StoppedProcess,
+    kit: &Kit<'_>,
+    functions: &[(&AllocatorFunction, usize)],
+    examined: &[ExaminedFunction],
+) -> Result<Vec<bool>, String> {
+    let has_stand_in = |function: &AllocatorFunction| function.kind.stand_in().is_some();
+    let with_stand_in = functions.iter().zip(examined).filter(|((function, _), _)| has_stand_in(function));
+    let mut stubs: Vec<(u64, [u8; STUB_BYTES])> = Vec::new();
+    for &target in with_stand_in.flat_map(|(_, examined)| &examined.targets) {
+        let mut bytes = [0; STUB_BYTES];
+        if !stubs.iter().any(|(at, _)| *at == target) && process.read(target, &mut bytes).is_ok() {
+            stubs.push((target, bytes));
+        }
+    }
+    let mut through_stub = BTreeMap::new();
+    if !stubs.is_empty() {
+        let addresses: Vec<u64> = stubs.iter().map(|(at, _)| *at).collect();
+        for (at, pointer) in addresses.into_iter().zip(kit.examiner.stubs(stubs)?) {
+            let mut place = [0; 8];
+            if pointer.is_some_and(|pointer| process.read(pointer, &mut place).is_ok()) {
+                through_stub.insert(at, u64::from_ne_bytes(place));
+            }
+        }
+    }
+    let calls_another = |(&(function, _), examined): (&(&AllocatorFunction, usize), &ExaminedFunction)| {
+        let is_one =
+            |at: u64| at != function.address && functions.iter().any(|(other, _)| other.address == at);
+        has_stand_in(function)
+            && examined.targets.iter().any(|target| {
+                is_one(*target) || through_stub.get(target).is_some_and(|through| is_one(*through))
+            })
     };
-    let is_one = |at: u64| at != function.address && functions.contains(&at);
-    let code = code_of(process, function).unwrap_or_default();
-    let targets = targets(&code, function.address);
-    targets.into_iter().any(|target| is_one(target) || through_stub(target).is_some_and(is_one))
+    Ok(functions.iter().zip(examined).map(calls_another).collect())
 }
 
 /// The instructions of a function; of one whose size is not known, the beginning.
@@ -344,21 +403,6 @@ fn code_of(process: &StoppedProcess, function: &AllocatorFunction) -> Result<Vec
     let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
     process.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
     Ok(code)
-}
-
-fn moved_function(
-    process: &StoppedProcess,
-    image: &SamplerImage,
-    function: &AllocatorFunction,
-    number: usize,
-    at: u64,
-) -> Result<PatchedFunction, String> {
-    let code = code_of(process, function)?;
-    let to = at + image.displaced(number);
-    let moved = MovedPrologue::of(&code, function.address, to, image::DISPLACED_BYTES as usize)?;
-    jump(function.address, at + image.hook(number)).ok_or("the sampler is too far away")?;
-    let original = code[..JUMP_BYTES].try_into().map_err(|_| "it is too short")?;
-    Ok(PatchedFunction { address: function.address, number, original, moved })
 }
 
 /// The sampler's file for these functions.
@@ -377,7 +421,7 @@ fn file_bytes(image: &SamplerImage, patched: &[PatchedFunction]) -> Vec<u8> {
 /// Has the process map the file of a sampler near the functions. Returns where its code is.
 fn map_sampler(
     process: &mut StoppedProcess,
-    image: &SamplerImage,
+    Kit { image, examiner }: &Kit<'_>,
     map: &MemoryMap,
     wanted: &[(&AllocatorFunction, usize)],
 ) -> Result<u64, Failed> {
@@ -392,7 +436,7 @@ fn map_sampler(
     let places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
     let place = places.into_iter().find(is_free).ok_or("it has no room for code to map the sampler")?;
     let code_bytes = image.code_bytes();
-    if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes)) {
+    if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes), examiner) {
         return Err(Failed::ForGood(why));
     }
     let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);

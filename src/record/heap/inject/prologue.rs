@@ -4,6 +4,7 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
     Mnemonic,
 };
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a jump to an address within 2 GiB.
 pub(super) const JUMP_BYTES: usize = 5;
@@ -11,7 +12,7 @@ pub(super) const JUMP_BYTES: usize = 5;
 pub(super) const MOST_READ_BYTES: usize = 4096;
 
 /// The moved instructions of a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MovedPrologue {
     /// Bytes of the function that the instructions took: those after are as they were.
     pub(super) length: usize,

@@ -1,10 +1,12 @@
 //! Filters of system calls (seccomp) that a stopped thread is under: whether they let the calls through by which the sampler is mapped.
 //! A filter may end the process for a call that it does not expect, so it is asked before.
 
+use super::examiner::Examiner;
 use super::registers::ask;
 use crate::base::failure::io_words;
 use crate::base::privilege;
 use libc::sock_filter;
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Most filters of one thread that are read: there are a few, each by another program that has started the next.
@@ -16,16 +18,29 @@ const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 /// Bytes of `struct seccomp_data`.
 const DATA_BYTES: u32 = 64;
 
+/// An instruction of a filter, as in `struct sock_filter`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct FilterStep {
+    code: u16,
+    jt: u8,
+    jf: u8,
+    k: u32,
+}
+
+/// A filter: a program of classic BPF.
+pub(super) type Filter = Vec<FilterStep>;
+
 /// A system call that is to be made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SystemCall {
+    #[serde(skip)]
     pub(super) name: &'static str,
     pub(super) number: i64,
     pub(super) arguments: [u64; 6],
 }
 
 /// Why the filters of a stopped thread do not let `calls` through; `None` if they do.
-pub(super) fn refusal(tid: i32, calls: &[SystemCall]) -> Option<String> {
+pub(super) fn refusal(tid: i32, calls: &[SystemCall], examiner: &Examiner) -> Option<String> {
     let filters = match privilege::as_administrator(|| filters(tid)) {
         Ok(filters) => filters,
         Err(error) => {
@@ -35,13 +50,21 @@ pub(super) fn refusal(tid: i32, calls: &[SystemCall]) -> Option<String> {
             ));
         }
     };
-    let refused = calls.iter().find(|call| !filters.iter().all(|filter| lets_through(filter, call)));
-    refused
-        .map(|call| format!("a seccomp filter restricts its system calls: {} is not let through", call.name))
+    match examiner.refused(filters, calls) {
+        Ok(refused) => refused.map(|at| {
+            format!("a seccomp filter restricts its system calls: {} is not let through", calls[at].name)
+        }),
+        Err(why) => Some(why),
+    }
+}
+
+/// The first of `calls`, by its number in the list, that not all of `filters` let through.
+pub(super) fn refused(filters: &[Filter], calls: &[SystemCall]) -> Option<usize> {
+    calls.iter().position(|call| !filters.iter().all(|filter| lets_through(filter, call)))
 }
 
 /// Reads the filters of a stopped thread. It takes CAP_SYS_ADMIN, and a process that is under none itself.
-fn filters(tid: i32) -> io::Result<Vec<Vec<sock_filter>>> {
+fn filters(tid: i32) -> io::Result<Vec<Filter>> {
     let mut found = Vec::new();
     for index in 0..MOST_FILTERS {
         let length = match ask(PTRACE_SECCOMP_GET_FILTER, tid, index, 0) {
@@ -56,7 +79,8 @@ fn filters(tid: i32) -> io::Result<Vec<Vec<sock_filter>>> {
         let mut filter = vec![sock_filter { code: 0, jt: 0, jf: 0, k: 0 }; length];
         let place = filter.as_mut_ptr().expose_provenance() as u64;
         ask(PTRACE_SECCOMP_GET_FILTER, tid, index, place)?;
-        found.push(filter);
+        let step = |sock_filter { code, jt, jf, k }| FilterStep { code, jt, jf, k };
+        found.push(filter.into_iter().map(step).collect());
     }
     Err(io::Error::other("there are too many"))
 }
@@ -76,8 +100,8 @@ fn word(call: &SystemCall, offset: u32) -> Option<u32> {
     }
 }
 
-/// Whether a filter, a program of classic BPF, lets a call through. One that does what no filter may does not.
-fn lets_through(filter: &[sock_filter], call: &SystemCall) -> bool {
+/// Whether a filter lets a call through. One that does what no filter may does not.
+fn lets_through(filter: &[FilterStep], call: &SystemCall) -> bool {
     const ALLOW: u32 = 0x7fff_0000;
     const LOG: u32 = 0x7ffc_0000;
     const ACTION: u32 = 0xffff_0000;
@@ -85,12 +109,12 @@ fn lets_through(filter: &[sock_filter], call: &SystemCall) -> bool {
 }
 
 /// What a filter returns.
-fn verdict(filter: &[sock_filter], call: &SystemCall) -> Option<u32> {
+fn verdict(filter: &[FilterStep], call: &SystemCall) -> Option<u32> {
     let (mut a, mut x, mut memory) = (0_u32, 0_u32, [0_u32; 16]);
     let mut at = 0;
     // Jumps lead forward only, so that each instruction runs once at most.
     loop {
-        let &sock_filter { code, jt, jf, k } = filter.get(at)?;
+        let &FilterStep { code, jt, jf, k } = filter.get(at)?;
         at += 1;
         let code = u32::from(code);
         let operand = if code & libc::BPF_X == 0 { k } else { x };
@@ -152,12 +176,12 @@ mod tests {
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
     const ERRNO: u32 = libc::SECCOMP_RET_ERRNO | 1;
 
-    fn step(code: u32, k: u32) -> sock_filter {
+    fn step(code: u32, k: u32) -> FilterStep {
         jump(code, k, 0, 0)
     }
 
-    fn jump(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-        sock_filter { code: code as u16, jt, jf, k }
+    fn jump(code: u32, k: u32, jt: u8, jf: u8) -> FilterStep {
+        FilterStep { code: code as u16, jt, jf, k }
     }
 
     fn call(number: i64, first: u64) -> SystemCall {
@@ -169,7 +193,7 @@ mod tests {
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
     /// As those of containers: only x86-64, a list of calls, and one call only with some arguments.
-    fn of_container() -> Vec<sock_filter> {
+    fn of_container() -> Vec<FilterStep> {
         vec![
             step(LOAD, 4),
             jump(IS, AUDIT_ARCH_X86_64, 0, 8),

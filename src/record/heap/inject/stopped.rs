@@ -1,5 +1,6 @@
 //! A process of which all threads are stopped, by ptrace. When it is dropped, or this thread ends, they go on.
 
+use super::examiner::Examiner;
 use super::memory_map::MemoryMap;
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
@@ -198,10 +199,10 @@ impl StoppedProcess {
     }
 
     /// Why filters of that thread do not let all of `calls` through; `None` if they do. Each has its own.
-    pub(super) fn filters_refuse(&self, calls: &[SystemCall]) -> Option<String> {
+    pub(super) fn filters_refuse(&self, calls: &[SystemCall], examiner: &Examiner) -> Option<String> {
         let tid = self.runner()?.tid;
         let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).ok()?;
-        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls) }
+        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls, examiner) }
     }
 
     /// What the process has mapped.
