@@ -62,6 +62,8 @@ pub(crate) struct SampleEvent {
     pub(crate) managed: Vec<ManagedFrame>,
     /// Of a page fault: the memory that it was in.
     pub(crate) memory: FaultedMemory,
+    /// Number of the system call that was made, of the kernel's own table; `None` for other samples.
+    pub(crate) system_call: Option<u16>,
     /// Wait of a sample by the sampler of waits; `None` for a sample of a running thread.
     pub(crate) wait: Option<Box<WaitEvent>>,
     /// Block of memory that was allocated or freed, of a probe of the sampler of allocations; `None` for other samples.
@@ -89,6 +91,7 @@ impl SampleEvent {
             goroutine: SampleGoroutine::None,
             managed: Vec::new(),
             memory: FaultedMemory::Unknown,
+            system_call: None,
             wait: None,
             block: None,
         }
@@ -156,6 +159,7 @@ impl SampleEvent {
             goroutine,
             managed,
             memory: FaultedMemory::of(header[offset_of!(prof_sample, memory)]),
+            system_call: at.u16(offset_of!(prof_sample, call)).checked_sub(1),
             wait: None,
             block: None,
         })

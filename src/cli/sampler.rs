@@ -96,6 +96,7 @@ fn event_help() -> String {
          off  waiting time of threads\n\
          lock  waiting time in futexes alone: locks, condition variables, semaphores; prof report --locks\n\
          heap  memory that functions allocate; changes the code of malloc in the target while it records; prof report --heap\n\
+         syscalls  system calls: which ones, how long they take, and from where; slows those of all processes a little, as is said\n\
          perf events, by perf's names: {}. The suffix :u counts user space only, :k the kernel only; rHEX is a raw event of \
          this processor.\n\
          probes: {}. Each hit is counted and has its stack; what a hit costs is said before the recording begins\n\n\

@@ -393,11 +393,6 @@ impl EventName {
     }
 }
 
-/// Why system calls are no event yet.
-const SYSCALLS: &str = "system calls are not recorded as such: what sees each of them slows every system call of every process, \
-                        which prof does not do unasked; tracepoint:sys_enter counts them with their stacks, and off has how long \
-                        threads waited in which";
-
 /// One such word.
 pub(super) fn event(text: &str) -> Result<EventName, String> {
     match text {
@@ -406,7 +401,7 @@ pub(super) fn event(text: &str) -> Result<EventName, String> {
         "off" => Ok(EventName::Off),
         EventKind::LOCK_NAME => Ok(EventName::Lock),
         EventKind::HEAP_NAME => Ok(EventName::Heap),
-        "syscalls" => Err(SYSCALLS.to_owned()),
+        EventKind::SYSTEM_CALLS_NAME => Ok(EventName::Probe(ProbeSpec::system_calls())),
         probe if ProbeSpec::is_meant(probe) => ProbeSpec::parse(probe).map(EventName::Probe),
         other => PerfCounter::parse(other).map(EventName::Counter),
     }

@@ -42,6 +42,8 @@ impl EventKind {
     pub(crate) const LOCK_NAME: &str = "lock";
     /// Name of [`EventKind::HEAP`].
     pub(crate) const HEAP_NAME: &str = "heap";
+    /// Name of [`EventKind::SYSTEM_CALLS`].
+    pub(crate) const SYSTEM_CALLS_NAME: &str = "syscalls";
     /// Name of [`EventKind::GOROUTINES`].
     pub(crate) const GOROUTINES_NAME: &str = "goroutines";
 
@@ -84,6 +86,16 @@ impl EventKind {
         skids: false,
     };
 
+    /// The time that system calls take, from their beginning to their end, by calls.
+    pub(crate) const SYSTEM_CALLS: Self = Self {
+        name: Cow::Borrowed(Self::SYSTEM_CALLS_NAME),
+        title: Cow::Borrowed("in system calls"),
+        noun: Cow::Borrowed("call"),
+        unit: Unit::Nanoseconds,
+        has_duration: false,
+        skids: false,
+    };
+
     /// Memory that functions of an allocator have given, by sampled blocks.
     pub(crate) const HEAP: Self = Self {
         name: Cow::Borrowed(Self::HEAP_NAME),
@@ -109,7 +121,7 @@ impl EventKind {
 
     /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        [Self::ON_CPU, Self::OFF_CPU, Self::LOCK, Self::HEAP, Self::GOROUTINES]
+        [Self::ON_CPU, Self::OFF_CPU, Self::LOCK, Self::HEAP, Self::GOROUTINES, Self::SYSTEM_CALLS]
             .into_iter()
             .find(|kind| kind.name == name)
     }

@@ -16,6 +16,9 @@ pub(crate) const LOCK_HELD: (&str, &str) = ("gil", "held");
 /// Key of the label that is the memory of a page fault, or of a futex.
 pub(crate) const MEMORY_LABEL: &str = "memory";
 
+/// Key of the label that is the name of a system call.
+pub(crate) const SYSTEM_CALL_LABEL: &str = "syscall";
+
 /// Key of the label that is the address of the futex that a thread slept on: a lock, or what else is made of one.
 pub(crate) const LOCK_LABEL: &str = "lock";
 

@@ -38,7 +38,7 @@ pub use kind::EventKind;
 pub(crate) use kind::KindKey;
 pub(crate) use labels::{
     ALLOCATED_BEFORE, FUTEX_LABEL, GLOBAL_MEMORY, GOROUTINE_LABEL, LOCK_HELD, LOCK_LABEL, LOCK_OBJECT_LABEL,
-    MEMORY_LABEL, SHARED_MEMORY, STATE_LABEL,
+    MEMORY_LABEL, SHARED_MEMORY, STATE_LABEL, SYSTEM_CALL_LABEL,
 };
 pub use merged::Merged;
 pub use outcome::Outcome;

@@ -1,16 +1,26 @@
-//! The labels of samples: of goroutines, of the lock of an interpreter, of the memory of a page fault, and of the lock of a wait.
+//! The labels of samples: of goroutines, of the lock of an interpreter, of the memory of a page fault, of the lock of a wait, and
+//! of system calls.
 
 use super::collect::collector::Collector;
 use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
-use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL};
+use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL};
+use syscalls::Sysno;
 
 impl Collector {
-    /// The labels of a sample: those that a runtime gives it, the memory of a page fault, and the lock of a wait.
+    /// The labels of a sample: those that a runtime gives it, the memory of a page fault, the name of a system call, and the lock of a
+    /// wait.
     pub(in crate::record) fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
         let labels = self.runtime_labels_of(sample);
         let memory = sample.memory.label();
         let labels =
             memory.map(|memory| self.profile.tables.add_label(labels, (MEMORY_LABEL, memory))).or(labels);
+        let call = sample.system_call.map(|number| match Sysno::new(usize::from(number)) {
+            Some(call) => call.name().to_owned(),
+            // A later kernel's.
+            None => format!("system call {number}"),
+        });
+        let labels =
+            call.map(|call| self.profile.tables.add_label(labels, (SYSTEM_CALL_LABEL, &call))).or(labels);
         let Collector { waits: Some(waits), processes, files, profile, .. } = self else { return labels };
         waits.locks.labels(sample, labels, processes, files, profile)
     }

@@ -30,6 +30,7 @@
 #include "time/offcpu.bpf.h"
 #include "time/blocked.bpf.h"
 #include "time/probe.bpf.h"
+#include "time/call.bpf.h"
 #include "time/heap.bpf.h"
 
 /* Keeps the shared types in BTF, whole, so that user space takes them from there. */

@@ -34,6 +34,7 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.event = 0;
 	s->sample.weight = 0;
 	s->sample.memory = PROF_MEMORY_UNKNOWN;
+	s->sample.call = 0;
 	s->sample.runtime_count = 0;
 	s->sample.runtime_flags = 0;
 	s->sample.managed_count = 0;

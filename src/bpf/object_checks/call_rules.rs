@@ -42,7 +42,12 @@ const PLACES: [(&str, Place); 13] = [
 
 /// Programs that are in another place than the others of their section. A counter may overflow under the scheduler's locks,
 /// one of context switches always does.
-const PLACES_BY_NAME: [(&str, Place); 1] = [("on_count", Place::Overflow)];
+const PLACES_BY_NAME: [(&str, Place); 3] = [
+    ("on_count", Place::Overflow),
+    // Before and after all that a system call does.
+    ("on_call_begin", Place::Free),
+    ("on_call_end", Place::Free),
+];
 
 /// Helpers, by the numbers of `include/uapi/linux/bpf.h`.
 mod helper {

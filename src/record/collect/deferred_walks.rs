@@ -84,6 +84,7 @@ mod tests {
             goroutine: Default::default(),
             managed: Vec::new(),
             memory: Default::default(),
+            system_call: None,
             wait: None,
             block: None,
         }

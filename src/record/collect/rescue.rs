@@ -271,6 +271,7 @@ mod tests {
             interpreter: Default::default(),
             goroutine: Default::default(),
             memory: Default::default(),
+            system_call: None,
             wait: None,
             block: None,
         }

@@ -2,9 +2,11 @@
 //! more than may be.
 
 use super::plan::{PlaceToAttach, PlannedPlace, ProbePlan};
+use super::price;
 use crate::base::failure::{Failure, status, without_error_numbers};
 use crate::base::units;
 use crate::bpf::{ProfSkel, prof_probe, prof_probe_counts};
+use crate::profile::EventKind;
 use crate::record::environment::rights;
 use libbpf_rs::{Link, MapCore, MapFlags, RawTracepointOpts, UprobeOpts, libbpf_sys};
 use std::mem::size_of;
@@ -37,6 +39,8 @@ pub(crate) struct AttachedProbes {
     /// Probes that were taken off, and when, ns from the start.
     taken_off: Vec<(usize, u64)>,
     next_look_ns: u64,
+    /// What the user should know of what was attached.
+    pub(crate) notices: Vec<String>,
 }
 
 impl AttachedProbes {
@@ -47,19 +51,35 @@ impl AttachedProbes {
     /// A [`Failure`] that says which one the kernel refuses. `first_event` is the number that samples of the first probe have.
     pub(crate) fn attach(
         skeleton: &ProfSkel<'_>,
-        plan: ProbePlan,
+        mut plan: ProbePlan,
         first_event: u32,
     ) -> Result<Self, Failure> {
-        let mut links = Vec::new();
-        for (number, place) in (0u32..).zip(&plan.places) {
-            let probe = place.weight.for_kernel(first_event + place.probe as u32, place.hit_ns);
-            let name = &plan.events[place.probe].0.name;
-            (skeleton.maps.probes.update(&number.to_ne_bytes(), bytes_of(&probe), MapFlags::ANY))
-                .and_then(|()| attach_place(skeleton, place, u64::from(number) + 1))
-                .map(|attached| links.push(attached))
-                .map_err(|error| refusal(name, place, &error))?;
+        let (mut links, mut notices) = (Vec::new(), Vec::new());
+        for number in 0..plan.places.len() {
+            let place = &plan.places[number];
+            let name = plan.events[place.probe].0.name.clone();
+            let tell = |place: &PlannedPlace| {
+                let probe = place.weight.for_kernel(first_event + place.probe as u32, place.hit_ns);
+                skeleton.maps.probes.update(&(number as u32).to_ne_bytes(), bytes_of(&probe), MapFlags::ANY)
+            };
+            let before_ns = price::system_call_ns();
+            let attached = tell(place).and_then(|()| attach_place(skeleton, place, number as u64 + 1));
+            links.push(attached.map_err(|error| refusal(&name, place, &error))?);
+            if matches!(place.what, PlaceToAttach::SystemCalls) {
+                let hit_ns = price::system_call_ns().saturating_sub(before_ns);
+                notices.push(format!(
+                    "{name}: each system call of every process takes {} longer ({} before); stacks of the recorded ones are {}",
+                    units::duration(hit_ns),
+                    units::duration(before_ns),
+                    plan.share()
+                ));
+                plan.places[number].hit_ns = hit_ns;
+                let place = &plan.places[number];
+                tell(place).map_err(|error| refusal(&name, place, &error))?;
+            }
         }
-        Ok(AttachedProbes { plan, links, taken_off: Vec::new(), next_look_ns: LOOK_INTERVAL_NS })
+        let (taken_off, next_look_ns) = (Vec::new(), LOOK_INTERVAL_NS);
+        Ok(AttachedProbes { plan, links, taken_off, next_look_ns, notices })
     }
 
     /// Takes probes off whose hits have cost more than may be, `elapsed_ns` after the start on so many CPUs.
@@ -128,7 +148,9 @@ impl AttachedProbes {
                 cost_ns += (counted.hits + counted.other).saturating_mul(place.hit_ns);
             }
             let off = self.taken_off.iter().find(|(off, _)| *off == probe).map(|(_, ns)| *ns);
-            said_of(&self.plan.events[probe].0.name, &sum, cost_ns, off)
+            let (kind, _) = &self.plan.events[probe];
+            let under_way = if *kind == EventKind::SYSTEM_CALLS { self.calls_under_way(skeleton) } else { 0 };
+            said_of(kind, &sum, cost_ns, off, under_way)
         };
         let missed = match self.missed(skeleton) {
             0 => None,
@@ -138,6 +160,11 @@ impl AttachedProbes {
             )),
         };
         (0..self.plan.events.len()).map(of_probe).chain(missed).collect()
+    }
+
+    /// System calls that have not ended.
+    fn calls_under_way(&self, skeleton: &ProfSkel<'_>) -> u64 {
+        skeleton.maps.call_begins.keys().count() as u64
     }
 
     fn counts(&self, skeleton: &ProfSkel<'_>) -> Vec<PlaceCounts> {
@@ -180,8 +207,15 @@ impl PlaceCounts {
 }
 
 /// What came of a probe, in one line.
-fn said_of(name: &str, counted: &PlaceCounts, cost_ns: u64, off_ns: Option<u64>) -> String {
-    let mut said = format!("{name}: {}", units::counted(counted.hits, "hit"));
+fn said_of(
+    kind: &EventKind,
+    counted: &PlaceCounts,
+    cost_ns: u64,
+    off_ns: Option<u64>,
+    under_way: u64,
+) -> String {
+    let (name, noun) = (&kind.name, &kind.noun);
+    let mut said = format!("{name}: {}", units::counted(counted.hits, noun));
     let thinned = counted.hits.saturating_sub(counted.kept + counted.busy + counted.full);
     if thinned > 0 {
         said += &format!(
@@ -197,14 +231,20 @@ fn said_of(name: &str, counted: &PlaceCounts, cost_ns: u64, off_ns: Option<u64>)
     }
     let lost = counted.busy + counted.full;
     if lost > 0 {
-        said += &format!("; {} lost: no memory for their stacks at that moment", units::counted(lost, "hit"));
+        said += &format!("; {} lost: no memory for their stacks at that moment", units::counted(lost, noun));
     }
-    if counted.odd > 0 {
+    if *kind == EventKind::SYSTEM_CALLS {
+        for (count, what) in [(counted.odd, "had begun before the recording"), (under_way, "had not ended")] {
+            if count > 0 {
+                said += &format!("; {} {what}: not counted", units::counted(count, noun));
+            }
+        }
+    } else if counted.odd > 0 {
         said += &format!("; {} no amounts (negative, or above 2^40) and count as 0", plural(counted.odd));
     }
     if let Some(off_ns) = off_ns {
         said += &format!(
-            "; taken off after {}, since hits cost more than --max-overhead allows: nothing was counted from then on",
+            "; taken off after {}, since {noun}s cost more than --max-overhead allows: nothing was counted from then on",
             units::duration(off_ns)
         );
     }
@@ -221,6 +261,14 @@ fn plural(weights: u64) -> String {
 /// Attaches the program of one place.
 fn attach_place(skeleton: &ProfSkel<'_>, place: &PlannedPlace, cookie: u64) -> libbpf_rs::Result<Vec<Link>> {
     match &place.what {
+        PlaceToAttach::SystemCalls => {
+            let (on_call_begin, on_call_end) = (&skeleton.progs.on_call_begin, &skeleton.progs.on_call_end);
+            // The end first: a beginning without one stays.
+            Ok(vec![
+                on_call_end.attach_raw_tracepoint("sys_exit")?,
+                on_call_begin.attach_raw_tracepoint("sys_enter")?,
+            ])
+        }
         PlaceToAttach::Tracepoint(name) => {
             let program = &skeleton.progs.on_tracepoint;
             let options = RawTracepointOpts { cookie, ..RawTracepointOpts::default() };
@@ -258,6 +306,7 @@ fn refusal(name: &str, place: &PlannedPlace, error: &libbpf_rs::Error) -> Failur
     }
     let failure = Failure::new(status::FAILED, format!("{what}: {}", without_error_numbers(&text)));
     match &place.what {
+        PlaceToAttach::SystemCalls => failure.hint("the kernel needs raw tracepoints of system calls (CONFIG_HAVE_SYSCALL_TRACEPOINTS)"),
         PlaceToAttach::Tracepoint(_) => failure.hint("a tracepoint may have fewer arguments than another one in the same recording: record it alone"),
         PlaceToAttach::Instruction { path, offset, .. } => failure.hint(format!(
             "the kernel refuses some instructions (byte {offset:#x} of `{path}`), and needs uprobes (CONFIG_UPROBE_EVENTS)"
@@ -276,17 +325,23 @@ mod tests {
 
     #[test]
     fn what_came_of_a_probe_is_said_in_one_line() {
+        let kind = EventKind { noun: "hit".into(), ..EventKind::counted("uprobe:a:f", "hits of f") };
         let counted = PlaceCounts { hits: 1000, kept: 1000, ..PlaceCounts::default() };
         assert_eq!(
-            said_of("uprobe:a:f", &counted, 450_000, None),
+            said_of(&kind, &counted, 450_000, None, 0),
             "uprobe:a:f: 1,000 hits; they cost 450 us before any stack was taken"
         );
         let thinned = PlaceCounts { kept: 10, busy: 1, odd: 2, ..counted };
-        let said = said_of("uprobe:a:f", &thinned, 0, Some(1_200_000_000));
+        let said = said_of(&kind, &thinned, 0, Some(1_200_000_000), 0);
         assert!(
             said.contains("stacks of 10 ") && said.contains("1 hit lost") && said.contains("2 weights are"),
             "{said}"
         );
         assert!(said.contains("taken off after 1.20 s"), "{said}");
+        let calls = PlaceCounts { odd: 1, ..counted };
+        assert_eq!(
+            said_of(&EventKind::SYSTEM_CALLS, &calls, 0, None, 2),
+            "syscalls: 1,000 calls; 1 call had begun before the recording: not counted; 2 calls had not ended: not counted"
+        );
     }
 }

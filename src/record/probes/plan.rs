@@ -63,6 +63,7 @@ pub(super) enum PlaceToAttach {
         pids: Option<Vec<u32>>,
     },
     Tracepoint(String),
+    SystemCalls,
 }
 
 /// What is recorded.
@@ -100,7 +101,7 @@ impl ProbePlan {
             programs: ProbePrograms::new(overhead_ppm, !options.user_only),
             notices: Vec::new(),
         };
-        let has_files = specs.iter().any(|(spec, _)| !spec.is_tracepoint());
+        let has_files = specs.iter().any(|(spec, _)| spec.module().is_some());
         let mapped = if has_files { ProcessFiles::now() } else { ProcessFiles::default() };
         let mut prices = Prices::default();
         for (spec, _) in specs {
@@ -122,21 +123,7 @@ impl ProbePlan {
         prices: &mut Prices,
     ) -> Result<(), String> {
         let probe = self.events.len();
-        let Some(module) = spec.module() else {
-            let ProbePlace::Tracepoint { name } = &spec.place else { return Ok(()) };
-            let weight = tracepoint::look_up(name, spec.weight)?;
-            let number = self.places.len() as u32;
-            self.programs.add_tracepoint(number, spec.weight.map_or(0, |weight| weight.argument));
-            self.notices.push(format!(
-                "{}: each hit, of any process, runs a BPF program; stacks of the recorded ones are {}",
-                spec.kind.name,
-                self.share()
-            ));
-            let what = PlaceToAttach::Tracepoint(name.clone());
-            self.places.push(PlannedPlace { probe, what, weight, hit_ns: 0 });
-            self.events.push((spec.kind.clone(), format!("each, stacks are {}", self.share())));
-            return Ok(());
-        };
+        let Some(module) = spec.module() else { return self.add_of_kernel(spec, probe) };
         let program = whom.launched.map(|child| child.program.as_path());
         let files = mapped.named(module, whom.pids, program)?;
         let mut failures = Vec::new();
@@ -151,6 +138,32 @@ impl ProbePlan {
         }
         self.notices.extend(failures.into_iter().map(|why| format!("{}: {why}", spec.kind.name)));
         self.programs.has_instructions = true;
+        self.events.push((spec.kind.clone(), format!("each, stacks are {}", self.share())));
+        Ok(())
+    }
+
+    /// Adds what is in the kernel, and no place in a file.
+    fn add_of_kernel(&mut self, spec: &ProbeSpec, probe: usize) -> Result<(), String> {
+        let number = self.places.len() as u32;
+        let mut weight = WeightPlace::default();
+        let what = match &spec.place {
+            ProbePlace::Tracepoint { name } => {
+                weight = tracepoint::look_up(name, spec.weight)?;
+                self.programs.add_tracepoint(number, spec.weight.map_or(0, |weight| weight.argument));
+                self.notices.push(format!(
+                    "{}: each hit, of any process, runs a BPF program; stacks of the recorded ones are {}",
+                    spec.kind.name,
+                    self.share()
+                ));
+                PlaceToAttach::Tracepoint(name.clone())
+            }
+            ProbePlace::SystemCalls => {
+                self.programs.system_calls = Some(number);
+                PlaceToAttach::SystemCalls
+            }
+            ProbePlace::Function { .. } | ProbePlace::Declared { .. } => return Ok(()),
+        };
+        self.places.push(PlannedPlace { probe, what, weight, hit_ns: 0 });
         self.events.push((spec.kind.clone(), format!("each, stacks are {}", self.share())));
         Ok(())
     }
@@ -196,7 +209,7 @@ impl ProbePlan {
     }
 
     /// What stacks may take, for people.
-    fn share(&self) -> String {
+    pub(super) fn share(&self) -> String {
         match self.programs.overhead_ppm {
             0 => "all taken (--max-overhead 0)".to_owned(),
             ppm => format!("taken within {}% of each CPU's time", f64::from(ppm) / 1e4),

@@ -4,6 +4,8 @@ use crate::bpf::OpenProfSkel;
 
 /// Room for hits that are on their way, bytes for each CPU.
 const RING_BYTES_PER_CPU: u32 = 2 << 20;
+/// System calls that may be under way at once, in recorded threads.
+const MOST_CALLS: u32 = 16 << 10;
 /// Stacks that can be taken at once on a CPU, by threads and interrupts that take it from each other.
 const SCRATCHES: u32 = 3;
 
@@ -20,6 +22,8 @@ pub(crate) struct ProbePrograms {
     pub(super) tells_apart: bool,
     /// Arguments of tracepoints that are read: this many, from the first.
     arguments: u32,
+    /// The number of the place that system calls are, if they are recorded.
+    pub(super) system_calls: Option<u32>,
     /// Share of each CPU's time that hits may take, ppm; 0: no limit.
     pub(crate) overhead_ppm: u32,
     /// Kernel frames of tracepoints are wanted.
@@ -35,6 +39,7 @@ impl ProbePrograms {
             only_tracepoint: 0,
             tells_apart: false,
             arguments: 0,
+            system_calls: None,
             overhead_ppm,
             has_kernel_frames,
         }
@@ -58,7 +63,13 @@ pub(crate) fn configure(
 ) -> libbpf_rs::Result<()> {
     open.progs.on_instruction.set_autoload(config.is_some_and(|config| config.has_instructions));
     open.progs.on_tracepoint.set_autoload(config.is_some_and(|config| config.tracepoints > 0));
+    let system_calls = config.and_then(|config| config.system_calls);
+    open.progs.on_call_begin.set_autoload(system_calls.is_some());
+    open.progs.on_call_end.set_autoload(system_calls.is_some());
     let Some(config) = config else { return Ok(()) };
+    if system_calls.is_some() {
+        open.maps.call_begins.set_max_entries(MOST_CALLS)?;
+    }
     let bytes = (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
     open.maps.hits.set_max_entries(bytes)?;
     open.maps.hit_scratches.set_max_entries(SCRATCHES)?;
@@ -70,6 +81,7 @@ pub(crate) fn configure(
         rodata.tells_tracepoints_apart = config.tells_apart;
         rodata.only_tracepoint = config.only_tracepoint;
         rodata.tracepoint_arguments = config.arguments;
+        rodata.call_place = system_calls.unwrap_or(0);
     }
     Ok(())
 }

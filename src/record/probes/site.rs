@@ -70,7 +70,7 @@ pub(super) fn find(spec: &ProbeSpec, file: &Arc<File>) -> Result<Vec<Site>, Stri
         ProbePlace::Declared { provider, name, .. } => {
             WantedPlace::Declared { provider: provider.clone(), name: name.clone() }
         }
-        ProbePlace::Tracepoint { .. } => return Ok(Vec::new()),
+        ProbePlace::Tracepoint { .. } | ProbePlace::SystemCalls => return Ok(Vec::new()),
     };
     let argument = spec.weight.map(|weight| (weight.argument, if weight.is_half { 4 } else { 8 }));
     let request = SiteRequest { wanted, argument };

@@ -29,6 +29,8 @@ pub(super) enum ProbePlace {
     Declared { module: String, provider: String, name: String },
     /// A tracepoint of the kernel.
     Tracepoint { name: String },
+    /// The beginning and the end of each system call.
+    SystemCalls,
 }
 
 /// An argument as weight.
@@ -46,6 +48,11 @@ impl ProbeSpec {
         ["uprobe", "usdt", "tracepoint", "uretprobe", "kprobe"]
             .iter()
             .any(|word| text.split_once(':').is_some_and(|(first, _)| first == *word))
+    }
+
+    /// System calls: which ones, how long they take, and from where.
+    pub(crate) fn system_calls() -> Self {
+        ProbeSpec { kind: EventKind::SYSTEM_CALLS, place: ProbePlace::SystemCalls, weight: None }
     }
 
     /// The probe that `text` names.
@@ -75,22 +82,17 @@ impl ProbeSpec {
         Ok(ProbeSpec { kind, place, weight })
     }
 
-    /// The name of the file that is probed, as it was written; `None` of a tracepoint.
+    /// The name of the file that is probed, as it was written; `None` of the kernel's own.
     pub(super) fn module(&self) -> Option<&str> {
         match &self.place {
             ProbePlace::Function { module, .. } | ProbePlace::Declared { module, .. } => Some(module),
-            ProbePlace::Tracepoint { .. } => None,
+            ProbePlace::Tracepoint { .. } | ProbePlace::SystemCalls => None,
         }
     }
 
     /// Whether it is a probe that the program declares.
     pub(super) fn is_declared(&self) -> bool {
         matches!(self.place, ProbePlace::Declared { .. })
-    }
-
-    /// Whether it is a tracepoint.
-    pub(crate) fn is_tracepoint(&self) -> bool {
-        matches!(self.place, ProbePlace::Tracepoint { .. })
     }
 }
 

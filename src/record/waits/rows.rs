@@ -196,6 +196,7 @@ mod tests {
             goroutine: Default::default(),
             managed: Vec::new(),
             memory: Default::default(),
+            system_call: None,
             wait: Some(Box::new(wait)),
             block: None,
         }

@@ -11,3 +11,4 @@ mod oracle;
 mod probes;
 mod real_programs;
 mod shapes;
+mod system_calls;

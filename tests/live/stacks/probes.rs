@@ -167,7 +167,6 @@ fn what_cannot_be_probed_is_refused_with_the_reason() {
     assert!(of("usdt:probed:app:nothing").contains("app:passed"));
     assert!(of("uprobe:no-such-file-of-prof:f").contains("no file of that name"));
     assert!(of("tracepoint:no_such_tracepoint").contains("no tracepoint"));
-    assert!(of("syscalls").contains("tracepoint:sys_enter"));
     assert!(
         of("uprobe:probed:printf").contains("another file")
             || of("uprobe:probed:nanosleep").contains("another file")

@@ -78,7 +78,8 @@ fn a_program_whose_code_ends_its_reader_is_left_as_it_is() {
     let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let pid = shares.pid().to_string();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    for (how, why) in [("dies", "the process that read it has ended"), ("hangs", "it took too long to read")] {
+    for (how, why) in [("dies", "the process that read it has ended"), ("hangs", "it took too long to read")]
+    {
         let mut command = prof();
         command.args(["record", "-e", "cpu,heap", "-d", "1s", "-p", &pid, "-o"]).arg(folder.path().join(how));
         command.env("PROF_TEST_WORKER", format!("{how}:Examination"));

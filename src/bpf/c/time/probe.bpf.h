@@ -191,28 +191,44 @@ static __always_inline __u64 hit_weight(struct scratch *s, void *ctx, struct tas
 	return 0;
 }
 
+/* What a hit is of. */
+enum hit_kind {
+	HIT_INSTRUCTION,
+	HIT_TRACEPOINT,	 /* hit anywhere: under the scheduler's locks, and in interrupts */
+	HIT_SYSTEM_CALL, /* at its end */
+};
+
+/* A hit of a recorded thread. */
+struct hit {
+	__u32 place;
+	__u32 factor;	   /* one of so many is kept */
+	__u64 now;	   /* CLOCK_MONOTONIC */
+	__u64 duration_ns; /* of a system call */
+	__s64 call;	   /* its number; negative: not known, or of another table */
+};
+
 /* Sends the sample in the scratch. */
-static __always_inline bool send_hit(struct scratch *s, bool is_tracepoint)
+static __always_inline bool send_hit(struct scratch *s, enum hit_kind kind)
 {
 	__u64 bytes = sizeof(s->sample) + finish_sample(s);
 
-	if (!is_tracepoint && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= hit_wake_bytes)
+	if (kind != HIT_TRACEPOINT && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= hit_wake_bytes)
 		return !bpf_ringbuf_output(&hits, &s->sample, bytes, BPF_RB_FORCE_WAKEUP);
 	return !bpf_ringbuf_output(&hits, &s->sample, bytes, BPF_RB_NO_WAKEUP);
 }
 
 /* Takes the stack of a hit, in memory that is taken. */
 static __always_inline bool sample_hit(struct scratch *s, void *ctx, struct task_struct *task,
-				       struct prof_process *process, bool is_tracepoint)
+				       struct prof_process *process, enum hit_kind kind)
 {
-	if (is_tracepoint && probes_have_kernel_frames) {
+	if (kind == HIT_TRACEPOINT && probes_have_kernel_frames) {
 		long found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 
 		s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 		if (found > 0)
 			s->kernel_count = found / 8;
 	}
-	if (is_tracepoint) {
+	if (kind == HIT_TRACEPOINT) {
 		take_user_stack(s, NULL, task, process, PLACE_SWITCH);
 	} else {
 		s->sends_codes = 1;
@@ -220,14 +236,15 @@ static __always_inline bool sample_hit(struct scratch *s, void *ctx, struct task
 		if (interpreters && process)
 			send_wait_codes(s, &process->runtime);
 	}
-	return send_hit(s, is_tracepoint);
+	return send_hit(s, kind);
 }
 
-/* A recorded thread is at a probe: keeps one of `factor` such hits. */
+/* Sends a hit of a recorded thread with its stack. */
 static __always_inline void keep_hit(void *ctx, struct task_struct *task, struct numbers numbers,
-				     struct prof_process *process, __u32 number, __u32 factor,
-				     __u64 now, bool is_tracepoint)
+				     struct prof_process *process, const struct hit *hit,
+				     enum hit_kind kind)
 {
+	__u32 number = hit->place;
 	struct prof_probe_counts *counted = bpf_map_lookup_elem(&probe_counts, &number);
 	struct prof_probe *probe = bpf_map_lookup_elem(&probes, &number);
 	int taken = take_hit_scratch();
@@ -242,10 +259,18 @@ static __always_inline void keep_hit(void *ctx, struct task_struct *task, struct
 	}
 	s = bpf_map_lookup_elem(&hit_scratches, &slot);
 	if (s) {
-		begin_sample(s, now, numbers.tgid, numbers.tid);
+		begin_sample(s, hit->now, numbers.tgid, numbers.tid);
 		s->sample.event = probe->event;
-		s->sample.weight = factor * hit_weight(s, ctx, task, probe, counted, is_tracepoint);
-		if (sample_hit(s, ctx, task, process, is_tracepoint))
+		s->sample.weight = hit->factor;
+		if (kind == HIT_SYSTEM_CALL) {
+			s->sample.weight *= hit->duration_ns;
+			if (hit->call >= 0 && hit->call < 0xffff)
+				s->sample.call = hit->call + 1;
+		} else {
+			s->sample.weight *=
+				hit_weight(s, ctx, task, probe, counted, kind == HIT_TRACEPOINT);
+		}
+		if (sample_hit(s, ctx, task, process, kind))
 			__sync_fetch_and_add(&counted->kept, 1);
 		else
 			__sync_fetch_and_add(&counted->full, 1);
@@ -255,16 +280,17 @@ static __always_inline void keep_hit(void *ctx, struct task_struct *task, struct
 
 /* The current thread is at place `number`. Those that are not recorded come by as well, and are to
  * be let go at once. */
-static __always_inline int hit(void *ctx, __u32 number, bool is_tracepoint)
+static __always_inline int hit(void *ctx, __u32 number, enum hit_kind kind)
 {
 	struct prof_probe_counts *counted = bpf_map_lookup_elem(&probe_counts, &number);
 	struct prof_probe *probe = bpf_map_lookup_elem(&probes, &number);
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct hit hit = {.place = number};
 	struct prof_process *process;
 	struct hit_budget *budget;
 	struct numbers numbers;
-	__u32 zero = 0, factor;
-	__u64 now, cost;
+	__u32 zero = 0;
+	__u64 cost;
 
 	if (!*(volatile __u64 *)&span.start_ns || !counted || !probe)
 		return 0;
@@ -274,16 +300,16 @@ static __always_inline int hit(void *ctx, __u32 number, bool is_tracepoint)
 		__sync_fetch_and_add(&counted->other, 1);
 		return 0;
 	}
-	now = time_in_span();
+	hit.now = time_in_span();
 	budget = bpf_map_lookup_elem(&hit_budgets, &zero);
-	if (!now || is_over_at(now) || !budget)
+	if (!hit.now || is_over_at(hit.now) || !budget)
 		return 0;
 	__sync_fetch_and_add(&counted->hits, 1);
-	factor = hit_factor(budget, now, probe->hit_ns);
-	if (factor > 1 && bpf_get_prandom_u32() & (factor - 1))
+	hit.factor = hit_factor(budget, hit.now, probe->hit_ns);
+	if (hit.factor > 1 && bpf_get_prandom_u32() & (hit.factor - 1))
 		return 0;
-	keep_hit(ctx, task, numbers, process, number, factor, now, is_tracepoint);
-	cost = bpf_ktime_get_ns() - now;
+	keep_hit(ctx, task, numbers, process, &hit, kind);
+	cost = bpf_ktime_get_ns() - hit.now;
 	__sync_fetch_and_add(&budget->share.left_ns, -cost);
 	add(PROF_COUNT_PROBE_NS, cost);
 	return 0;
@@ -293,10 +319,9 @@ static __always_inline int hit(void *ctx, __u32 number, bool is_tracepoint)
 SEC("uprobe")
 int on_instruction(struct pt_regs *ctx)
 {
-	return hit(ctx, bpf_get_attach_cookie(ctx) - 1, false);
+	return hit(ctx, bpf_get_attach_cookie(ctx) - 1, HIT_INSTRUCTION);
 }
 
-/* Tracepoints may be hit anywhere: under the scheduler's locks, and in interrupts. */
 SEC("raw_tp")
 int on_tracepoint(void *ctx)
 {
@@ -304,7 +329,7 @@ int on_tracepoint(void *ctx)
 
 	if (tells_tracepoints_apart)
 		number = bpf_get_attach_cookie(ctx) - 1;
-	return hit(ctx, number, true);
+	return hit(ctx, number, HIT_TRACEPOINT);
 }
 
 #endif /* PROF_PROBE_BPF_H */

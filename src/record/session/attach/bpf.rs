@@ -54,6 +54,7 @@ pub(super) fn attach<'obj>(
     let first_event = options.counters().count() as u32 + 1;
     let attach = |plan| AttachedProbes::attach(&kernel.skeleton, plan, first_event);
     let probes = plan.map(attach).transpose()?;
+    notices.extend(probes.iter().flat_map(|probes| probes.notices.iter().cloned()));
     let mut collector = ground.read(opened, &survey)?;
     rules.into_iter().for_each(|(kind, rule)| collector.add_counter(kind, rule, Some(1)));
     add_waits(&mut collector, waits.as_ref(), why_no_waits);
