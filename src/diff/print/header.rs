@@ -144,6 +144,7 @@ pub(crate) fn notes(comparison: &Comparison, is_default_per: bool) -> Vec<String
         [0, 1].map(|side: usize| comparison.sides[side].runs.iter().map(|run| run.facts.rate_hz).max());
     if let [Some(base), Some(new)] = rates
         && base != new
+        && base.min(new) > 0
     {
         notes.push(format!(
             "base at {} Hz and new at {} Hz are compared as time",
