@@ -11,7 +11,7 @@ use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     path_beneath_rules,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::set_no_new_privs;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -89,7 +89,7 @@ pub(super) fn enter_with(network: Network) -> Result<(), Failure> {
     privilege::keep_nothing()?;
     let _ = set_no_new_privs(true);
     // What it has in memory is of other users' processes.
-    let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum.map(|_| 0) };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     // A user who is not root has files of its own to write: those of the recording.
     let is_read_only = client::makes_files() && refuse_writing();

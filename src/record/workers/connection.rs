@@ -22,7 +22,8 @@ pub(super) struct WorkerProcess {
     /// Its number by which it shares the memory budget.
     pub(super) share: usize,
     pub(super) jobs: OwnedFd,
-    pub(super) files: OwnedFd,
+    /// `None` where it gets no files.
+    pub(super) files: Option<OwnedFd>,
     /// Closed to have it stop.
     pub(super) stop: Option<OwnedFd>,
     pub(super) used: WorkerUsage,
@@ -53,18 +54,24 @@ impl WorkerProcess {
         }
         let mut told_to_stop: Option<Instant> = None;
         loop {
-            let mut ready = [PollFd::new(&self.jobs, PollFlags::IN), PollFd::new(&self.files, PollFlags::IN)];
+            let files = self.files.iter().map(|files| PollFd::new(files, PollFlags::IN));
+            let mut ready: Vec<PollFd<'_>> =
+                std::iter::once(PollFd::new(&self.jobs, PollFlags::IN)).chain(files).collect();
             let count = match poll(&mut ready, Some(&STEP)) {
                 Err(rustix::io::Errno::INTR) => 0,
                 polled => polled.map_err(|_| true)?,
             };
-            let [has_answer, asks] = ready.map(|one| !one.revents().is_empty());
+            let is_ready = |at: usize| ready.get(at).is_some_and(|one| !one.revents().is_empty());
+            let (has_answer, asks) = (is_ready(0), is_ready(1));
             if count > 0 && has_answer {
                 let answer = receive(self.jobs.as_fd()).ok().flatten().ok_or(true)?;
                 return Ok(answer.body);
             }
-            if count > 0 && asks && !opener::answer_worker(self.files.as_fd()).unwrap_or(false) {
-                return Err(true);
+            if count > 0 && asks {
+                let files = self.files.as_ref().ok_or(true)?;
+                if !opener::answer_worker(files.as_fd()).unwrap_or(false) {
+                    return Err(true);
+                }
             }
             match told_to_stop {
                 None if deadline.has_passed() => {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-/// A worker that is not in the pool. One that has ended is not made again: the pool, which could, is another process's.
+/// A worker that is not in the pool, and can ask for no files. One that has ended is not made again: the pool, which could, is another process's.
 #[derive(Debug)]
 pub(crate) struct LentWorker {
     /// `None` once it has ended, or where there are no workers.
@@ -31,8 +31,7 @@ impl LentWorker {
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let of_worker = |worker: &WorkerProcess| {
-            [Some(&worker.jobs), Some(&worker.files), worker.stop.as_ref()]
-                .map(|end| end.map(AsRawFd::as_raw_fd))
+            [Some(&worker.jobs), worker.stop.as_ref()].map(|end| end.map(AsRawFd::as_raw_fd))
         };
         worker.iter().flat_map(of_worker).flatten().collect()
     }
@@ -53,6 +52,9 @@ impl LentWorker {
             Err(true) => WorkerEnd::Died("has ended".to_owned()),
             Err(false) => WorkerEnd::TooLong,
         };
+        // Its process of origin has not waited for it yet: the number is not another's.
+        // SAFETY: kill takes numbers.
+        unsafe { libc::kill(worker.pid.cast_signed(), libc::SIGKILL) };
         *held = None;
         Err(ended)
     }

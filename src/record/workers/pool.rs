@@ -27,6 +27,8 @@ const MOST_MORE: usize = 8;
 const STEP: Duration = Duration::from_millis(20);
 /// Time for an answer that has begun to go on.
 const STALLED: Duration = Duration::from_secs(2);
+/// The same for a question, too, where a process is stopped until there is an answer.
+const STALLED_APART: Duration = Duration::from_millis(200);
 
 /// The workers of this process; a process has one such pool, as it has one origin.
 static POOL: OnceLock<Pool> = OnceLock::new();
@@ -152,9 +154,15 @@ pub(crate) fn start(jobs: fn() -> Box<dyn Jobs>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes a worker that is in no lane; `None` where this process has none.
+/// Makes a worker that is in no lane, and gets no files; `None` where this process has none.
 pub(super) fn make_apart() -> Option<std::io::Result<WorkerProcess>> {
-    pool().map(|pool| pool.make(u64::MAX))
+    let made = pool()?.make(u64::MAX).and_then(|worker| {
+        for way in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&worker.jobs, way, Some(STALLED_APART))?;
+        }
+        Ok(WorkerProcess { files: None, ..worker })
+    });
+    Some(made)
 }
 
 /// Ends all workers, for the end of the program: where no one waits for the children of a process that has ended, they would be left.
@@ -281,7 +289,7 @@ impl Pool {
             pid,
             share,
             jobs,
-            files,
+            files: Some(files),
             stop: Some(stop),
             used: WorkerUsage::default(),
             kept: BTreeSet::new(),

@@ -129,6 +129,36 @@ fn what_is_freed_while_the_recording_ends_is_not_kept() {
     assert_eq!(profile.counter("block_ends_missed"), 0, "{:?}", profile.counters);
 }
 
+/// A program that has another file mapped where the sampler was: its own files are written, and no others.
+#[test]
+fn no_file_but_the_samplers_own_is_written() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("usurper") else { return };
+    let Some((uid, gid)) = account("nobody") else { return println!("skipped: there is no user nobody") };
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let program = copy_for_everyone(&program, folder.path());
+    let precious = folder.path().join("precious");
+    let content = vec![b'R'; 20_000];
+    std::fs::write(&precious, &content).expect("own folder");
+    std::fs::set_permissions(&precious, Permissions::from_mode(0o644)).expect("own file");
+    // Whether it comes in time is the machine's choice.
+    let mut was_noticed = false;
+    for attempt in 0..20 {
+        let usurper = Running::start_ready(Command::new(&program).arg(&precious).uid(uid).gid(gid));
+        let output = prof()
+            .args(["record", "-e", "heap", "-d", "200ms", "-p", &usurper.pid().to_string(), "-o"])
+            .arg(folder.path().join(format!("{attempt}.data")))
+            .output()
+            .expect("it can be started");
+        assert!(std::fs::read(&precious).expect("own file") == content, "{}", messages(&output));
+        was_noticed |= messages(&output).contains("another file was mapped in the place of the sampler");
+        if was_noticed {
+            break;
+        }
+    }
+    assert!(was_noticed, "it never came in time");
+}
+
 #[test]
 fn a_program_in_a_storm_is_as_it_was_after_it_was_recorded() {
     let Some(_turn) = turn() else { return };

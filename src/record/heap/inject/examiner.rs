@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for an answer: the process is stopped meanwhile.
+/// Time for all answers: the process is stopped meanwhile.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Bytes of a stub of a procedure linkage table that are read.
 pub(super) const STUB_BYTES: usize = 16;
@@ -66,6 +66,20 @@ impl Examiner {
         self.worker.as_ref()
     }
 
+    /// Begins with a process, which is stopped: from now on there is so much time.
+    pub(super) fn begin(&self) -> Examination<'_> {
+        Examination { worker: self.worker.as_ref(), deadline: Deadline::after(PATIENCE, &Arc::default()) }
+    }
+}
+
+/// The examination of a process.
+#[derive(Debug)]
+pub(super) struct Examination<'e> {
+    worker: Option<&'e LentWorker>,
+    deadline: Deadline,
+}
+
+impl Examination<'_> {
     /// What the code of functions says.
     ///
     /// # Errors
@@ -115,13 +129,12 @@ impl Examiner {
 
     fn ask(&self, question: &Question) -> Result<Answer, String> {
         let body = postcard::to_stdvec(question).map_err(|error| error.to_string())?;
-        let answer = match &self.worker {
+        let answer = match self.worker {
             Some(worker) => {
                 let (kind, urgency) = (JobKind::Examination, JobUrgency::First);
                 let job = WorkerJob { kind, urgency, part: 0, body: &body, descriptors: &[] };
-                let deadline = Deadline::after(PATIENCE, &Arc::default());
                 worker
-                    .work(&job, &deadline)
+                    .work(&job, &self.deadline)
                     .map_err(|end| format!("its code could not be examined: {end}"))?
             }
             None => work(&body),
@@ -141,11 +154,15 @@ impl ExaminedFunction {
 
     /// Whether this may be said of a function of so many bytes.
     fn is_possible(&self, length: usize) -> bool {
-        self.moved.as_ref().is_ok_and(|moved| {
+        // Instructions that lead elsewhere are of two bytes at the least.
+        let has_targets = self.targets.len() <= length / 2;
+        let is_moved = self.moved.as_ref().is_ok_and(|moved| {
             (JUMP_BYTES..=length).contains(&moved.length)
+                && !moved.bytes.is_empty()
                 && moved.bytes.len() <= DISPLACED_BYTES as usize
                 && moved.offsets.iter().all(|&(was, is)| was < moved.length && is < moved.bytes.len())
-        }) || self.moved.is_err()
+        });
+        has_targets && (is_moved || self.moved.is_err())
     }
 }
 
@@ -177,7 +194,7 @@ mod tests {
         // push %r12; mov %rdi,%r12; call +0x10; ret
         let code = vec![0x41, 0x54, 0x49, 0x89, 0xfc, 0xe8, 0x10, 0, 0, 0, 0xc3];
         let function = FunctionCode { address: 0x1000, code, to: 0x9000 };
-        let found = Examiner::new(None).functions(vec![function.clone()]).expect("an answer");
+        let found = Examiner::new(None).begin().functions(vec![function.clone()]).expect("an answer");
         let moved = found[0].moved.as_ref().expect("they can be moved");
         assert_eq!((moved.length, &found[0].targets[..]), (5, &[0x101a][..]));
         let answer = |change: fn(&mut MovedPrologue)| {
@@ -189,6 +206,7 @@ mod tests {
         assert!(!answer(|moved| moved.length = 4), "less than a jump");
         assert!(!answer(|moved| moved.length = 12), "more than the function");
         assert!(!answer(|moved| moved.bytes = vec![0x90; 49]), "more than there is room for");
+        assert!(!answer(|moved| moved.bytes.clear()), "nothing to run");
         assert!(!answer(|moved| moved.offsets.push((5, 0))), "outside of what was moved");
         assert!(!answer(|moved| moved.offsets.push((0, 48))), "outside of where it is");
     }

@@ -1,13 +1,14 @@
 //! A process whose allocator's functions jump to the sampler: from finding a place for it to the bytes as they were.
 
-use super::examiner::{ExaminedFunction, Examiner, FunctionCode, STUB_BYTES};
+use super::examiner::{Examination, ExaminedFunction, Examiner, FunctionCode, STUB_BYTES};
 use super::image::{self, SamplerImage};
+use super::mapped_file::open_mapped;
 use super::memory_map::MemoryMap;
 use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
-use super::stopped::StoppedProcess;
+use super::stopped::{StoppedProcess, TakenCode, write_data};
 use super::{refusal, stub};
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Functions that are farther apart than this jump to samplers of their own, bytes: one has to be within 2 GiB of all.
 const GROUP_SPAN: u64 = 1 << 30;
+
+/// Most calls and jumps of functions that are followed in search of other functions.
+const MOST_TARGETS: usize = 1024;
 
 /// A function that jumps to its hook.
 #[derive(Debug, Clone)]
@@ -42,7 +46,7 @@ struct PlacedSampler {
 /// What it takes to patch a process.
 struct Kit<'a> {
     image: &'a SamplerImage,
-    examiner: &'a Examiner,
+    examination: Examination<'a>,
 }
 
 /// The samplers in a process: mostly one, and more where allocators are far apart, such as that of a program and the C library's.
@@ -79,7 +83,6 @@ impl Patch {
         examiner: &Examiner,
     ) -> Result<Self, String> {
         let image = SamplerImage::of_this_build().ok_or("there is no sampler for this processor")?;
-        let kit = Kit { image: &image, examiner };
         if let Some(why) = refusal::reason(pid) {
             return Err(why);
         }
@@ -87,6 +90,7 @@ impl Patch {
         for _ in 0..ATTEMPTS {
             let begun = Instant::now();
             let mut process = StoppedProcess::stop(pid)?;
+            let kit = Kit { image: &image, examination: examiner.begin() };
             match Patch::apply_to(&mut process, (pid, &kit), functions, mean) {
                 Ok(patch) => {
                     drop(process);
@@ -143,14 +147,15 @@ impl Patch {
             let mut there = vec![0; bytes.len()];
             let is_same = process.read(at, &mut there).is_ok() && there == bytes;
             if is_same && !patched.is_empty() {
+                let Ok(file) = open_mapped(process, &map, at) else { continue };
                 self.skipped.extend(why);
-                return Ok(PlacedSampler { at, functions: patched, file: open_mapped(self.pid, &map, at)? });
+                return Ok(PlacedSampler { at, functions: patched, file });
             }
         }
         let at = map_sampler(process, kit, &map, &wanted)?;
         let (patched, why) = moved_to(process, kit, &wanted, at)?;
         self.skipped.extend(why);
-        let file = open_mapped(self.pid, &process.map()?, at)?;
+        let file = open_mapped(process, &process.map()?, at)?;
         file.write_all_at(&file_bytes(image, &patched), 0)?;
         Ok(PlacedSampler { at, functions: patched, file })
     }
@@ -161,16 +166,19 @@ impl Patch {
             let why = self.skipped.first().map_or_else(String::new, |why| format!(": {why}"));
             return Err(Failed::ForGood(format!("none of its allocator's functions can be patched{why}")));
         }
-        for (at, function) in self.functions() {
+        let taken = self.functions().map(|(at, function)| {
             let moved_at = at + image.displaced(function.number);
-            let to = |address: u64| {
-                let offset = (address - function.address) as usize;
-                let moved = function.moved.offsets.iter().find(|(was, _)| *was == offset)?;
-                Some(moved_at + moved.1 as u64)
-            };
-            let taken = function.address..function.address + function.moved.length as u64;
-            process.leave(&taken, to).map_err(Failed::ForNow)?;
-        }
+            let PatchedFunction { address, moved, .. } = function;
+            TakenCode {
+                range: *address..address + moved.length as u64,
+                instructions: (moved.offsets.iter())
+                    .map(|(was, is)| (*was as u64, moved_at + *is as u64))
+                    .collect(),
+            }
+        });
+        let mut taken: Vec<TakenCode> = taken.collect();
+        taken.sort_by_key(|taken| taken.range.start);
+        process.leave(&taken).map_err(Failed::ForNow)?;
         for sampler in &self.samplers {
             process.write_data(sampler.at + image::MEAN_AT, &mean.to_ne_bytes())?;
         }
@@ -189,6 +197,22 @@ impl Patch {
             .flat_map(|sampler| sampler.functions.iter().map(|function| (sampler.at, function)))
     }
 
+    /// Has the samplers sample one of `mean` bytes from now on. The process goes on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When they are not there any more: it has ended, or called exec.
+    pub(crate) fn set_mean(&self, mean: u64) -> std::io::Result<()> {
+        let map = MemoryMap::read(self.pid)?;
+        for sampler in &self.samplers {
+            if !is_there(&map, sampler.at) {
+                return Err(std::io::ErrorKind::NotFound.into());
+            }
+            write_data(self.pid, sampler.at + image::MEAN_AT, &mean.max(1).to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Gives the functions their own first instructions back. A sampler stays mapped, since a thread may be in it, and has
     /// nothing to do. Returns the number of blocks that it could not follow.
     ///
@@ -196,7 +220,6 @@ impl Patch {
     ///
     /// Why they could not be given back; a process that has ended is none.
     pub(crate) fn undo(&self) -> Result<u64, String> {
-        let is_there = |map: &MemoryMap, at: u64| map.samplers().any(|range| range.start == at);
         let has_any = |map: std::io::Result<MemoryMap>| {
             map.is_ok_and(|map| self.samplers.iter().any(|sampler| is_there(&map, sampler.at)))
         };
@@ -230,6 +253,11 @@ impl Patch {
         }
         Ok(not_followed)
     }
+}
+
+/// Whether a sampler is mapped at an address.
+fn is_there(map: &MemoryMap, at: u64) -> bool {
+    map.samplers().any(|range| range.start == at)
 }
 
 /// Why an attempt came to nothing.
@@ -330,7 +358,7 @@ fn moved_to(
     }
     let originals: Vec<Option<[u8; JUMP_BYTES]>> =
         codes.iter().map(|code| code.code.first_chunk().copied()).collect();
-    let examined = kit.examiner.functions(codes)?;
+    let examined = kit.examination.functions(codes)?;
     let calls_others = callers(process, kit, &readable, &examined)?;
     let found = readable.iter().zip(originals).zip(examined.into_iter().zip(calls_others));
     for ((&(function, number), original), (examined, calls_another)) in found {
@@ -369,17 +397,17 @@ fn callers(
 ) -> Result<Vec<bool>, String> {
     let has_stand_in = |function: &AllocatorFunction| function.kind.stand_in().is_some();
     let with_stand_in = functions.iter().zip(examined).filter(|((function, _), _)| has_stand_in(function));
-    let mut stubs: Vec<(u64, [u8; STUB_BYTES])> = Vec::new();
-    for &target in with_stand_in.flat_map(|(_, examined)| &examined.targets) {
+    let targets: BTreeSet<u64> =
+        with_stand_in.flat_map(|(_, examined)| &examined.targets).copied().take(MOST_TARGETS).collect();
+    let stub = |target: u64| {
         let mut bytes = [0; STUB_BYTES];
-        if !stubs.iter().any(|(at, _)| *at == target) && process.read(target, &mut bytes).is_ok() {
-            stubs.push((target, bytes));
-        }
-    }
+        process.read(target, &mut bytes).is_ok().then_some((target, bytes))
+    };
+    let stubs: Vec<(u64, [u8; STUB_BYTES])> = targets.into_iter().filter_map(stub).collect();
     let mut through_stub = BTreeMap::new();
     if !stubs.is_empty() {
         let addresses: Vec<u64> = stubs.iter().map(|(at, _)| *at).collect();
-        for (at, pointer) in addresses.into_iter().zip(kit.examiner.stubs(stubs)?) {
+        for (at, pointer) in addresses.into_iter().zip(kit.examination.stubs(stubs)?) {
             let mut place = [0; 8];
             if pointer.is_some_and(|pointer| process.read(pointer, &mut place).is_ok()) {
                 through_stub.insert(at, u64::from_ne_bytes(place));
@@ -421,7 +449,7 @@ fn file_bytes(image: &SamplerImage, patched: &[PatchedFunction]) -> Vec<u8> {
 /// Has the process map the file of a sampler near the functions. Returns where its code is.
 fn map_sampler(
     process: &mut StoppedProcess,
-    Kit { image, examiner }: &Kit<'_>,
+    Kit { image, examination }: &Kit<'_>,
     map: &MemoryMap,
     wanted: &[(&AllocatorFunction, usize)],
 ) -> Result<u64, Failed> {
@@ -436,7 +464,7 @@ fn map_sampler(
     let places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
     let place = places.into_iter().find(is_free).ok_or("it has no room for code to map the sampler")?;
     let code_bytes = image.code_bytes();
-    if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes), examiner) {
+    if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes), examination) {
         return Err(Failed::ForGood(why));
     }
     let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);
@@ -455,13 +483,6 @@ fn map_sampler(
 fn call_error(call: &str, result: i64) -> Failed {
     let error = std::io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO));
     Failed::ForGood(format!("{call} failed in it: {error}"))
-}
-
-/// The file of the sampler at `at`.
-fn open_mapped(pid: u32, map: &MemoryMap, at: u64) -> Result<File, Failed> {
-    let range = map.at(at).ok_or("the sampler is not where it was mapped")?;
-    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
-    Ok(File::options().read(true).write(true).open(path)?)
 }
 
 /// Gives functions their own instructions back that a prof which was killed has left jumping to its sampler.

@@ -1,7 +1,7 @@
 //! Filters of system calls (seccomp) that a stopped thread is under: whether they let the calls through by which the sampler is mapped.
 //! A filter may end the process for a call that it does not expect, so it is asked before.
 
-use super::examiner::Examiner;
+use super::examiner::Examination;
 use super::registers::ask;
 use crate::base::failure::io_words;
 use crate::base::privilege;
@@ -40,7 +40,7 @@ pub(super) struct SystemCall {
 }
 
 /// Why the filters of a stopped thread do not let `calls` through; `None` if they do.
-pub(super) fn refusal(tid: i32, calls: &[SystemCall], examiner: &Examiner) -> Option<String> {
+pub(super) fn refusal(tid: i32, calls: &[SystemCall], examination: &Examination<'_>) -> Option<String> {
     let filters = match privilege::as_administrator(|| filters(tid)) {
         Ok(filters) => filters,
         Err(error) => {
@@ -50,7 +50,7 @@ pub(super) fn refusal(tid: i32, calls: &[SystemCall], examiner: &Examiner) -> Op
             ));
         }
     };
-    match examiner.refused(filters, calls) {
+    match examination.refused(filters, calls) {
         Ok(refused) => refused.map(|at| {
             format!("a seccomp filter restricts its system calls: {} is not let through", calls[at].name)
         }),

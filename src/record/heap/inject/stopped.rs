@@ -1,12 +1,13 @@
 //! A process of which all threads are stopped, by ptrace. When it is dropped, or this thread ends, they go on.
 
-use super::examiner::Examiner;
+use super::examiner::Examination;
 use super::memory_map::MemoryMap;
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two looks at a thread that is to stop.
 const STEP: Duration = Duration::from_micros(100);
+/// A thread that runs stops within a few microseconds: for so long it is looked at again at once.
+const SOON: Duration = Duration::from_micros(200);
 /// Code segment of 64-bit programs.
 const USER_CS: u64 = 0x33;
 /// Bytes of a stack that are searched for the registers of an interrupted function.
@@ -38,6 +41,28 @@ pub(super) struct StoppedProcess {
     pid: u32,
     threads: Vec<StoppedThread>,
     memory: File,
+}
+
+/// First instructions of a function that a jump takes the place of.
+#[derive(Debug)]
+pub(super) struct TakenCode {
+    /// The bytes that are taken.
+    pub(super) range: Range<u64>,
+    /// Where each instruction was, from the start of the range, and where it is now, as an address.
+    pub(super) instructions: Vec<(u64, u64)>,
+}
+
+impl TakenCode {
+    /// Whether an address is in it, other than at its first byte, where the jump is.
+    fn is_inside(&self, address: u64) -> bool {
+        self.range.start < address && address < self.range.end
+    }
+
+    /// Where the instruction at an address is now.
+    fn moved(&self, address: u64) -> Option<u64> {
+        let offset = address - self.range.start;
+        self.instructions.iter().find(|(was, _)| *was == offset).map(|(_, is)| *is)
+    }
 }
 
 impl StoppedProcess {
@@ -99,14 +124,7 @@ impl StoppedProcess {
     ///
     /// When the process may not write there, or no memory is there.
     pub(super) fn write_data(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let to = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
-        // SAFETY: reads `bytes` in this process; `to` is an address of the other one, which the kernel checks.
-        match unsafe { libc::process_vm_writev(self.pid.cast_signed(), &from, 1, &to, 1, 0) } {
-            -1 => Err(io::Error::last_os_error()),
-            written if written.unsigned_abs() == bytes.len() => Ok(()),
-            _ => Err(io::ErrorKind::WriteZero.into()),
-        }
+        write_data(self.pid, address, bytes)
     }
 
     /// Writes code of the process, words at a time, as debuggers do.
@@ -139,30 +157,30 @@ impl StoppedProcess {
         Ok(true)
     }
 
-    /// Moves threads that are inside of `from`, but not at its first byte, to where `to` says. An error is a thread that has
-    /// been interrupted there by a signal whose handler runs: it would return into what is no longer there.
+    /// Moves threads that are inside of code that is `taken`, by address, but not at its first byte, to where it goes on. An error is a thread
+    /// that has been interrupted there by a signal whose handler runs: it would return into what is no longer there.
     ///
     /// # Errors
     ///
     /// When a thread cannot be moved.
-    pub(super) fn leave(
-        &self,
-        from: &std::ops::Range<u64>,
-        to: impl Fn(u64) -> Option<u64>,
-    ) -> Result<(), String> {
-        let inside = from.start + 1..from.end;
+    pub(super) fn leave(&self, taken: &[TakenCode]) -> Result<(), String> {
+        let taken_at = |address: u64| {
+            let before = taken.partition_point(|taken| taken.range.start < address);
+            taken[..before].last().filter(|taken| taken.is_inside(address))
+        };
+        let mut stack = vec![0; STACK_BYTES];
         for thread in &self.threads {
             let mut registers = registers(thread.tid).map_err(|error| error.to_string())?;
-            if inside.contains(&registers.rip) {
-                registers.rip = to(registers.rip).ok_or("a thread is in the middle of an instruction")?;
+            if let Some(taken) = taken_at(registers.rip) {
+                registers.rip =
+                    taken.moved(registers.rip).ok_or("a thread is in the middle of an instruction")?;
                 set_registers(thread.tid, &registers).map_err(|error| error.to_string())?;
             }
-            let mut stack = vec![0; STACK_BYTES];
             // As far as it goes.
             let length = self.memory.read_at(&mut stack, registers.rsp).unwrap_or(0);
             let words = stack[..length].chunks_exact(8);
             let mut words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-            if words.any(|word| inside.contains(&word)) {
+            if words.any(|word| taken_at(word).is_some()) {
                 return Err("a signal handler runs that has interrupted an allocation".to_owned());
             }
         }
@@ -193,16 +211,39 @@ impl StoppedProcess {
         Ok(results)
     }
 
+    /// Its number.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The user whose files the thread makes that runs what is to be run.
+    ///
+    /// # Errors
+    ///
+    /// When that is not known.
+    pub(super) fn user(&self) -> io::Result<u32> {
+        let tid = self.runner().ok_or(io::ErrorKind::NotFound)?.tid;
+        let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid))?;
+        // Real, effective, saved, and that of files.
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let user = users.and_then(|users| users.split_whitespace().nth(3)?.parse().ok());
+        user.ok_or_else(|| io::Error::other("its user is not known"))
+    }
+
     /// The thread that runs what is to be run.
     fn runner(&self) -> Option<StoppedThread> {
         self.threads.iter().copied().find(|thread| thread.signal == 0)
     }
 
     /// Why filters of that thread do not let all of `calls` through; `None` if they do. Each has its own.
-    pub(super) fn filters_refuse(&self, calls: &[SystemCall], examiner: &Examiner) -> Option<String> {
+    pub(super) fn filters_refuse(
+        &self,
+        calls: &[SystemCall],
+        examination: &Examination<'_>,
+    ) -> Option<String> {
         let tid = self.runner()?.tid;
         let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).ok()?;
-        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls, examiner) }
+        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls, examination) }
     }
 
     /// What the process has mapped.
@@ -212,6 +253,22 @@ impl StoppedProcess {
     /// As of reading /proc/PID/maps.
     pub(super) fn map(&self) -> io::Result<MemoryMap> {
         MemoryMap::read(self.pid)
+    }
+}
+
+/// Writes data of a process: memory that it may write itself.
+///
+/// # Errors
+///
+/// When the process may not write there, or no memory is there.
+pub(super) fn write_data(pid: u32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let to = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+    // SAFETY: reads `bytes` in this process; `to` is an address of the other one, which the kernel checks.
+    match unsafe { libc::process_vm_writev(pid.cast_signed(), &from, 1, &to, 1, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        written if written.unsigned_abs() == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 
@@ -244,7 +301,7 @@ fn resumed(registers: &ThreadRegisters) -> ThreadRegisters {
 
 /// Has a thread go on until it has done `calls` system calls of the code at `stub`. Signals that come are its own, and so are the
 /// system calls of their handlers.
-fn wait_for_calls(tid: i32, stub: &std::ops::Range<u64>, calls: usize) -> Result<Vec<i64>, String> {
+fn wait_for_calls(tid: i32, stub: &Range<u64>, calls: usize) -> Result<Vec<i64>, String> {
     let deadline = Instant::now() + CALL_PATIENCE;
     let (mut results, mut is_inside, mut is_of_stub, mut signal) = (Vec::new(), false, false, 0);
     while results.len() < calls {
@@ -291,6 +348,7 @@ fn wait_for_stop(tid: i32, deadline: Instant) -> Result<Option<i32>, String> {
 
 /// Waits for the next stop of a thread: its status, or `None` once it has ended.
 pub(super) fn wait(tid: i32, deadline: Instant) -> Result<Option<i32>, String> {
+    let begun = Instant::now();
     loop {
         let mut status = 0;
         // SAFETY: the status is a valid place; the thread is traced by this one.
@@ -300,6 +358,7 @@ pub(super) fn wait(tid: i32, deadline: Instant) -> Result<Option<i32>, String> {
                 return Err("a thread does not stop: it waits in the kernel, for a child of vfork or a file"
                     .to_owned());
             }
+            0 if begun.elapsed() < SOON => std::thread::yield_now(),
             0 => std::thread::sleep(STEP),
             -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
             -1 => return Ok(None),
