@@ -4,8 +4,7 @@ use super::testing::TestingArgs;
 use super::value::{self, EventName};
 use crate::base::failure::Failure;
 use crate::record::{
-    CallGraph, Children, DEFAULT_HEAP_MEAN_BYTES, PROBE_FORMS, PerfCounter, Rate, RecordOptions, Sampler,
-    Target, WaitOptions,
+    CallGraph, Children, PROBE_FORMS, PerfCounter, Rate, RecordOptions, Sampler, Target, WaitOptions,
 };
 use crate::report::Metric;
 use clap::Args;
@@ -205,7 +204,7 @@ impl SamplerArgs {
                 // All waits have the lock that they are for.
                 EventName::Lock if has_off => continue,
                 EventName::Lock => Sampler::Waits(WaitOptions { futexes_only: true, ..waits }),
-                EventName::Heap => Sampler::Heap(DEFAULT_HEAP_MEAN_BYTES),
+                EventName::Heap => Sampler::Heap(self.max_overhead),
                 EventName::Counter(mut counter) => {
                     let own = counter.default_period().filter(|_| self.frequency.is_none());
                     counter.period = self.count.or(own);

@@ -52,7 +52,7 @@ pub(crate) use names::symbolize::LeftMaps;
 pub use options::Output;
 #[cfg(feature = "testing")]
 pub(crate) use options::WaitStacks;
-pub(crate) use options::{CallGraph, Children, DEFAULT_HEAP_MEAN_BYTES, Rate};
+pub(crate) use options::{CallGraph, Children, Rate};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
 pub(crate) use probes::price::hit_prices;
 #[cfg(feature = "testing")]

@@ -101,9 +101,6 @@ pub(crate) enum Children {
     None,
 }
 
-/// Mean number of bytes between sampled ones of blocks of memory: at 1 GB/s that are some 2,000 samples a second.
-pub(crate) const DEFAULT_HEAP_MEAN_BYTES: u64 = 512 << 10;
-
 /// Source of the samples of one kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sampler {
@@ -113,8 +110,8 @@ pub(crate) enum Sampler {
     Waits(WaitOptions),
     /// A counter of the kernel or the processor.
     Counter(PerfCounter),
-    /// Blocks of memory that functions of an allocator give; one of so many bytes is sampled, in the mean.
-    Heap(u64),
+    /// Sampled blocks of memory that functions of an allocator give, which may take this share of a CPU, ppm; 0: no limit.
+    Heap(u32),
     /// Snapshots of all goroutines of Go programs, which may take this share of a CPU, ppm.
     Goroutines(u32),
     /// A probe, whose hits may take this share of each CPU's time, ppm; 0: no limit.
@@ -250,10 +247,10 @@ impl RecordOptions {
         })
     }
 
-    /// Mean number of bytes between sampled ones of blocks of memory; `None` if they are not recorded.
-    pub(crate) fn heap(&self) -> Option<u64> {
+    /// Share of a CPU that sampled blocks of memory may take, ppm; `None` if they are not recorded.
+    pub(crate) fn heap(&self) -> Option<u32> {
         self.events.iter().find_map(|sampler| match sampler {
-            Sampler::Heap(mean) => Some(*mean),
+            Sampler::Heap(overhead_ppm) => Some(*overhead_ppm),
             _ => None,
         })
     }

@@ -54,6 +54,16 @@ impl LiveBlocks {
         LiveBlocks { event, live: FxHashMap::default(), ends: FxHashMap::default(), samples: 0 }
     }
 
+    /// Number of blocks that were sampled so far.
+    pub(crate) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Number of those that are live.
+    pub(crate) fn live(&self) -> usize {
+        self.live.len()
+    }
+
     /// A sampled block was allocated.
     pub(crate) fn allocated(
         &mut self,

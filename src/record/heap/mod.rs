@@ -3,7 +3,7 @@
 //! A sampler is put into the target (`inject`), to which the functions of its allocator jump (`functions`, found by `finder`).
 //! The opener does that, on request (`service`); the recorder cannot. What a target's code says is examined by a worker. The kernel runs programs at the sampler's probes, which
 //! send stacks; `blocks` makes rows of what they send. Go programs sample by themselves, and are read (`go_samples`).
-//! `sampling` is the order of all this in a recording.
+//! `sampling` is the order of all this in a recording, `sampling_mean` how many blocks are sampled.
 
 mod blocks;
 mod collected;
@@ -12,6 +12,7 @@ mod functions;
 mod go_samples;
 mod inject;
 mod sampling;
+mod sampling_mean;
 mod service;
 
 pub(in crate::record) use blocks::{BlockPart, LiveBlocks};

@@ -2,6 +2,7 @@
 
 use super::finder::{self, FoundAllocator};
 use super::functions::AllocatorFunction;
+use super::sampling_mean::{self, SamplingMean};
 use super::service::{self, Probe};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::{opener, units};
@@ -15,8 +16,7 @@ use std::os::fd::OwnedFd;
 /// Sampling of the heap.
 #[derive(Debug)]
 pub(crate) struct HeapSampling {
-    /// Mean number of bytes between sampled ones.
-    mean: u64,
+    mean: SamplingMean,
     /// What is to be patched of each process.
     planned: BTreeMap<u32, Vec<FoundAllocator>>,
     /// Processes that were.
@@ -44,12 +44,12 @@ pub(crate) struct HeapEnd {
 }
 
 impl HeapSampling {
-    /// Nothing is planned so far.
+    /// Nothing is planned so far. Samples may take this share of a CPU, ppm; 0: no limit.
     ///
     /// # Errors
     ///
     /// When there is no process that could put a sampler into others.
-    pub(crate) fn new(mean: u64) -> Result<Self, Failure> {
+    pub(crate) fn new(overhead_ppm: u32) -> Result<Self, Failure> {
         if !opener::is_running() {
             return Err(Failure::new(
                 status::NOT_PERMITTED,
@@ -57,7 +57,33 @@ impl HeapSampling {
             )
             .hint("page faults need less, and say who first used memory:  prof record -e page-faults …"));
         }
+        let mean = SamplingMean::new(overhead_ppm);
         Ok(HeapSampling { mean, planned: BTreeMap::new(), patched: BTreeMap::new() })
+    }
+
+    /// By which rule blocks are sampled, for people.
+    pub(crate) fn rule(overhead_ppm: u32) -> String {
+        let first = units::bytes(sampling_mean::FIRST);
+        let share = match overhead_ppm {
+            0 => "a CPU".to_owned(),
+            ppm => format!("{}% of a CPU", f64::from(ppm) / 1e4),
+        };
+        format!("a block per {first} allocated at first, then as many as {share} allows")
+    }
+
+    /// Has more or fewer blocks sampled, as the budget wants it: `samples` were, and `live` blocks are live, `elapsed_ns` after the start.
+    pub(crate) fn look(&mut self, elapsed_ns: u64, samples: u64, live: usize, processes: &Processes) {
+        if self.patched.is_empty() {
+            return;
+        }
+        let Some(mean) = self.mean.look(elapsed_ns, samples, live) else { return };
+        for (pid, patched) in &self.patched {
+            // The sampler of one that has called exec is gone.
+            if processes.get(*pid).is_some_and(|process| process.exec_ns <= patched.since_ns) {
+                // One that has ended meanwhile needs none; of another that stays as it is, samples have the mean with them.
+                let _ = service::set_mean(*pid, mean);
+            }
+        }
     }
 
     /// Finds the allocators of a process. Returns what will be patched of it, in words: `8 functions of libc.so.6`; `None` where its
@@ -109,7 +135,7 @@ impl HeapSampling {
                     .hint("page faults say who first used memory, and change nothing:  prof record -e page-faults …")
             };
             let memory_bytes = proc_fs::anonymous_bytes(pid);
-            let reply = service::patch(pid, functions, self.mean).map_err(failed)?;
+            let reply = service::patch(pid, functions, self.mean.bytes).map_err(failed)?;
             self.patched.insert(pid, PatchedProcess { since_ns: monotonic_ns(), memory_bytes });
             pids.push(pid);
             functions_patched += reply.count as u64;

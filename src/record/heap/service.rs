@@ -22,6 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 enum HeapRequest {
     /// A process's functions are to jump to the sampler.
     Patch { pid: u32, functions: Vec<AllocatorFunction>, mean: u64 },
+    /// Samplers of a process are to sample one of so many bytes from now on.
+    Mean { pid: u32, mean: u64 },
     /// An event of a probe of a sampler in a process.
     Probe { pid: u32, sampler: usize, probe: Probe },
     /// The process is to be as it was.
@@ -58,6 +60,11 @@ pub(super) struct PatchReply {
 pub(super) fn patch(pid: u32, functions: Vec<AllocatorFunction>, mean: u64) -> io::Result<PatchReply> {
     let (body, _) = ask(&HeapRequest::Patch { pid, functions, mean })?;
     Ok(serde_json::from_slice(&body)?)
+}
+
+/// Has the samplers of a process sample one of `mean` bytes from now on.
+pub(super) fn set_mean(pid: u32, mean: u64) -> io::Result<()> {
+    ask(&HeapRequest::Mean { pid, mean }).map(drop)
 }
 
 /// The event of a probe of one of the samplers of a process that was patched.
@@ -133,6 +140,7 @@ impl HeapService {
     pub(crate) fn serve(&self, body: &[u8]) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
         let request: HeapRequest = serde_json::from_slice(body)?;
         let (HeapRequest::Patch { pid, .. }
+        | HeapRequest::Mean { pid, .. }
         | HeapRequest::Probe { pid, .. }
         | HeapRequest::Restore { pid }
         | HeapRequest::Hold { pid }
@@ -147,6 +155,11 @@ impl HeapService {
             HeapRequest::Patch { functions, mean, .. } => {
                 let reply = self.patch(pid, functions, mean)?;
                 Ok((serde_json::to_vec(&reply)?, None))
+            }
+            HeapRequest::Mean { mean, .. } => {
+                let patches = self.patches();
+                patches.get(&pid).ok_or(io::ErrorKind::NotFound)?.set_mean(mean)?;
+                nothing()
             }
             HeapRequest::Probe { sampler, probe, .. } => {
                 Ok((Vec::new(), Some(self.probe(pid, sampler, probe)?)))

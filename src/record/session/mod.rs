@@ -207,6 +207,7 @@ impl<'obj> Session<'obj> {
         }
         let elapsed_ns = self.elapsed().as_nanos() as u64;
         self.kernel.watch_probes(elapsed_ns, self.cpus.count() as u32);
+        self.look_at_heap(elapsed_ns);
         self.look_at_cpus();
         Ok(())
     }

@@ -33,7 +33,8 @@ struct slot {
 	s64 left; /* bytes until the next sampled one */
 	u64 seed; /* of its random numbers; 0: not used so far */
 	u64 samples;
-	u64 pad[5];
+	u64 mean; /* by which `left` was drawn */
+	u64 pad[4];
 };
 
 /* Mapped from the same file as the code. prof reads and writes it by these offsets, which
@@ -145,12 +146,15 @@ static void follow(const void *block)
 static __attribute__((noinline, cold)) void count_sample(const void *block, u64 size,
 							 struct slot *slot)
 {
-	u64 mean = data.mean, intervals = 0;
+	u64 mean = data.mean, drawn_by, intervals = 0;
 	int is_new = !slot->seed;
 
 	slot->samples++;
 	if (!mean)
 		mean = 1UL << 19;
+	/* prof may have written another one meanwhile: this block's chance was that of the old. */
+	drawn_by = is_new || !slot->mean ? mean : slot->mean;
+	slot->mean = mean;
 	if (is_new) {
 		/* Else the first block of each thread would be one. */
 		slot->left = (s64)next_interval(slot, mean) - (s64)size;
@@ -173,7 +177,7 @@ static __attribute__((noinline, cold)) void count_sample(const void *block, u64 
 	if (!block || !intervals)
 		return;
 	follow(block);
-	probe_alloc(block, size, intervals * mean, mean);
+	probe_alloc(block, size, intervals * drawn_by, drawn_by);
 }
 
 /* A block is about to be freed whose bucket is not empty. */

@@ -10,6 +10,7 @@ use crate::record::collect::kernel_frames::KernelFrames;
 use crate::record::collect::stack_copies::StackCopies;
 use crate::record::environment::machine::{SAMPLE_CLOCK, present_cpus, system_meta};
 use crate::record::environment::namespaces;
+use crate::record::heap::HeapSampling;
 use crate::record::kernel::drain::RingSource;
 use crate::record::kernel::perf_event;
 use crate::record::kernel::wait_config::WaitConfig;
@@ -169,8 +170,8 @@ fn collector(
     if options.goroutines().is_some() {
         collector.add_goroutines();
     }
-    if let Some(mean) = options.heap() {
-        collector.add_heap(format!("a block per {} allocated, in the mean", units::bytes(mean)));
+    if let Some(overhead_ppm) = options.heap() {
+        collector.add_heap(HeapSampling::rule(overhead_ppm));
     }
     for counter in options.counters() {
         collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);

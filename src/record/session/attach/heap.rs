@@ -24,11 +24,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// When it cannot be recorded of this target, or by this user.
 pub(super) fn of_options(options: &RecordOptions) -> Result<Option<HeapSampling>, Failure> {
-    let Some(mean) = options.heap() else { return Ok(None) };
+    let Some(overhead_ppm) = options.heap() else { return Ok(None) };
     let whole = match options.target {
         Target::System => "the whole machine",
         Target::Tids(_) => "single threads",
-        Target::Pids(_) | Target::Name(_) | Target::Launch(_) => return HeapSampling::new(mean).map(Some),
+        Target::Pids(_) | Target::Name(_) | Target::Launch(_) => {
+            return HeapSampling::new(overhead_ppm).map(Some);
+        }
     };
     Err(Failure::usage(format!("-e heap changes the memory of processes, and is not for {whole}"))
         .hint("name a process or a command:  prof record -e heap -p PID"))
@@ -114,6 +116,13 @@ impl Session<'_> {
         });
         HeapSampling::go_on(pid);
         begun
+    }
+
+    /// Has more or fewer blocks sampled, as the budget wants it.
+    pub(in crate::record::session) fn look_at_heap(&mut self, elapsed_ns: u64) {
+        if let (Some(heap), Some(blocks)) = (&mut self.heap, &self.collector.blocks) {
+            heap.look(elapsed_ns, blocks.samples(), blocks.live(), &self.collector.processes);
+        }
     }
 
     /// Has the target be as it was, and counts what is known of the heap by then. Sampling has ended.
