@@ -126,7 +126,10 @@ impl PerfCounter {
             (Some((names, title, source, config)), _) => (names[0], (*title).to_owned(), *source, *config),
             (None, Some(config)) => (name, format!("events {name}"), bindings::PERF_TYPE_RAW, config),
             (None, None) => {
-                return Err(format!("no such event; known events are cpu, off, {}", Self::names()));
+                return Err(format!(
+                    "no such event; known events are cpu, off, lock, heap, syscalls, {}",
+                    Self::names()
+                ));
             }
         };
         let (name, title) = match (in_user, in_kernel) {

@@ -34,12 +34,24 @@ struct prof_probe {
 
 /* What happened at such a place, on one CPU. */
 struct prof_probe_counts {
-	__u64 hits;  /* of recorded threads, while the recording went on */
-	__u64 other; /* of other threads */
-	__u64 kept;  /* hits that were sent, with their stacks */
-	__u64 busy;  /* hits without memory for a stack: others on this CPU had it */
-	__u64 full;  /* hits that did not fit into their ring */
-	__u64 odd;   /* weights that are no amounts */
+	__u64 hits;   /* of recorded threads, while the recording went on */
+	__u64 other;  /* of other threads */
+	__u64 kept;   /* hits that were sent, with their stacks */
+	__u64 busy;   /* hits without memory for a stack: others on this CPU had it */
+	__u64 full;   /* hits that did not fit into their ring */
+	__u64 odd;    /* weights that are no amounts; ends of system calls without a beginning */
+	__u64 begun;  /* system calls that were begun, and may end */
+	__u64 own_ns; /* what programs have taken for hits before any stack, as far as it is
+			 measured */
+};
+
+/* System calls have numbers below; what is above counts as the last one. */
+#define PROF_SYSTEM_CALLS 512
+
+/* All calls of one number, on one CPU. */
+struct prof_call_total {
+	__u64 count;
+	__u64 time_ns;
 };
 
 #endif /* PROF_PROBE_H */

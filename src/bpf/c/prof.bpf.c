@@ -49,6 +49,7 @@ struct {
 	struct prof_more_tables more_tables[0];
 	struct prof_probe probe[0];
 	struct prof_probe_counts probe_counts[0];
+	struct prof_call_total call_total[0];
 } kept_types;
 
 _Static_assert(sizeof(struct prof_sample) == 64, "as in src/bpf/event.rs");
@@ -70,7 +71,8 @@ _Static_assert(sizeof(struct prof_more_tables) ==
 	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_probe) == 48, "without padding");
-_Static_assert(sizeof(struct prof_probe_counts) == 48, "six words");
+_Static_assert(sizeof(struct prof_probe_counts) == 64, "eight words");
+_Static_assert(sizeof(struct prof_call_total) == 16, "two words");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_runtime) == 208, "without padding");
 _Static_assert(sizeof(struct prof_runtime_frame) == 16, "two words");

@@ -153,8 +153,7 @@ struct prof_sample {
 	__u16 managed_left_out; /* of these, not in the sample */
 	__u8 memory;		/* enum prof_memory */
 	__u8 pad;
-	__u16 call; /* number of the system call that was made, plus 1; 0: none, or of another table
-		     */
+	__u16 call; /* number of a system call, plus 1; 0: none, or of another table */
 };
 
 /* The memory that a page fault was in, as /proc/PID/maps has it. */

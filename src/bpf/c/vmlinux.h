@@ -274,7 +274,16 @@ struct sched_info {
 	unsigned long long last_queued; /* by the clock of its rq; 0: it is in no queue */
 } __attribute__((preserve_access_index));
 
+#ifdef __TARGET_ARCH_x86
+struct thread_info {
+	__u32 status; /* TS_COMPAT: it is in a system call of 32-bit code */
+} __attribute__((preserve_access_index));
+#endif
+
 struct task_struct {
+#ifdef __TARGET_ARCH_x86
+	struct thread_info thread_info;
+#endif
 	struct sched_entity se;
 	struct sched_info sched_info;
 	__u64 start_time; /* CLOCK_MONOTONIC, ns */

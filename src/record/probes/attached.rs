@@ -2,7 +2,7 @@
 //! more than may be.
 
 use super::plan::{PlaceToAttach, PlannedPlace, ProbePlan};
-use super::price;
+use super::{call_totals, price};
 use crate::base::failure::{Failure, status, without_error_numbers};
 use crate::base::units;
 use crate::bpf::{ProfSkel, prof_probe, prof_probe_counts};
@@ -28,6 +28,8 @@ struct PlaceCounts {
     busy: u64,
     full: u64,
     odd: u64,
+    begun: u64,
+    own_ns: u64,
 }
 
 /// The probes of a recording that runs.
@@ -62,13 +64,15 @@ impl AttachedProbes {
                 let probe = place.weight.for_kernel(first_event + place.probe as u32, place.hit_ns);
                 skeleton.maps.probes.update(&(number as u32).to_ne_bytes(), bytes_of(&probe), MapFlags::ANY)
             };
-            let before_ns = price::system_call_ns();
+            let is_of_calls = matches!(place.what, PlaceToAttach::SystemCalls);
+            let before_ns = if is_of_calls { price::system_call_ns() } else { 0 };
             let attached = tell(place).and_then(|()| attach_place(skeleton, place, number as u64 + 1));
             links.push(attached.map_err(|error| refusal(&name, place, &error))?);
-            if matches!(place.what, PlaceToAttach::SystemCalls) {
+            if is_of_calls {
                 let hit_ns = price::system_call_ns().saturating_sub(before_ns);
                 notices.push(format!(
-                    "{name}: each system call of every process takes {} longer ({} before); stacks of the recorded ones are {}",
+                    "{name}: each system call of every process takes {} longer ({} before), and of the recorded ones more; \
+                     stacks are {}",
                     units::duration(hit_ns),
                     units::duration(before_ns),
                     plan.share()
@@ -91,7 +95,7 @@ impl AttachedProbes {
         let counts = self.counts(skeleton);
         let mut costs = vec![0u64; self.plan.events.len()];
         for (place, counted) in self.plan.places.iter().zip(&counts) {
-            costs[place.probe] += (counted.hits + counted.other).saturating_mul(place.hit_ns);
+            costs[place.probe] += counted.cost_ns(place.hit_ns);
         }
         let share = u128::from(elapsed_ns) * u128::from(cpus) * u128::from(self.plan.programs.overhead_ppm);
         let allowed = GRACE_NS + (share / 1_000_000) as u64;
@@ -145,12 +149,10 @@ impl AttachedProbes {
                 self.plan.places.iter().zip(&counts).filter(|(place, _)| place.probe == probe)
             {
                 sum.add(counted);
-                cost_ns += (counted.hits + counted.other).saturating_mul(place.hit_ns);
+                cost_ns += counted.cost_ns(place.hit_ns);
             }
             let off = self.taken_off.iter().find(|(off, _)| *off == probe).map(|(_, ns)| *ns);
-            let (kind, _) = &self.plan.events[probe];
-            let under_way = if *kind == EventKind::SYSTEM_CALLS { self.calls_under_way(skeleton) } else { 0 };
-            said_of(kind, &sum, cost_ns, off, under_way)
+            said_of(&self.plan.events[probe].0, &sum, cost_ns, off)
         };
         let missed = match self.missed(skeleton) {
             0 => None,
@@ -159,12 +161,8 @@ impl AttachedProbes {
                 units::counted(missed, "hit")
             )),
         };
-        (0..self.plan.events.len()).map(of_probe).chain(missed).collect()
-    }
-
-    /// System calls that have not ended.
-    fn calls_under_way(&self, skeleton: &ProfSkel<'_>) -> u64 {
-        skeleton.maps.call_begins.keys().count() as u64
+        let calls = self.plan.programs.system_calls.and_then(|_| call_totals::said(skeleton));
+        (0..self.plan.events.len()).map(of_probe).chain(calls).chain(missed).collect()
     }
 
     fn counts(&self, skeleton: &ProfSkel<'_>) -> Vec<PlaceCounts> {
@@ -193,7 +191,14 @@ impl PlaceCounts {
             busy: word(std::mem::offset_of!(prof_probe_counts, busy)),
             full: word(std::mem::offset_of!(prof_probe_counts, full)),
             odd: word(std::mem::offset_of!(prof_probe_counts, odd)),
+            begun: word(std::mem::offset_of!(prof_probe_counts, begun)),
+            own_ns: word(std::mem::offset_of!(prof_probe_counts, own_ns)),
         }
+    }
+
+    /// What its hits have cost before any stack was taken, where one costs `hit_ns` by itself.
+    fn cost_ns(&self, hit_ns: u64) -> u64 {
+        (self.hits + self.other).saturating_mul(hit_ns).saturating_add(self.own_ns)
     }
 
     fn add(&mut self, other: &Self) {
@@ -203,17 +208,13 @@ impl PlaceCounts {
         self.busy += other.busy;
         self.full += other.full;
         self.odd += other.odd;
+        self.begun += other.begun;
+        self.own_ns += other.own_ns;
     }
 }
 
 /// What came of a probe, in one line.
-fn said_of(
-    kind: &EventKind,
-    counted: &PlaceCounts,
-    cost_ns: u64,
-    off_ns: Option<u64>,
-    under_way: u64,
-) -> String {
+fn said_of(kind: &EventKind, counted: &PlaceCounts, cost_ns: u64, off_ns: Option<u64>) -> String {
     let (name, noun) = (&kind.name, &kind.noun);
     let mut said = format!("{name}: {}", units::counted(counted.hits, noun));
     let thinned = counted.hits.saturating_sub(counted.kept + counted.busy + counted.full);
@@ -234,10 +235,15 @@ fn said_of(
         said += &format!("; {} lost: no memory for their stacks at that moment", units::counted(lost, noun));
     }
     if *kind == EventKind::SYSTEM_CALLS {
-        for (count, what) in [(counted.odd, "had begun before the recording"), (under_way, "had not ended")] {
-            if count > 0 {
-                said += &format!("; {} {what}: not counted", units::counted(count, noun));
-            }
+        let under_way = counted.begun.saturating_sub(counted.hits);
+        if under_way > 0 {
+            said += &format!("; {} had not ended: not counted", units::counted(under_way, noun));
+        }
+        if counted.odd > 0 {
+            said += &format!(
+                "; {} without a beginning (before the recording, of new threads, or refused by a filter): not counted",
+                units::counted(counted.odd, "end")
+            );
         }
     } else if counted.odd > 0 {
         said += &format!("; {} no amounts (negative, or above 2^40) and count as 0", plural(counted.odd));
@@ -328,20 +334,21 @@ mod tests {
         let kind = EventKind { noun: "hit".into(), ..EventKind::counted("uprobe:a:f", "hits of f") };
         let counted = PlaceCounts { hits: 1000, kept: 1000, ..PlaceCounts::default() };
         assert_eq!(
-            said_of(&kind, &counted, 450_000, None, 0),
+            said_of(&kind, &counted, 450_000, None),
             "uprobe:a:f: 1,000 hits; they cost 450 us before any stack was taken"
         );
         let thinned = PlaceCounts { kept: 10, busy: 1, odd: 2, ..counted };
-        let said = said_of(&kind, &thinned, 0, Some(1_200_000_000), 0);
+        let said = said_of(&kind, &thinned, 0, Some(1_200_000_000));
         assert!(
             said.contains("stacks of 10 ") && said.contains("1 hit lost") && said.contains("2 weights are"),
             "{said}"
         );
         assert!(said.contains("taken off after 1.20 s"), "{said}");
-        let calls = PlaceCounts { odd: 1, ..counted };
+        let calls = PlaceCounts { odd: 1, begun: 1002, ..counted };
         assert_eq!(
-            said_of(&EventKind::SYSTEM_CALLS, &calls, 0, None, 2),
-            "syscalls: 1,000 calls; 1 call had begun before the recording: not counted; 2 calls had not ended: not counted"
+            said_of(&EventKind::SYSTEM_CALLS, &calls, 0, None),
+            "syscalls: 1,000 calls; 2 calls had not ended: not counted; 1 end without a beginning (before the recording, of new \
+             threads, or refused by a filter): not counted"
         );
     }
 }

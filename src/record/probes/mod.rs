@@ -3,9 +3,11 @@
 //! `spec` is what a user writes; `files` finds the files that it means, and `site` the instructions in them, in a worker: names,
 //! notes and code of a file are foreign bytes. `instruction` says what a probe at an instruction costs, `price` measures that
 //! here. `tracepoint` looks names up in the kernel's types. `plan` puts all of that together before the programs are loaded,
-//! `programs` configures them, `attached` attaches them and takes off what costs too much.
+//! `programs` configures them, `attached` attaches them and takes off what costs too much;
+//! `call_totals` has the sums of system calls.
 
 pub(super) mod attached;
+mod call_totals;
 mod files;
 mod instruction;
 mod notes;

@@ -1,11 +1,9 @@
 //! What the programs of probes have to know before they are loaded.
 
-use crate::bpf::OpenProfSkel;
+use crate::bpf::{OpenProfSkel, SYSTEM_CALLS};
 
 /// Room for hits that are on their way, bytes for each CPU.
 const RING_BYTES_PER_CPU: u32 = 2 << 20;
-/// System calls that may be under way at once, in recorded threads.
-const MOST_CALLS: u32 = 16 << 10;
 /// Stacks that can be taken at once on a CPU, by threads and interrupts that take it from each other.
 const SCRATCHES: u32 = 3;
 
@@ -68,7 +66,7 @@ pub(crate) fn configure(
     open.progs.on_call_end.set_autoload(system_calls.is_some());
     let Some(config) = config else { return Ok(()) };
     if system_calls.is_some() {
-        open.maps.call_begins.set_max_entries(MOST_CALLS)?;
+        open.maps.call_totals.set_max_entries(SYSTEM_CALLS)?;
     }
     let bytes = (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
     open.maps.hits.set_max_entries(bytes)?;

@@ -174,7 +174,9 @@ impl<'p> Shown<'p> {
             return format!(", {}", safe_text::terminal(&info.sampling));
         }
         match info.period {
-            1 if info.kind.unit == Unit::Count || info.kind.is(&EventKind::SYSTEM_CALLS) => ", each".to_owned(),
+            1 if info.kind.unit == Unit::Count || info.kind.is(&EventKind::SYSTEM_CALLS) => {
+                ", each".to_owned()
+            }
             period if info.kind.unit == Unit::Count && period > 0 => format!(", every {}", ordinal(period)),
             _ if meta.effective_hz > 0 => format!(" at {} Hz", count(meta.effective_hz.into())),
             _ => String::new(),

@@ -60,7 +60,7 @@ fn within_the_budget_some_stand_for_all() {
     let Some(program) = fixture::build("calls") else { return };
     let program = program.to_str().expect("a plain path");
     // Long calls are all kept, and are most of the time. What short ones cost is not to take the probe off.
-    let command = ["-e", "syscalls", "--max-overhead", "20%", "--", program, "2000", "300000", "20"];
+    let command = ["-e", "syscalls", "--max-overhead", "50%", "--", program, "2000", "300000", "20"];
     let recording = Recording::with(command);
     let (said, printed) = (&recording.messages, printed(&recording));
     let (time_ns, _) = recorded(&recording, "clock_nanosleep");
@@ -69,6 +69,9 @@ fn within_the_budget_some_stand_for_all() {
     let (time_ns, calls) = recorded(&recording, "read");
     let share = time_ns / printed["read"].1;
     assert!((0.6..=1.3).contains(&share), "{share} by {calls} calls: {said}");
-    let note = said.lines().find(|line| line.contains("syscalls: ")).unwrap_or_default();
-    assert!(!note.is_empty(), "{said}");
+    // Whatever the budget leaves of the stacks, all are counted.
+    let report = recording.report_text(&["-e", "syscalls"]);
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let report = words.join(" ");
+    assert!(report.contains("300,000 getppid in ") && report.contains("20 clock_nanosleep in "), "{report}");
 }

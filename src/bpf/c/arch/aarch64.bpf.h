@@ -85,6 +85,8 @@ static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
 #define NO_SYSCALL (-1) /* arch/arm64/include/asm/ptrace.h */
 #define NR_EXECVE 221	/* include/uapi/asm-generic/unistd.h */
 #define NR_EXECVEAT 281
+#define NR_EXIT 93
+#define NR_EXIT_GROUP 94
 #define NR_FUTEX 98
 
 /* Whether the interrupt came from user mode. */

@@ -108,6 +108,9 @@ static __always_inline __u64 thread_vector_place(__u64 thread)
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_EXECVEAT 322
+#define NR_EXIT 60
+#define NR_EXIT_GROUP 231
+#define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
 #define NR_FUTEX 202
 /* arch/x86/include/uapi/asm/vsyscall.h: three system calls of old programs, done by the kernel. */
 #define VSYSCALL_PAGE 0xffffffffff600000ULL
@@ -257,7 +260,11 @@ static __always_inline __s64 system_call(struct task_struct *task)
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__s64 number = regs->orig_ax;
 
-	return number >= 0 && (regs->cs & 0xffff) == USER32_CS ? -2 : number;
+	if (number < 0)
+		return number;
+	/* 64-bit programs can make such calls, too, by int $0x80. */
+	return (regs->cs & 0xffff) == USER32_CS || task->thread_info.status & TS_COMPAT ? -2 :
+											  number;
 }
 
 /* Stack pointer of the user code that the current task has left for the kernel. */

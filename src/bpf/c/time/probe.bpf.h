@@ -201,10 +201,10 @@ enum hit_kind {
 /* A hit of a recorded thread. */
 struct hit {
 	__u32 place;
-	__u32 factor;	   /* one of so many is kept */
-	__u64 now;	   /* CLOCK_MONOTONIC */
-	__u64 duration_ns; /* of a system call */
-	__s64 call;	   /* its number; negative: not known, or of another table */
+	__u32 factor; /* one of so many is kept */
+	__u64 now;    /* CLOCK_MONOTONIC */
+	__u64 weight; /* of a system call */
+	__s64 call;   /* its number; negative: not known, or of another table */
 };
 
 /* Sends the sample in the scratch. */
@@ -261,14 +261,13 @@ static __always_inline void keep_hit(void *ctx, struct task_struct *task, struct
 	if (s) {
 		begin_sample(s, hit->now, numbers.tgid, numbers.tid);
 		s->sample.event = probe->event;
-		s->sample.weight = hit->factor;
 		if (kind == HIT_SYSTEM_CALL) {
-			s->sample.weight *= hit->duration_ns;
+			s->sample.weight = hit->weight;
 			if (hit->call >= 0 && hit->call < 0xffff)
 				s->sample.call = hit->call + 1;
 		} else {
-			s->sample.weight *=
-				hit_weight(s, ctx, task, probe, counted, kind == HIT_TRACEPOINT);
+			s->sample.weight = hit->factor * hit_weight(s, ctx, task, probe, counted,
+								    kind == HIT_TRACEPOINT);
 		}
 		if (sample_hit(s, ctx, task, process, kind))
 			__sync_fetch_and_add(&counted->kept, 1);
@@ -285,7 +284,7 @@ static __always_inline int hit(void *ctx, __u32 number, enum hit_kind kind)
 	struct prof_probe_counts *counted = bpf_map_lookup_elem(&probe_counts, &number);
 	struct prof_probe *probe = bpf_map_lookup_elem(&probes, &number);
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct hit hit = {.place = number};
+	struct hit this_hit = {.place = number};
 	struct prof_process *process;
 	struct hit_budget *budget;
 	struct numbers numbers;
@@ -300,16 +299,16 @@ static __always_inline int hit(void *ctx, __u32 number, enum hit_kind kind)
 		__sync_fetch_and_add(&counted->other, 1);
 		return 0;
 	}
-	hit.now = time_in_span();
+	this_hit.now = time_in_span();
 	budget = bpf_map_lookup_elem(&hit_budgets, &zero);
-	if (!hit.now || is_over_at(hit.now) || !budget)
+	if (!this_hit.now || is_over_at(this_hit.now) || !budget)
 		return 0;
 	__sync_fetch_and_add(&counted->hits, 1);
-	hit.factor = hit_factor(budget, hit.now, probe->hit_ns);
-	if (hit.factor > 1 && bpf_get_prandom_u32() & (hit.factor - 1))
+	this_hit.factor = hit_factor(budget, this_hit.now, probe->hit_ns);
+	if (this_hit.factor > 1 && bpf_get_prandom_u32() & (this_hit.factor - 1))
 		return 0;
-	keep_hit(ctx, task, numbers, process, &hit, kind);
-	cost = bpf_ktime_get_ns() - hit.now;
+	keep_hit(ctx, task, numbers, process, &this_hit, kind);
+	cost = bpf_ktime_get_ns() - this_hit.now;
 	__sync_fetch_and_add(&budget->share.left_ns, -cost);
 	add(PROF_COUNT_PROBE_NS, cost);
 	return 0;
