@@ -77,22 +77,23 @@ impl LockRow {
         }
     }
 
+    /// Whether those who end the waits have held what is waited for; else they signal.
+    pub(crate) fn is_held(&self) -> bool {
+        match self.key {
+            LockRowKey::Releaser(_, is_held) => is_held,
+            _ => self.kind.is_held(),
+        }
+    }
+
     /// Returns the word for those who end the waits.
     pub(crate) fn role(&self) -> &'static str {
-        match self.key {
-            LockRowKey::Releaser(_, is_held) => role(is_held),
-            _ => role(self.kind.is_held()),
-        }
+        if self.is_held() { "holder" } else { "signaller" }
     }
 
     /// The first of `parts` and its share of the row's time, percent.
     pub(crate) fn top<'t, T>(&self, parts: &'t [(T, u64)]) -> Option<(&'t T, f64)> {
         parts.first().map(|(part, time)| (part, percent(*time, self.amount.weight)))
     }
-}
-
-fn role(is_held: bool) -> &'static str {
-    if is_held { "holder" } else { "signaller" }
 }
 
 /// All waits for locks of a selection.

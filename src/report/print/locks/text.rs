@@ -46,7 +46,7 @@ pub(in crate::report::print) fn locks(
             push_line(out, &page.styled(FAINT, &format!("  {line}")));
         }
     };
-    if shown.iter().any(|row| row.role() == "signaller") {
+    if shown.iter().any(|row| !row.is_held()) {
         say("signals: who ends these waits holds no lock".to_owned());
     }
     if shown.iter().any(|row| row.amount.error_ns() > 0) {
@@ -160,7 +160,7 @@ fn releaser_text(row: &LockRow, page: &Page) -> String {
 }
 
 fn signals(row: &LockRow) -> &'static str {
-    if row.role() == "signaller" { " signals" } else { "" }
+    if row.is_held() { "" } else { " signals" }
 }
 
 fn with_share(name: &str, share_percent: f64) -> String {

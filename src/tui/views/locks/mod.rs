@@ -387,7 +387,7 @@ fn cell(
         }
         LockColumn::Waiter => top(&line.waiters),
         // Who only signals holds nothing.
-        LockColumn::Releaser if row.role() == "signaller" => format!("({})", top(&line.releasers)),
+        LockColumn::Releaser if !row.is_held() => format!("({})", top(&line.releasers)),
         LockColumn::Releaser => top(&line.releasers),
     }
 }
@@ -426,7 +426,7 @@ fn details(view: &LocksState, context: &Context, picture: &Picture, below: Below
         });
         texts.collect::<Vec<_>>().join(", ")
     };
-    let ended = if row.role() == "signaller" { "signalled by" } else { "held by" };
+    let ended = if row.is_held() { "held by" } else { "signalled by" };
     let others = format!(" waited: {}   {ended}: {}", parts(&line.waiters), parts(&line.releasers));
     let room = columns.saturating_sub(safe_text::width(&title) + 2);
     vec![
