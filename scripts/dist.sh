@@ -24,7 +24,7 @@ machine=$(uname -m)
 out=$PWD/target/packages/out
 stage=$PWD/target/packages/stage
 image=$PWD/target/packages/image
-# ≤ 15 MB, as README.md says.
+# ≤ 15 MB: it is copied to machines.
 limit=15000000
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}

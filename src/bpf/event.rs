@@ -113,10 +113,9 @@ impl SampleEvent {
         let managed_count = usize::from(at.u16(offset_of!(prof_sample, managed_count)));
         let native_bytes = 8 * (kernel_count + user_count);
         let runtime_flags = header[offset_of!(prof_sample, runtime_flags)];
-        let has_goroutine = u64::from(runtime_flags) & number::PROF_RUNTIME_HAS_GOROUTINE != 0;
         let managed_bytes = MANAGED_FRAME_BYTES * managed_count;
         let frame_bytes = native_bytes + managed_bytes + RUNTIME_FRAME_BYTES * runtime_count;
-        let expected = SAMPLE_HEADER_BYTES + frame_bytes + if has_goroutine { GOROUTINE_BYTES } else { 0 };
+        let expected = SAMPLE_HEADER_BYTES + frame_bytes + goroutine_bytes(runtime_flags);
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
@@ -164,6 +163,12 @@ impl SampleEvent {
             block: None,
         })
     }
+}
+
+/// What a sample with these flags has of a goroutine, bytes.
+fn goroutine_bytes(runtime_flags: u8) -> usize {
+    let has_goroutine = u64::from(runtime_flags) & number::PROF_RUNTIME_HAS_GOROUTINE != 0;
+    if has_goroutine { GOROUTINE_BYTES } else { 0 }
 }
 
 /// An unfinished walk and a copy of the stack above it.

@@ -20,13 +20,14 @@ pub use hostile::unwind_elf;
 type Body = fn(&[u8]);
 
 /// All bodies, by the names of their targets and of the folders of their corpora in `fuzz/corpus`.
-pub const BODIES: [(&str, Body); 19] = [
+pub const BODIES: [(&str, Body); 20] = [
     ("profile_reader", profiles::profile_reader),
     ("reports", profiles::reports),
     ("elf_rows", modules::elf_rows),
     ("kept_tables", modules::kept_tables),
     ("symbols", modules::symbols),
     ("probes", modules::probes),
+    ("patched_code", modules::patched_code),
     ("perf_map", generated::perf_map),
     ("jit_dump", generated::jit_dump),
     ("process_files", records::process_files),

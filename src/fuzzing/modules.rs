@@ -5,7 +5,7 @@ use super::input::choice;
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfImage;
-use crate::record::probe_offsets;
+use crate::record::{check_patched_code, probe_offsets};
 use crate::symbols::{ModuleNames, NamingLimits};
 use crate::unwind::table::bytes;
 use crate::unwind::{ElfLimits, GoTable, Limits};
@@ -50,6 +50,11 @@ pub(super) fn elf_rows(data: &[u8]) {
 pub(super) fn probes(data: &[u8]) {
     let offsets = probe_offsets(data.to_vec(), &limits().elf, "main", MOST_NAMED);
     assert!(offsets.iter().all(|offset| *offset < data.len() as u64), "{offsets:?} of {}", data.len());
+}
+
+/// Examines any bytes as what a process that is to be patched has: code, and filters of system calls.
+pub(super) fn patched_code(data: &[u8]) {
+    check_patched_code(data);
 }
 
 /// Reads any bytes as a table that was kept on disk: it is none, or a sound one.

@@ -45,6 +45,8 @@ pub(crate) use environment::rights::{
     lasting_fix, own_path, sysctl_advice,
 };
 pub(crate) use environment::seccomp::filtered_calls;
+#[cfg(feature = "testing")]
+pub(crate) use heap::check_patched_code;
 pub(crate) use kernel::load_failure::read_loader_messages;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};

@@ -11,7 +11,7 @@ use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     path_beneath_rules,
 };
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::set_no_new_privs;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -91,6 +91,7 @@ pub(super) fn enter_with(network: Network) -> Result<(), Failure> {
     // What it has in memory is of other users' processes.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
+    limit_memory();
     // A user who is not root has files of its own to write: those of the recording.
     let is_read_only = client::makes_files() && refuse_writing();
     let filters_calls = filter_calls(network);
@@ -133,6 +134,19 @@ pub(crate) fn keep_computing() {
         // A kernel without seccomp leaves the other steps.
         let _ = seccompiler::apply_filter(&filter);
     }
+}
+
+/// Has a process that swells end before the machine does: its addresses are those of all memory that there is, and some more for
+/// what is only reserved. What was lower stays so.
+fn limit_memory() {
+    /// Reserved by allocators, stacks of threads and mapped rings, bytes.
+    const RESERVED: u64 = 4 << 30;
+    let machine = rustix::system::sysinfo();
+    let all = (machine.totalram as u64).saturating_mul(machine.mem_unit.into());
+    let most = all.saturating_add(RESERVED);
+    let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    let now = getrlimit(Resource::As);
+    let _ = setrlimit(Resource::As, Rlimit { current: lower(now.current), maximum: lower(now.maximum) });
 }
 
 /// Becomes a user that owns nothing, if this process is root's; all threads do.

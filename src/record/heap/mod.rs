@@ -18,6 +18,8 @@ mod service;
 pub(in crate::record) use blocks::{BlockPart, LiveBlocks};
 pub(in crate::record) use finder::work as find_allocators;
 pub(in crate::record) use go_samples::GoHeap;
+#[cfg(feature = "testing")]
+pub(crate) use inject::examiner::check as check_patched_code;
 pub(in crate::record) use inject::examiner::work as examine;
 pub(in crate::record) use sampling::{HeapSampling, of_pids};
 pub(in crate::record) use service::HeapService;

@@ -28,7 +28,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// Time for an answer that has begun to go on.
 const STALLED: Duration = Duration::from_secs(2);
 /// The same for a question, too, where a process is stopped until there is an answer.
-const STALLED_APART: Duration = Duration::from_millis(200);
+const STALLED_APART: Duration = Duration::from_millis(500);
 
 /// The workers of this process; a process has one such pool, as it has one origin.
 static POOL: OnceLock<Pool> = OnceLock::new();

@@ -57,7 +57,10 @@ fn of_targets() -> Vec<Fault> {
             "26",
             "a target with seccomp, or of another user",
             "it is recorded all the same",
-            &["another_users_process_is_recorded_by_root", "a_seccomp_filter_is_named_as_the_reason"],
+            &[
+                "another_users_process_is_recorded_by_root",
+                "a_process_that_is_shut_against_others_is_recorded_and_goes_on",
+            ],
         ),
     ]
 }

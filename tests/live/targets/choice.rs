@@ -179,3 +179,15 @@ fn a_process_whose_first_thread_has_ended_is_recorded() {
     report.assert_whole(300);
     recording.stacks().assert_has(&["surviving_work"]);
 }
+
+/// Nobody may look into it but root, and it makes no system call any more.
+#[test]
+fn a_process_that_is_shut_against_others_is_recorded_and_goes_on() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("shut", &[]) else { return };
+    let recording = Recording::of_pid(program.pid(), "1s");
+    let report = recording.report();
+    report.assert_whole(300);
+    assert!(report.total_percent("burn_shut") > 95.0, "{}", recording.messages);
+    assert!(program.is_alive());
+}

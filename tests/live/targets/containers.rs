@@ -461,14 +461,20 @@ fn the_documented_capabilities_are_enough() {
         skip::<()>("kernel.perf_event_paranoid is above 2 here");
         return;
     }
-    let script = "exec setpriv --bounding-set=-all,+bpf,+perfmon,+sys_ptrace,+syslog \"$0\" record -o \"$1\" -- \"$2\" 1";
-    let Some(recording) = recorded(PID, script, &[&program]) else { return };
-    let report = recording.report();
-    report.assert_whole(100);
-    assert!(report.total_percent("share_fifty") > 30.0, "top: {}", report.top());
+    let few = "+bpf,+perfmon,+sys_ptrace,+syslog";
+    for capabilities in [few, &format!("{few},+dac_read_search,+checkpoint_restore")] {
+        let script =
+            format!("exec setpriv --bounding-set=-all,{capabilities} \"$0\" record -o \"$1\" -- \"$2\" 1");
+        let Some(recording) = recorded(PID, &script, &[&program]) else { return };
+        let report = recording.report();
+        report.assert_whole(100);
+        assert!(report.total_percent("share_fifty") > 30.0, "{capabilities}: {}", report.top());
+    }
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
         .expect("it is there");
     for capability in ["BPF", "PERFMON", "SYS_PTRACE", "SYSLOG"] {
         assert!(readme.contains(&format!("--cap-add {capability}")), "README lacks {capability}");
     }
+    let more = include_str!("../../../docs/containers.md");
+    assert!(["DAC_READ_SEARCH", "CHECKPOINT_RESTORE"].iter().all(|one| more.contains(one)));
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::lacking::{can_mount, command_with, prof_without_helper, types_without};
 use crate::harness::machine::turn;
-use crate::harness::profiler::{Recording, prof_at};
+use crate::harness::profiler::{Recording, messages, prof_at};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, read_path};
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::process::Command;
 enum NeededBy {
     Samples,
     Waits,
-    /// Of which there are none here.
+    /// Which are recorded apart.
     Probes,
 }
 
@@ -70,6 +70,14 @@ fn a_kernel_that_lacks_any_one_helper_is_sampled_and_says_what_it_lacks() {
             usize::from(!note.is_empty()),
             "{helper}: {said}"
         );
+        if needed_by == NeededBy::Probes {
+            let pid = program.pid().to_string();
+            let mut probing = prof_at(&prof);
+            probing.args(["record", "-e", "uprobe:shares:share_fifty", "-d", "500ms", "-p", &pid, "-o"]);
+            let output = probing.arg(folder.path().join("probes")).output().expect("`timeout` can be run");
+            let said = messages(&output);
+            assert!(said.contains(why) && !output.status.success(), "{helper}: {said}");
+        }
         std::fs::remove_file(&prof).expect("own file");
     }
 }

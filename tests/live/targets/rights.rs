@@ -290,17 +290,21 @@ fn assert_rights_of_recording(recorder: u32, opening: CapabilitySet, permitted_b
     assert!(workers > 0, "no file was read by a worker");
 }
 
+fn assert_limited(pid: u32, limits: &[&str]) {
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    for limit in limits {
+        let line = text.lines().find(|line| line.starts_with(limit)).unwrap_or_else(|| panic!("{text}"));
+        assert!(!line.contains("unlimited"), "{line}");
+    }
+}
+
 /// A worker has limits, and can open nothing. Returns whether the process is one.
 fn assert_limits_of_worker(pid: u32) -> bool {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     if read("comm").trim() != "prof-worker" {
         return false;
     }
-    let limits = read("limits");
-    for limit in ["Max address space", "Max cpu time", "Max open files", "Max core file size"] {
-        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap_or_else(|| panic!("{limits}"));
-        assert!(!line.contains("unlimited"), "{line}");
-    }
+    assert_limited(pid, &["Max address space", "Max cpu time", "Max open files", "Max core file size"]);
     assert!(read("status").contains("Seccomp:\t2"), "calls are filtered");
     true
 }
@@ -331,6 +335,7 @@ fn the_recorder_of_root_has_no_rights_and_its_opener_what_it_needs_to_the_end() 
         let pid = recorder_of(&recorder);
         wait_for_samples(&file);
         assert!(Rights::of(pid).len() > 1, "a recorder has threads");
+        assert_limited(pid, &["Max address space", "Max core file size"]);
         assert_rights_of_recording(pid, OPENING | CapabilitySet::KILL, own_files | besides);
         assert!(recorder.wait().expect("own child").success());
     }

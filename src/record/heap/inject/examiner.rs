@@ -3,7 +3,7 @@
 
 use super::image::DISPLACED_BYTES;
 use super::prologue::{JUMP_BYTES, MovedPrologue, pointer_of_stub, targets};
-use super::seccomp::{self, Filter, SystemCall};
+use super::seccomp::{self, CallFilter, SystemCall};
 use crate::base::deadline::Deadline;
 use crate::record::workers::{JobKind, JobUrgency, LentWorker, WorkerJob};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for all answers: the process is stopped meanwhile.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a stub of a procedure linkage table that are read.
 pub(super) const STUB_BYTES: usize = 16;
 
 /// Code of a function, as far as it is known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct FunctionCode {
+pub(super) struct PatchableCode {
     pub(super) address: u64,
     pub(super) code: Vec<u8>,
     /// Where its first instructions are to be moved.
@@ -34,15 +34,15 @@ pub(super) struct ExaminedFunction {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Question {
-    Functions(Vec<FunctionCode>),
+enum ExaminerQuestion {
+    Functions(Vec<PatchableCode>),
     /// Addresses, and the bytes there.
     Stubs(Vec<(u64, [u8; STUB_BYTES])>),
-    Filters(Vec<Filter>, Vec<SystemCall>),
+    Filters(Vec<CallFilter>, Vec<SystemCall>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer {
+enum ExaminerAnswer {
     Functions(Vec<ExaminedFunction>),
     Stubs(Vec<Option<u64>>),
     /// The first call that is not let through.
@@ -85,10 +85,10 @@ impl Examination<'_> {
     /// # Errors
     ///
     /// Why it could not be read.
-    pub(super) fn functions(&self, functions: Vec<FunctionCode>) -> Result<Vec<ExaminedFunction>, String> {
+    pub(super) fn functions(&self, functions: Vec<PatchableCode>) -> Result<Vec<ExaminedFunction>, String> {
         let lengths: Vec<usize> = functions.iter().map(|function| function.code.len()).collect();
-        match self.ask(&Question::Functions(functions))? {
-            Answer::Functions(found)
+        match self.ask(&ExaminerQuestion::Functions(functions))? {
+            ExaminerAnswer::Functions(found)
                 if found.len() == lengths.len()
                     && found.iter().zip(lengths).all(|(one, length)| one.is_possible(length)) =>
             {
@@ -105,8 +105,8 @@ impl Examination<'_> {
     /// Why they could not be read.
     pub(super) fn stubs(&self, stubs: Vec<(u64, [u8; STUB_BYTES])>) -> Result<Vec<Option<u64>>, String> {
         let count = stubs.len();
-        match self.ask(&Question::Stubs(stubs))? {
-            Answer::Stubs(pointers) if pointers.len() == count => Ok(pointers),
+        match self.ask(&ExaminerQuestion::Stubs(stubs))? {
+            ExaminerAnswer::Stubs(pointers) if pointers.len() == count => Ok(pointers),
             _ => Err(impossible()),
         }
     }
@@ -118,16 +118,16 @@ impl Examination<'_> {
     /// Why they could not be read.
     pub(super) fn refused(
         &self,
-        filters: Vec<Filter>,
+        filters: Vec<CallFilter>,
         calls: &[SystemCall],
     ) -> Result<Option<usize>, String> {
-        match self.ask(&Question::Filters(filters, calls.to_vec()))? {
-            Answer::Filters(refused) if refused.is_none_or(|at| at < calls.len()) => Ok(refused),
+        match self.ask(&ExaminerQuestion::Filters(filters, calls.to_vec()))? {
+            ExaminerAnswer::Filters(refused) if refused.is_none_or(|at| at < calls.len()) => Ok(refused),
             _ => Err(impossible()),
         }
     }
 
-    fn ask(&self, question: &Question) -> Result<Answer, String> {
+    fn ask(&self, question: &ExaminerQuestion) -> Result<ExaminerAnswer, String> {
         let body = postcard::to_stdvec(question).map_err(|error| error.to_string())?;
         let answer = match self.worker {
             Some(worker) => {
@@ -144,8 +144,8 @@ impl Examination<'_> {
 }
 
 impl ExaminedFunction {
-    fn of(function: &FunctionCode) -> Self {
-        let FunctionCode { address, code, to } = function;
+    fn of(function: &PatchableCode) -> Self {
+        let PatchableCode { address, code, to } = function;
         ExaminedFunction {
             moved: MovedPrologue::of(code, *address, *to, DISPLACED_BYTES as usize),
             targets: targets(code, *address),
@@ -173,16 +173,33 @@ fn impossible() -> String {
 /// A worker's job.
 pub(crate) fn work(question: &[u8]) -> Vec<u8> {
     let answer = match postcard::from_bytes(question) {
-        Ok(Question::Functions(functions)) => {
-            Answer::Functions(functions.iter().map(ExaminedFunction::of).collect())
+        Ok(ExaminerQuestion::Functions(functions)) => {
+            ExaminerAnswer::Functions(functions.iter().map(ExaminedFunction::of).collect())
         }
-        Ok(Question::Stubs(stubs)) => {
-            Answer::Stubs(stubs.iter().map(|(at, bytes)| pointer_of_stub(bytes, *at)).collect())
+        Ok(ExaminerQuestion::Stubs(stubs)) => {
+            ExaminerAnswer::Stubs(stubs.iter().map(|(at, bytes)| pointer_of_stub(bytes, *at)).collect())
         }
-        Ok(Question::Filters(filters, calls)) => Answer::Filters(seccomp::refused(&filters, &calls)),
+        Ok(ExaminerQuestion::Filters(filters, calls)) => {
+            ExaminerAnswer::Filters(seccomp::refused(&filters, &calls))
+        }
         Err(_) => return Vec::new(),
     };
     postcard::to_stdvec(&answer).unwrap_or_default()
+}
+
+/// Takes any bytes as a question, as the code of a function, and as a filter: what is answered of code is possible.
+#[cfg(feature = "testing")]
+pub(crate) fn check(data: &[u8]) {
+    work(data);
+    let function = PatchableCode { address: 0x7f00_0000_1000, code: data.to_vec(), to: 0x7f00_2000_0000 };
+    let found = ExaminedFunction::of(&function);
+    assert!(found.is_possible(data.len()), "{found:?} of {} bytes", data.len());
+    for stub in data.chunks(STUB_BYTES) {
+        pointer_of_stub(stub, function.address);
+    }
+    let call = SystemCall { name: "", number: 9, arguments: [data.len() as u64; 6] };
+    let refused = seccomp::refused(&[seccomp::filter_of(data)], &[call]);
+    assert!(refused.is_none_or(|at| at == 0), "{refused:?}");
 }
 
 #[cfg(test)]
@@ -193,7 +210,7 @@ mod tests {
     fn a_function_is_examined_and_an_impossible_answer_is_refused() {
         // push %r12; mov %rdi,%r12; call +0x10; ret
         let code = vec![0x41, 0x54, 0x49, 0x89, 0xfc, 0xe8, 0x10, 0, 0, 0, 0xc3];
-        let function = FunctionCode { address: 0x1000, code, to: 0x9000 };
+        let function = PatchableCode { address: 0x1000, code, to: 0x9000 };
         let found = Examiner::new(None).begin().functions(vec![function.clone()]).expect("an answer");
         let moved = found[0].moved.as_ref().expect("they can be moved");
         assert_eq!((moved.length, &found[0].targets[..]), (5, &[0x101a][..]));

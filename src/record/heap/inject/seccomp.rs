@@ -1,9 +1,7 @@
 //! Filters of system calls (seccomp) that a stopped thread is under: whether they let the calls through by which the sampler is mapped.
 //! A filter may end the process for a call that it does not expect, so it is asked before.
 
-use super::examiner::Examination;
 use super::registers::ask;
-use crate::base::failure::io_words;
 use crate::base::privilege;
 use libc::sock_filter;
 use serde::{Deserialize, Serialize};
@@ -28,7 +26,7 @@ pub(super) struct FilterStep {
 }
 
 /// A filter: a program of classic BPF.
-pub(super) type Filter = Vec<FilterStep>;
+pub(super) type CallFilter = Vec<FilterStep>;
 
 /// A system call that is to be made.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -39,32 +37,21 @@ pub(super) struct SystemCall {
     pub(super) arguments: [u64; 6],
 }
 
-/// Why the filters of a stopped thread do not let `calls` through; `None` if they do.
-pub(super) fn refusal(tid: i32, calls: &[SystemCall], examination: &Examination<'_>) -> Option<String> {
-    let filters = match privilege::as_administrator(|| filters(tid)) {
-        Ok(filters) => filters,
-        Err(error) => {
-            return Some(format!(
-                "a seccomp filter restricts its system calls, and cannot be read ({})",
-                io_words(&error)
-            ));
-        }
-    };
-    match examination.refused(filters, calls) {
-        Ok(refused) => refused.map(|at| {
-            format!("a seccomp filter restricts its system calls: {} is not let through", calls[at].name)
-        }),
-        Err(why) => Some(why),
-    }
-}
-
 /// The first of `calls`, by its number in the list, that not all of `filters` let through.
-pub(super) fn refused(filters: &[Filter], calls: &[SystemCall]) -> Option<usize> {
+pub(super) fn refused(filters: &[CallFilter], calls: &[SystemCall]) -> Option<usize> {
     calls.iter().position(|call| !filters.iter().all(|filter| lets_through(filter, call)))
 }
 
 /// Reads the filters of a stopped thread. It takes CAP_SYS_ADMIN, and a process that is under none itself.
-fn filters(tid: i32) -> io::Result<Vec<Filter>> {
+///
+/// # Errors
+///
+/// When they cannot be read.
+pub(super) fn filters(tid: i32) -> io::Result<Vec<CallFilter>> {
+    privilege::as_administrator(|| filters_as_administrator(tid))
+}
+
+fn filters_as_administrator(tid: i32) -> io::Result<Vec<CallFilter>> {
     let mut found = Vec::new();
     for index in 0..MOST_FILTERS {
         let length = match ask(PTRACE_SECCOMP_GET_FILTER, tid, index, 0) {
@@ -83,6 +70,18 @@ fn filters(tid: i32) -> io::Result<Vec<Filter>> {
         found.push(filter.into_iter().map(step).collect());
     }
     Err(io::Error::other("there are too many"))
+}
+
+/// A filter whose instructions are these bytes, as in `struct sock_filter`.
+#[cfg(feature = "testing")]
+pub(super) fn filter_of(bytes: &[u8]) -> CallFilter {
+    let step = |step: &[u8; 8]| FilterStep {
+        code: u16::from_le_bytes([step[0], step[1]]),
+        jt: step[2],
+        jf: step[3],
+        k: u32::from_le_bytes([step[4], step[5], step[6], step[7]]),
+    };
+    bytes.as_chunks::<8>().0.iter().map(step).collect()
 }
 
 /// A word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.

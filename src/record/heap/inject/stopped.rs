@@ -5,6 +5,7 @@ use super::memory_map::MemoryMap;
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
+use crate::base::failure::io_words;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -243,7 +244,15 @@ impl StoppedProcess {
     ) -> Option<String> {
         let tid = self.runner()?.tid;
         let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).ok()?;
-        if status.contains("Seccomp:\t0\n") { None } else { seccomp::refusal(tid, calls, examination) }
+        if status.contains("Seccomp:\t0\n") {
+            return None;
+        }
+        let what = "a seccomp filter restricts its system calls";
+        match seccomp::filters(tid).map(|filters| examination.refused(filters, calls)) {
+            Err(error) => Some(format!("{what}, and cannot be read ({})", io_words(&error))),
+            Ok(Err(why)) => Some(why),
+            Ok(Ok(refused)) => refused.map(|at| format!("{what}: {} is not let through", calls[at].name)),
+        }
     }
 
     /// What the process has mapped.
