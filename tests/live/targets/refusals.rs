@@ -415,7 +415,8 @@ fn an_event_that_does_not_exist_is_refused() {
         .expect("`timeout` can be run");
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        messages(&output).contains("no such event; known events are cpu, off, page-faults"),
+        messages(&output)
+            .contains("no such event; known events are cpu, off, lock, heap, syscalls, page-faults"),
         "{}",
         messages(&output)
     );
