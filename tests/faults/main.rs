@@ -49,6 +49,18 @@ impl Chosen {
         }
     }
 
+    /// What was chosen, and is no row that injects faults, or no number of them.
+    fn unknown(&self, faults: &[Fault]) -> Option<&str> {
+        let Chosen::Long(Some(rows)) = self else { return None };
+        let is_known = |row: &&String| {
+            let (number, count) = row.split_once(':').unwrap_or((row, "1"));
+            let is_injected =
+                |fault: &Fault| fault.number == number && matches!(fault.how, How::Injected { .. });
+            faults.iter().any(is_injected) && count.parse::<u64>().is_ok()
+        };
+        rows.iter().find(|row| !is_known(row)).map(String::as_str)
+    }
+
     /// How often a row injects its fault; `None` if it does not run.
     fn count(&self, fault: &Fault) -> Option<u64> {
         let How::Injected { short, long, .. } = &fault.how else { return None };
@@ -72,12 +84,16 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(_turn) = harness::machine::turn_alone() else { return ExitCode::SUCCESS };
-    let chosen = Chosen::from_environment();
+    let (chosen, faults) = (Chosen::from_environment(), rows::all());
+    if let Some(row) = chosen.unknown(&faults) {
+        eprintln!("PROF_FAULTS: `{row}` is no row that injects faults, with a number of them");
+        return ExitCode::FAILURE;
+    }
     let known = known_tests::all();
     let mut failed = false;
     let mut lines = vec![fault::HEADING.to_owned()];
     let mut total = Outcome::default();
-    for fault in rows::all() {
+    for fault in faults {
         let begun = Instant::now();
         let verdict = verdict(&fault, &chosen, &known);
         failed |= verdict.is_err();
