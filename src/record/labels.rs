@@ -4,7 +4,7 @@
 use super::collect::collector::Collector;
 use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
 use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL};
-use syscalls::Sysno;
+use crate::record::probes::call_totals::call_name;
 
 impl Collector {
     /// The labels of a sample: those that a runtime gives it, the memory of a page fault, the name of a system call, and the lock of a
@@ -14,11 +14,7 @@ impl Collector {
         let memory = sample.memory.label();
         let labels =
             memory.map(|memory| self.profile.tables.add_label(labels, (MEMORY_LABEL, memory))).or(labels);
-        let call = sample.system_call.map(|number| match Sysno::new(usize::from(number)) {
-            Some(call) => call.name().to_owned(),
-            // A later kernel's.
-            None => format!("system call {number}"),
-        });
+        let call = sample.system_call.map(|number| call_name(number.into()));
         let labels =
             call.map(|call| self.profile.tables.add_label(labels, (SYSTEM_CALL_LABEL, &call))).or(labels);
         let Collector { waits: Some(waits), processes, files, profile, .. } = self else { return labels };

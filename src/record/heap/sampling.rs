@@ -68,7 +68,7 @@ impl HeapSampling {
             0 => "a CPU".to_owned(),
             ppm => format!("{}% of a CPU", f64::from(ppm) / 1e4),
         };
-        format!("a block per {first} allocated at first, then as many as {share} allows")
+        format!("a block per {first} at first, within {share}")
     }
 
     /// Has more or fewer blocks sampled, as the budget wants it: `samples` were, and `live` blocks are live, `elapsed_ns` after the start.

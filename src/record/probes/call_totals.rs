@@ -30,16 +30,18 @@ fn of_number(skeleton: &ProfSkel<'_>, number: u32) -> Option<CallTotal> {
     };
     let count = sum(offset_of!(prof_call_total, count));
     let time_ns = sum(offset_of!(prof_call_total, time_ns));
-    (count > 0).then(|| CallTotal { name: call_name(number), count, time_ns })
+    (count > 0).then(|| CallTotal { name: total_name(number), count, time_ns })
 }
 
-/// The name of a system call by its number.
-fn call_name(number: u32) -> String {
-    match Sysno::new(number as usize) {
-        Some(call) => call.name().to_owned(),
-        None if number + 1 == SYSTEM_CALLS => "others".to_owned(),
-        None => format!("system call {number}"),
-    }
+/// The name of a system call by its number, which may be a later kernel's.
+pub(crate) fn call_name(number: u32) -> String {
+    let call = Sysno::new(number as usize);
+    call.map_or_else(|| format!("system call {number}"), |call| call.name().to_owned())
+}
+
+/// The name of a sum: the last one is of all numbers that have none.
+fn total_name(number: u32) -> String {
+    if number + 1 == SYSTEM_CALLS { "others".to_owned() } else { call_name(number) }
 }
 
 fn in_words(mut totals: Vec<CallTotal>) -> Option<String> {
@@ -74,6 +76,7 @@ mod tests {
             said.contains("20 call20 in ") && said.ends_with("9 call9 in 9.00 ms, and 8 others"),
             "{said}"
         );
-        assert_eq!((call_name(0), call_name(SYSTEM_CALLS - 1)), ("read".to_owned(), "others".to_owned()));
+        assert_eq!((total_name(0), total_name(SYSTEM_CALLS - 1)), ("read".to_owned(), "others".to_owned()));
+        assert_eq!(call_name(65_000), "system call 65000");
     }
 }

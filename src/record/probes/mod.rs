@@ -7,7 +7,7 @@
 //! `call_totals` has the sums of system calls.
 
 pub(super) mod attached;
-mod call_totals;
+pub(super) mod call_totals;
 mod files;
 mod instruction;
 mod notes;

@@ -197,7 +197,7 @@ fn hold_inside(turn: Option<Turn>, namespaces: &[&str], tests: &[&str]) {
 /// A clock with an offset, in a PID namespace.
 const OFFSETS: &[&str] = &["--time", "--monotonic", "864000", "--boottime", "432000"];
 
-/// Recorders beside it would add what they do at each switch to what the kernel takes to choose a thread.
+/// Other recorders would add what they do at each switch to what the kernel takes to choose a thread.
 #[test]
 fn the_kernels_own_books_are_met_in_namespaces() {
     for namespaces in [PID, &[PID, OFFSETS].concat()[..]] {

@@ -8,6 +8,7 @@ use super::patched_function::{Kit, PatchedFunction, moved_to};
 use super::prologue::{JUMP_BYTES, jump};
 use super::stopped::{StoppedProcess, TakenCode, write_data};
 use super::{refusal, stub};
+use crate::base::failure::io_words;
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -263,7 +264,7 @@ impl From<&str> for Failed {
 
 impl From<std::io::Error> for Failed {
     fn from(error: std::io::Error) -> Self {
-        Failed::ForGood(error.to_string())
+        Failed::ForGood(io_words(&error))
     }
 }
 
