@@ -43,6 +43,7 @@ test|cmd:ruby|ruby|ruby|ruby
 test|cmd:php|php-cli|php-cli|php
 test|cmd:go|golang-go|golang|go
 test|cmd:perf|linux-perf|perf|perf
+test|cmd:bpftrace|bpftrace|bpftrace|bpftrace
 test|file:/usr/lib/go*/bin/go|golang-go|golang|go
 test|cmd:ld.lld|lld|lld|lld
 test|cmd:mold|mold|mold|mold

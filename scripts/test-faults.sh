@@ -1,8 +1,8 @@
 #!/bin/sh
 # The rows of the fault suite that need a machine of their own, in guests with Debian's kernel 6.1: the clock is set, a CPU goes
-# off and comes back, the machine is paused, lockdown. POSIX sh; needs no root.
+# off and comes back, the machine is paused, perf_event_paranoid, lockdown. POSIX sh; needs no root.
 #
-#   scripts/test-faults.sh [STEP…]     clock, cpu, off, flap, events, pause, lockdown (all)
+#   scripts/test-faults.sh [STEP…]     clock, cpu, off, flap, events, pause, paranoid, lockdown (all)
 #
 #   PROF=FILE      another binary than target/release/prof
 #   KERNELS=DIR    where the kernel is, or is put (target/kernels)
@@ -31,11 +31,12 @@ kernel=$(scripts/kernels/get.sh bookworm '^linux-image-6\.1\..*-cloud-amd64(-uns
 # guest ARGUMENTS STEPS: boots it with more on its command line, and runs the steps.
 failed=0
 guest() {
-	nice -n 19 scripts/kernels/boot.sh -a "$1" -f "$work/prof" -f "$work/restless" -f scripts/kernels/faults.sh "$kernel" \
+	nice -n 19 scripts/kernels/boot.sh -a "$1" -f "$work/prof" -f "$work/restless" -f "$(command -v setpriv)" \
+		-f scripts/kernels/faults.sh "$kernel" \
 		"sh faults.sh $2" || failed=1
 }
 
-steps=${*:-clock cpu off flap events pause lockdown}
+steps=${*:-clock cpu off flap events pause paranoid lockdown}
 ordinary=$(for step in $steps; do [ "$step" = lockdown ] || printf '%s ' "$step"; done)
 [ -z "$ordinary" ] || guest "" "$ordinary"
 case " $steps " in

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs in the guest that boot.sh has booted: faults that only a machine of its own may have. For busybox.
 #
-#   sh faults.sh STEP…      steps: clock, cpu, off, flap, events, pause, lockdown
+#   sh faults.sh STEP…      steps: clock, cpu, off, flap, events, pause, paranoid, lockdown
 #
 # A line for each step, `@@ step NAME ok …|FAILED …`. Exit status: 0 if all steps are ok.
 set -u
@@ -162,6 +162,31 @@ pause() {
 	threads=$(number threads /tmp/info)
 	[ "$waited" -le $((length * threads)) ] || { bad pause "threads waited for $waited ns of $length"; return; }
 	ok pause "length $((length / 1000000)) ms, $hits hits, all accounted for"
+}
+
+# as_user CAPABILITIES COMMAND…: as a user without rights but these (`+bpf,+perfmon`).
+as_user() {
+	more=$1
+	shift
+	setpriv --reuid 1000 --regid 1000 --clear-groups --inh-caps="-all$more" --ambient-caps="-all$more" "$@"
+}
+
+# Kernels of Debian let nobody but root open events where kernel.perf_event_paranoid is 3, their default: that is named as the
+# reason. Waits are recorded all the same by who may load programs.
+paranoid() {
+	echo 3 >/proc/sys/kernel/perf_event_paranoid
+	mkdir -p /tmp/user && chown 1000:1000 /tmp/user
+	for may in "" ,+bpf,+perfmon; do
+		if as_user "$may" prof record -f -o /tmp/user/e.data -- restless 1 >/tmp/said 2>&1; then
+			[ -n "$may" ] || { bad paranoid "a user without rights records running time"; return; }
+		fi
+		grep -q 'kernel.perf_event_paranoid' /tmp/said || { bad paranoid "it is not named as the reason (rights: ${may:-none})"; return; }
+		said="${said:-}$(grep -m 1 paranoid /tmp/said); "
+	done
+	as_user ,+bpf,+perfmon prof record -f -e off -d 2s -o /tmp/user/f.data -- restless 1 >/tmp/said 2>&1 || { bad paranoid "waits: prof ends with $?"; return; }
+	waits=$(sed -n 's/^  off-CPU  *\([0-9,]*\) waits.*/\1/p' /tmp/said)
+	[ "$(printf %s "${waits:-0}" | tr -d ,)" -gt 10 ] || { bad paranoid "${waits:-no} waits were recorded"; return; }
+	ok paranoid "$waits waits; $said"
 }
 
 # The kernel refuses programs that read its memory: perf events sample, and lockdown is named as the reason.

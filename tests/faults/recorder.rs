@@ -91,8 +91,13 @@ impl Recorder {
     }
 
     /// Waits for its end; one that hangs is killed, and the row fails.
-    pub(crate) fn end(mut self, outcome: &mut Outcome) -> Ended {
-        let deadline = Instant::now() + HANGS_AFTER;
+    pub(crate) fn end(self, outcome: &mut Outcome) -> Ended {
+        self.end_within(Duration::ZERO, outcome)
+    }
+
+    /// The same for one that records for so long.
+    pub(crate) fn end_within(mut self, length: Duration, outcome: &mut Outcome) -> Ended {
+        let deadline = Instant::now() + length + HANGS_AFTER;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("own child") {
                 break status;

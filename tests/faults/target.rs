@@ -2,8 +2,9 @@
 
 use crate::fault::Outcome;
 use crate::harness::fixture;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Exit status of a target that ended by itself.
 const STATUS: i32 = 7;
@@ -39,14 +40,6 @@ impl Storm {
     }
 }
 
-/// What it says at its end.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Said {
-    pub(crate) turns: u64,
-    /// Longest time that its working thread was held up between two turns, ns.
-    pub(crate) longest_ns: u64,
-}
-
 impl Target {
     /// Starts it, with so many threads that sleep.
     pub(crate) fn start(threads: u32) -> Target {
@@ -78,8 +71,18 @@ impl Target {
         self.child.id()
     }
 
+    /// The longest time that its working thread was held up between two turns since the last such question.
+    pub(crate) fn longest_gap_since(&mut self) -> Duration {
+        let input = self.child.stdin.as_mut().expect("it is piped");
+        input.write_all(b"?").expect("it reads");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the fixture speaks");
+        let number = line.trim().strip_prefix("gap ").and_then(|number| number.parse().ok());
+        Duration::from_nanos(number.expect("the fixture answers"))
+    }
+
     /// Ends it, and counts it as harmed if it has noticed anything.
-    pub(crate) fn finish(mut self, outcome: &mut Outcome) -> Said {
+    pub(crate) fn finish(mut self, outcome: &mut Outcome) {
         let (status, text) = self.end();
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |name: &str| -> Option<u64> {
@@ -92,6 +95,5 @@ impl Target {
             outcome.harmed += 1;
             outcome.problems.push(format!("the target ended with {status} and said `{}`", text.trim()));
         }
-        Said { turns: number("turns").unwrap_or(0), longest_ns: number("longest").unwrap_or(0) }
     }
 }

@@ -197,10 +197,11 @@ fn of_machines() -> Vec<Fault> {
             "scripts/test-faults.sh, step lockdown",
             &[],
         ),
-        by_tests(
+        in_a_guest(
             "25",
-            "missing capabilities, seccomp, namespaces",
+            "missing capabilities, seccomp, namespaces, perf_event_paranoid 3",
             "what is missing is named, with what grants it",
+            "scripts/test-faults.sh, step paranoid",
             &[
                 "an_ordinary_user_is_told_what_is_missing",
                 "a_container_without_capabilities_is_told_which_to_add",

@@ -1,6 +1,5 @@
-//! Targets with more of everything than usual, and recorders that come and go.
+//! Targets with more of everything than usual, and the highest rate for minutes.
 
-use super::storage::works;
 use crate::fault::{Fault, How, Outcome};
 use crate::harness::fixture;
 use crate::recorder::{Recorder, counter, samples};
@@ -10,12 +9,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 pub(super) fn rows() -> Vec<Fault> {
-    let mut rows = of_targets();
-    rows.extend(of_recorders());
-    rows
-}
-
-fn of_targets() -> Vec<Fault> {
     vec![
         Fault {
             number: "3",
@@ -58,31 +51,12 @@ fn of_targets() -> Vec<Fault> {
             tests: &["threads_born_during_the_recording_are_seen"],
             how: How::Injected { short: None, long: 10_000, run: many_threads },
         },
-    ]
-}
-
-fn of_recorders() -> Vec<Fault> {
-    vec![
-        Fault {
-            number: "32",
-            name: "ten recorders of one target",
-            holds: "each accounts for its own samples",
-            tests: &[],
-            how: How::Injected { short: Some(3), long: 10, run: side_by_side },
-        },
         Fault {
             number: "34",
             name: "20,000 Hz for minutes",
             holds: "each sample accounted for, memory does not grow with time",
             tests: &["a_rate_above_the_kernels_limit_is_clamped_and_said"],
             how: How::Injected { short: None, long: 600, run: fast_and_long },
-        },
-        Fault {
-            number: "37",
-            name: "attaching and detaching again and again",
-            holds: "the target works on, with gaps as without prof",
-            tests: &[],
-            how: How::Injected { short: Some(3), long: 100, run: cycles },
         },
     ]
 }
@@ -144,21 +118,6 @@ fn many_threads(threads: u64) -> Outcome {
     outcome
 }
 
-fn side_by_side(count: u64) -> Outcome {
-    let mut outcome = Outcome { faults: count, ..Outcome::default() };
-    let target = Target::start(2);
-    let pid = target.pid().to_string();
-    let recorders: Vec<Recorder> = (0..count).map(|_| Recorder::start(&["-p", &pid, "-d", "2s"])).collect();
-    for recorder in recorders {
-        let ended = recorder.end(&mut outcome);
-        outcome.expect(ended.status.success(), || format!("one of them fails: `{}`", ended.said.trim()));
-        let facts = ended.count(&mut outcome).unwrap_or_default();
-        outcome.expect(samples(&facts) > 0, || "one of them has no samples".to_owned());
-    }
-    target.finish(&mut outcome);
-    outcome
-}
-
 /// Resident memory of a process, kB.
 fn resident_kb(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -190,29 +149,5 @@ fn fast_and_long(seconds: u64) -> Outcome {
         late / 1000
     );
     target.finish(&mut outcome);
-    outcome
-}
-
-/// So many recordings, one after the other, of a target whose gaps over the same time without them are the baseline.
-fn cycles(count: u64) -> Outcome {
-    let mut outcome = Outcome { faults: count, ..Outcome::default() };
-    let target = Target::start(4);
-    let begun = Instant::now();
-    for _ in 0..count {
-        works(&target, &mut outcome);
-    }
-    let length = begun.elapsed();
-    let with = target.finish(&mut outcome);
-    let alone = Target::start(4);
-    std::thread::sleep(length.min(Duration::from_secs(60)));
-    let without = alone.finish(&mut outcome);
-    // How long others keep the CPU for themselves is their affair: said, not judged.
-    outcome.note = format!(
-        "longest gap of the target {} ms, without prof {} ms; {} turns a second, without prof {}",
-        with.longest_ns / 1_000_000,
-        without.longest_ns / 1_000_000,
-        with.turns * 1000 / length.as_millis().max(1) as u64,
-        without.turns * 1000 / length.min(Duration::from_secs(60)).as_millis().max(1) as u64
-    );
     outcome
 }

@@ -7,7 +7,9 @@ mod covered;
 mod ends;
 mod hostile;
 mod load;
+mod neighbours;
 mod patching;
+mod runtimes;
 mod stalls;
 mod storage;
 
@@ -21,7 +23,9 @@ pub(crate) fn all() -> Vec<Fault> {
     rows.extend(stalls::rows());
     rows.extend(calls::rows());
     rows.extend(load::rows());
+    rows.extend(neighbours::rows());
     rows.extend(attaching::rows());
+    rows.extend(runtimes::rows());
     rows.extend(hostile::rows());
     rows.extend(patching::rows());
     rows.sort_by_key(|row| row.number.parse::<u32>().unwrap_or(u32::MAX));
