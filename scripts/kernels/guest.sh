@@ -164,6 +164,14 @@ live() {
 }
 
 step doctor doctor
+# How far the programs are from what this kernel's verifier refuses. Kernels before 5.16 do not say; half of it is the limit here.
+verified=$(tr -s ' \n' ' ' </tmp/out | sed -n 's/.*\(the verifier looked at [0-9,]* instructions of `[^`]*`\).*/\1/p')
+looked=$(printf %s "$verified" | tr -d , | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+[ -z "$verified" ] || echo "@@ says $verified"
+[ "${looked:-0}" -le 500000 ] || {
+	echo "@@ step verifier FAILED more than half of what it allows"
+	status=1
+}
 step record record
 step off-cpu waits
 step command launch

@@ -34,6 +34,7 @@ mod workers;
 
 pub(crate) use counter::PerfCounter;
 pub(crate) use environment::kernel_types::TypesLack;
+pub(crate) use environment::known_bugs::standstill as kernel_standstill;
 pub(crate) use environment::machine::{MAX_CPU_CLOCK_HZ, hostname};
 pub(crate) use environment::namespaces::{
     NamespaceKind, NamespacePlace, apart as namespaces_apart, check as check_namespaces, clock_offset_ns,
@@ -47,7 +48,7 @@ pub(crate) use environment::rights::{
 pub(crate) use environment::seccomp::filtered_calls;
 #[cfg(feature = "testing")]
 pub(crate) use heap::check_patched_code;
-pub(crate) use kernel::load_failure::read_loader_messages;
+pub(crate) use kernel::load::failure::read_loader_messages;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 pub(crate) use names::symbolize::LeftMaps;

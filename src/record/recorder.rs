@@ -3,7 +3,7 @@
 use super::environment::descriptors;
 use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
-use super::kernel::load_failure::read_loader_messages;
+use super::kernel::load::failure::read_loader_messages;
 use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;

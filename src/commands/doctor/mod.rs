@@ -10,7 +10,7 @@ use crate::commands::doctor::check::{Check, CheckVerdict};
 use crate::profile::{EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::{
     FoundTarget, MAX_CPU_CLOCK_HZ, Output, RecordOptions, Sampler, Session, Start, TableCacheOrNot, Target,
-    WaitOptions, find, hit_prices, read_loader_messages, start_opener, sysctl_advice,
+    WaitOptions, find, hit_prices, kernel_standstill, read_loader_messages, start_opener, sysctl_advice,
 };
 use crate::report::{Runtime, module_file};
 use crate::symbols::PerfMapSource;
@@ -84,6 +84,10 @@ fn recording(
         Err(error) => return vec![failed("programs", &error)],
     };
     let mut checks = vec![programs(&session)];
+    checks.extend(kernel_standstill().map(|bug| {
+        Check::new("kernel", CheckVerdict::Warn, bug)
+            .fix("sample by the clock (-e cpu), or use a newer kernel")
+    }));
     let recorded = session.begin(None).and_then(|()| {
         privilege::keep_watching()?;
         let end = Instant::now() + PATIENCE;
@@ -146,7 +150,8 @@ fn programs(session: &Session<'_>) -> Check {
         return Check::new(NAME, CheckVerdict::Warn, note);
     }
     let load_ms = session.load_time().as_secs_f64() * 1e3;
-    Check::new(NAME, CheckVerdict::Ok, format!("all BPF programs load, in {load_ms:.0} ms"))
+    let most = session.most_verified().map_or_else(String::new, |most| format!("; {most}"));
+    Check::new(NAME, CheckVerdict::Ok, format!("all BPF programs load, in {load_ms:.0} ms{most}"))
 }
 
 /// What is shown of a language that the target runs, but whose functions are not read.

@@ -2,7 +2,9 @@
 //! Facts and advice; nothing is recorded here.
 
 pub(crate) mod descriptors;
+pub(crate) mod kernel_release;
 pub(crate) mod kernel_types;
+pub(crate) mod known_bugs;
 pub(crate) mod machine;
 pub(crate) mod memory_limit;
 pub(crate) mod namespaces;

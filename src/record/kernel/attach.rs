@@ -14,7 +14,7 @@ use crate::bpf::{
     prof_file_key, prof_image, prof_process, prof_rescue,
 };
 use crate::record::environment::namespaces::{self, Translation};
-use crate::record::kernel::load_failure::load_failure;
+use crate::record::kernel::load::failure::load_failure;
 use crate::record::probes::programs::{self, ProbePrograms};
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};

@@ -5,7 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod capacity;
 pub(crate) mod cpus;
 pub(crate) mod drain;
-pub(crate) mod load_failure;
+pub(crate) mod load;
 pub(crate) mod perf;
 pub(crate) mod perf_event;
 pub(crate) mod rings;

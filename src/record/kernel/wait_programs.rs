@@ -1,7 +1,7 @@
 //! The kernel side of waits: which programs this kernel can run, and their start and end.
 
 use super::attach::KernelSide;
-use super::load_failure::load_failure;
+use super::load::failure::load_failure;
 use crate::bpf::{Counter, WatchedThreadEvent};
 use crate::record::kernel::wait_config::WaitConfig;
 use libbpf_rs::Link;

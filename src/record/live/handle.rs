@@ -4,7 +4,7 @@ use super::events::{INTERVALS, LiveEvent};
 use super::recorder::{self, LiveStart};
 use crate::base::mailbox::{MailReceiver, mailbox};
 use crate::base::privilege;
-use crate::record::kernel::load_failure::read_loader_messages;
+use crate::record::kernel::load::failure::read_loader_messages;
 use crate::record::live::archive::Archive;
 use crate::record::live::control::Control;
 use crate::record::live::keeper::Keeper;

@@ -50,6 +50,7 @@ pub(crate) fn announce(
     }
     if options.verbose && session.substitute.is_none() {
         console.info(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
+        session.most_verified().into_iter().for_each(|most| console.info(&format!("{most}")));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::base::failure::{Failure, status};
 use crate::base::{safe_text, units};
 use crate::bpf::MAX_PROBES;
 use crate::profile::EventKind;
-use crate::record::kernel::load_failure::kernel_version;
+use crate::record::environment::kernel_release::KernelRelease;
 use crate::record::options::{Children, RecordOptions, Target};
 use crate::record::process::proc_fs;
 use crate::record::target::launch::Child;
@@ -25,7 +25,7 @@ const MOST_PROBES: usize = 64;
 /// Files are probed for each process apart up to so many.
 const MOST_PROCESSES: usize = 64;
 /// The first Linux that tells tracepoints apart for one program.
-const TELLS_APART: (u32, u32) = (6, 10);
+const TELLS_APART: KernelRelease = KernelRelease::new(6, 10, 0);
 
 /// The probes of a recording.
 #[derive(Debug)]
@@ -219,13 +219,13 @@ impl ProbePlan {
     /// Older kernels tell a program nothing of the tracepoint that it runs at.
     fn check_tracepoints(&mut self) -> Result<(), Failure> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        self.programs.tells_apart = kernel_version(&release).is_some_and(|version| version >= TELLS_APART);
+        self.programs.tells_apart =
+            KernelRelease::in_text(&release).is_some_and(|version| version >= TELLS_APART);
         if self.programs.tells_apart || self.programs.tracepoints <= 1 {
             return Ok(());
         }
-        let (major, minor) = TELLS_APART;
         let what =
-            format!("several tracepoints in one recording need Linux {major}.{minor}, and this is {release}");
+            format!("several tracepoints in one recording need Linux {TELLS_APART}, and this is {release}");
         Err(Failure::new(status::FAILED, what).hint("record one of them at a time"))
     }
 }

@@ -26,6 +26,7 @@ use super::environment::namespaces::monotonic_ns;
 use super::heap::HeapSampling;
 use super::kernel::cpus::CpuWatch;
 use super::kernel::drain::{Batch, Drain, wait_for};
+use super::kernel::load::verifier::Verified;
 use super::kernel::sideband::Sideband;
 use super::kernel::wait_config::WaitConfig;
 use super::modules::{ModuleFiles, Wanted};
@@ -372,6 +373,11 @@ impl<'obj> Session<'obj> {
     /// Returns the time that the BPF programs took to load, verification included.
     pub(crate) fn load_time(&self) -> Duration {
         self.kernel.load_time()
+    }
+
+    /// The program that took the kernel's verifier most, where the kernel tells.
+    pub(crate) fn most_verified(&self) -> Option<Verified> {
+        self.kernel.most_verified()
     }
 
     /// Rows of unwind tables written for the kernel side so far, and how long that took.

@@ -7,6 +7,7 @@ use crate::record::counter::PerfCounter;
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::{CounterValues, KernelSide};
 use crate::record::kernel::cpus::{AllTasksEvent, CpuEventOf};
+use crate::record::kernel::load::verifier::{Verified, most_verified};
 use crate::record::kernel::perf::open::EventPlan;
 use crate::record::kernel::perf::side::EventSide;
 use crate::record::kernel::perf_event::{CpuEvent, SidebandRing};
@@ -16,6 +17,7 @@ use crate::record::modules::ModuleFiles;
 use crate::record::probes::attached::AttachedProbes;
 use crate::record::process::mappings::Process;
 use anyhow::Context;
+use libbpf_rs::skel::Skel;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -239,6 +241,13 @@ impl Sampling<'_> {
         match self {
             Sampling::Bpf(bpf) => bpf.kernel.load_time,
             Sampling::Events(_) => Duration::ZERO,
+        }
+    }
+
+    pub(super) fn most_verified(&self) -> Option<Verified> {
+        match self {
+            Sampling::Bpf(bpf) => most_verified(bpf.kernel.skeleton.object()),
+            Sampling::Events(_) => None,
         }
     }
 

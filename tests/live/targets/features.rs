@@ -2,7 +2,7 @@
 
 use crate::harness::lacking::{can_mount, command_with, prof_without_helper, types_without};
 use crate::harness::machine::turn;
-use crate::harness::profiler::{Recording, messages, prof_at};
+use crate::harness::profiler::{Recording, binary, messages, prof_at};
 use crate::harness::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, read_path};
 use std::process::Command;
@@ -110,5 +110,22 @@ fn a_kernel_that_lacks_an_iterator_or_an_event_records_what_it_can() {
             Some(loss) => assert!(said.contains(loss), "{lack}: {said}"),
             None => assert!(!said.contains("lacks") && !said.contains("not recorded"), "{lack}: {said}"),
         }
+    }
+}
+
+#[test]
+fn a_kernel_that_programs_can_lock_up_is_sampled_by_perf_events_and_named() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    for (kernel, can_lock_up) in [("6.1.35", true), ("6.1.36", false)] {
+        let recording = record(kernel, program.pid(), true, || {
+            let mut command = prof_at(&binary());
+            command.env("PROF_TEST_KERNEL", kernel);
+            command
+        });
+        let said = &recording.messages;
+        let note = format!("note: Linux {kernel} can lock up when BPF programs read the memory of programs");
+        assert_eq!(said.contains(&note), can_lock_up, "{said}");
+        assert_eq!(said.contains("sampling by perf events"), can_lock_up, "{said}");
     }
 }

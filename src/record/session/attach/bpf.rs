@@ -5,7 +5,7 @@ use crate::base::failure::{Failure, status};
 use crate::record::counter::PerfCounter;
 use crate::record::environment::kernel_types::TypesLack;
 use crate::record::environment::namespaces::Translation;
-use crate::record::environment::{descriptors, rights, seccomp};
+use crate::record::environment::{descriptors, known_bugs, rights, seccomp};
 use crate::record::kernel::attach::{KernelConfig, KernelSide};
 use crate::record::kernel::perf_event::{self, CpuEvent, SidebandRing};
 use crate::record::kernel::wait_config::WaitConfig;
@@ -32,6 +32,7 @@ pub(super) fn attach<'obj>(
 ) -> Result<AttachedSide<'obj>, Unattached> {
     let Start { options, found, is_watched, .. } = *ground.start;
     has_types().map_err(Unattached::no_programs)?;
+    is_safe().map_err(Unattached::no_programs)?;
     let events =
         AttachedEvents::open(options, found, ground.cpus, ground.hz).map_err(|failure| {
             match failure.status {
@@ -50,6 +51,8 @@ pub(super) fn attach<'obj>(
     let (kernel, waits) = loaded.map_err(Unattached::unloaded)?;
     let mut notices: Vec<String> = why_no_waits.iter().cloned().chain(survey.notice.clone()).collect();
     notices.extend(plan.iter().flat_map(|plan| plan.notices.iter().cloned()));
+    let is_interrupted = options.counters().any(PerfCounter::is_of_processor);
+    notices.extend(is_interrupted.then(known_bugs::standstill).flatten());
     let rules = plan.as_ref().map(|plan| plan.events.clone()).unwrap_or_default();
     let first_event = options.counters().count() as u32 + 1;
     let attach = |plan| AttachedProbes::attach(&kernel.skeleton, plan, first_event);
@@ -107,6 +110,13 @@ fn has_types() -> Result<(), Failure> {
     let Some(lack) = TypesLack::of_this_kernel() else { return Ok(()) };
     let what = format!("cannot load the samplers: {}", lack.why());
     Err(Failure::new(status::FAILED, what).hint(lack.cure()))
+}
+
+/// Whether this kernel may run the programs without harm to the machine.
+fn is_safe() -> Result<(), Failure> {
+    let Some(bug) = known_bugs::lock_up() else { return Ok(()) };
+    let what = format!("cannot load the samplers: {bug}");
+    Err(Failure::new(status::FAILED, what).hint("use a newer kernel, of the same version or a later one"))
 }
 
 /// The counters of page faults: bit n for the one of number n, from 1.

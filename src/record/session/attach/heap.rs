@@ -4,7 +4,7 @@ use crate::base::failure::{Failure, status};
 use crate::profile::counter;
 use crate::record::collect::collector::Collector;
 use crate::record::heap::{HeapSampling, of_pids};
-use crate::record::kernel::load_failure::load_failure;
+use crate::record::kernel::load::failure::load_failure;
 use crate::record::modules::Wanted;
 use crate::record::options::{RecordOptions, Target};
 use crate::record::process::mappings;

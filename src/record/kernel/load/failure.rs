@@ -1,6 +1,7 @@
 //! Why the kernel did not take the programs.
 
 use crate::base::failure::{Failure, status, without_error_numbers};
+use crate::record::environment::kernel_release::KernelRelease;
 use libbpf_rs::{PrintLevel, libbpf_sys};
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -67,6 +68,7 @@ fn helper(number: u32) -> String {
     let known = NAMES.iter().find(|(known, _)| *known == number);
     known.map_or_else(|| format!("helper {number}"), |(_, name)| (*name).to_owned())
 }
+
 /// Error for a failure of the loader, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
 pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
@@ -125,11 +127,9 @@ fn in_words(error: &str) -> String {
 
 /// Message that the kernel is too old for the BPF programs; `None` where it is not, or its version is not known.
 pub(crate) fn too_old(release: &str) -> Option<String> {
-    let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
-    let (first_major, first_minor) = FIRST_KERNEL;
-    Some(format!(
-        "the BPF programs need Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"
-    ))
+    let version = KernelRelease::in_text(release)?.version();
+    let is_older = version < FIRST_KERNEL;
+    is_older.then(|| format!("the BPF programs need Linux {FIRST_KERNEL} or later, and this is {version}"))
 }
 
 /// Whether lockdown, as its file in securityfs has it, keeps BPF programs from reading the kernel's memory.
@@ -138,13 +138,7 @@ fn is_locked_down(state: &str) -> bool {
 }
 
 /// The first version of the kernel that the BPF programs are made for.
-pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
-
-/// `5.15` of `5.15.0-91-generic`.
-pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
-}
+const FIRST_KERNEL: KernelRelease = KernelRelease::new(6, 1, 0);
 
 #[cfg(test)]
 mod tests {
