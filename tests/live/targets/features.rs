@@ -119,7 +119,7 @@ fn a_kernel_that_programs_can_lock_up_is_sampled_by_perf_events_and_named() {
     let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     for (kernel, can_lock_up) in [("6.1.35", true), ("6.1.36", false)] {
         let recording = record(kernel, program.pid(), true, || {
-            let mut command = prof_at(&binary());
+            let mut command = prof_at(binary());
             command.env("PROF_TEST_KERNEL", kernel);
             command
         });
