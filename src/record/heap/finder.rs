@@ -52,7 +52,8 @@ pub(super) fn find(process: &Process, files: &ModuleFiles) -> Option<Vec<FoundAl
             }
         }
         // A static program that frees nothing has no function for that.
-        if functions.iter().any(|function| function.kind == FunctionKind::Malloc) {
+        let allocates = |kind| matches!(kind, FunctionKind::Malloc | FunctionKind::AlignedMalloc);
+        if functions.iter().any(|function| allocates(function.kind)) {
             found.push(FoundAllocator { path: file.path.clone(), functions });
         }
     }

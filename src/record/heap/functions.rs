@@ -8,9 +8,9 @@ use std::ops::Range;
 pub(crate) enum FunctionKind {
     /// `void *f(size)`.
     Malloc,
-    /// `void *f(count, size)`.
+    /// `void *f(count, size, …)`.
     Calloc,
-    /// `void *f(block, size)`.
+    /// `void *f(block, size, …)`.
     Realloc,
     /// `void f(block)`.
     Free,
@@ -18,6 +18,8 @@ pub(crate) enum FunctionKind {
     PosixMemalign,
     /// `void *f(alignment, size)`.
     Memalign,
+    /// `void *f(size, alignment, …)`.
+    AlignedMalloc,
     /// `void *f(size, …)`: `operator new` that gives nothing where there is no memory.
     NewNothrow,
     /// `void *f(size)`: `operator new`, which throws.
@@ -32,16 +34,17 @@ impl FunctionKind {
     /// Numbers of the hooks in sampler.c for such a function.
     pub(super) fn hooks(self) -> Range<usize> {
         match self {
-            FunctionKind::Malloc => 0..8,
-            FunctionKind::Calloc => 8..12,
-            FunctionKind::Realloc => 12..16,
-            FunctionKind::Free => 16..36,
-            FunctionKind::PosixMemalign => 36..39,
-            FunctionKind::Memalign => 39..43,
-            FunctionKind::NewNothrow => 43..45,
-            FunctionKind::New => 45..47,
-            FunctionKind::AlignedNewNothrow => 47..49,
-            FunctionKind::AlignedNew => 49..51,
+            FunctionKind::Malloc => 0..12,
+            FunctionKind::Calloc => 12..17,
+            FunctionKind::Realloc => 17..23,
+            FunctionKind::Free => 23..47,
+            FunctionKind::PosixMemalign => 47..51,
+            FunctionKind::Memalign => 51..59,
+            FunctionKind::NewNothrow => 59..61,
+            FunctionKind::New => 61..63,
+            FunctionKind::AlignedNewNothrow => 63..65,
+            FunctionKind::AlignedNew => 65..67,
+            FunctionKind::AlignedMalloc => 67..71,
         }
     }
 
@@ -61,6 +64,9 @@ impl FunctionKind {
         if let Some(kind) = Self::of_operator(name) {
             return Some(kind);
         }
+        if let Some(kind) = name.strip_prefix("mi_").and_then(Self::of_mimalloc) {
+            return Some(kind);
+        }
         const PREFIXES: [&str; 6] = ["_rjem_", "je_", "tc_", "mi_", "tbb_", ""];
         let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
         Some(match name {
@@ -72,6 +78,21 @@ impl FunctionKind {
             }
             "posix_memalign" => FunctionKind::PosixMemalign,
             "memalign" | "aligned_alloc" => FunctionKind::Memalign,
+            _ => return None,
+        })
+    }
+
+    /// What the functions do that only mimalloc has, by their names without its prefix. Programs in Rust call no others but
+    /// `mi_free`.
+    fn of_mimalloc(name: &str) -> Option<Self> {
+        Some(match name {
+            "malloc_small" | "zalloc" | "zalloc_small" => FunctionKind::Malloc,
+            "mallocn" | "calloc_aligned" => FunctionKind::Calloc,
+            "reallocf" | "rezalloc" | "realloc_aligned" | "rezalloc_aligned" => FunctionKind::Realloc,
+            "free_size" | "free_aligned" | "free_size_aligned" => FunctionKind::Free,
+            "malloc_aligned" | "malloc_aligned_at" | "zalloc_aligned" | "zalloc_aligned_at" => {
+                FunctionKind::AlignedMalloc
+            }
             _ => return None,
         })
     }
@@ -123,6 +144,8 @@ mod tests {
         assert_eq!(FunctionKind::of_name("malloc"), Some(FunctionKind::Malloc));
         assert_eq!(FunctionKind::of_name("_rjem_sdallocx"), Some(FunctionKind::Free));
         assert_eq!(FunctionKind::of_name("mi_posix_memalign"), Some(FunctionKind::PosixMemalign));
+        assert_eq!(FunctionKind::of_name("mi_zalloc_aligned"), Some(FunctionKind::AlignedMalloc));
+        assert_eq!(FunctionKind::of_name("mi_realloc_aligned"), Some(FunctionKind::Realloc));
         for (operator, kind) in [
             ("_Znwm", FunctionKind::New),
             ("_ZnamRKSt9nothrow_t", FunctionKind::NewNothrow),
@@ -132,7 +155,7 @@ mod tests {
             assert_eq!(FunctionKind::of_name(operator), Some(kind));
         }
         // The last one is given a place.
-        for other in ["xmalloc", "malloc_usable_size", "_ZnwmPv"] {
+        for other in ["xmalloc", "malloc_usable_size", "_ZnwmPv", "zalloc"] {
             assert_eq!(FunctionKind::of_name(other), None);
         }
     }
@@ -140,12 +163,12 @@ mod tests {
     #[test]
     fn hooks_are_numbered_without_gaps() {
         use FunctionKind::{
-            AlignedNew, AlignedNewNothrow, Calloc, Free, Malloc, Memalign, New, NewNothrow, PosixMemalign,
-            Realloc,
+            AlignedMalloc, AlignedNew, AlignedNewNothrow, Calloc, Free, Malloc, Memalign, New, NewNothrow,
+            PosixMemalign, Realloc,
         };
         let kinds = [Malloc, Calloc, Realloc, Free, PosixMemalign, Memalign];
         let operators = [NewNothrow, New, AlignedNewNothrow, AlignedNew];
-        let kinds = kinds.into_iter().chain(operators);
+        let kinds = kinds.into_iter().chain(operators).chain([AlignedMalloc]);
         let end = kinds.fold(0, |begin, kind| {
             assert_eq!(kind.hooks().start, begin);
             kind.hooks().end

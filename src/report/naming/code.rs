@@ -274,8 +274,11 @@ fn is_runtime_function(name: &str) -> bool {
     if name.contains(" as core::ops::function::Fn") || name.contains(" as core::ops::Fn") {
         return true;
     }
-    // C++ functions of any program that allocate for it.
-    if name.starts_with("operator new") || name.starts_with("operator delete") {
+    // Functions of any program that allocate for it: those of C++, mimalloc's in their place, and a Rust program's allocator.
+    if name.starts_with("operator new") || name.starts_with("operator delete") || name.starts_with("mi_new") {
+        return true;
+    }
+    if name.contains(" as core::alloc::global::GlobalAlloc>::") {
         return true;
     }
     let path = leading_path(name);
@@ -419,6 +422,12 @@ mod tests {
                 LabelKind::Program,
                 "/usr/bin/rusty",
                 "<app::main::{closure#0} as core::ops::function::FnOnce<()>>::call_once::{shim:vtable#0}",
+            ),
+            (LabelKind::Library, "/usr/lib/libmimalloc.so.2", "mi_new_aligned"),
+            (
+                LabelKind::Program,
+                "/usr/bin/rusty",
+                "<mimalloc::MiMalloc as core::alloc::global::GlobalAlloc>::alloc",
             ),
             (LabelKind::Program, "/usr/bin/cpp", "void std::__invoke_impl<void, run()::{lambda()#1}>(int)"),
             (LabelKind::Program, "/usr/bin/static", "__pthread_cond_wait"),

@@ -14,7 +14,7 @@ struct data data __attribute__((section(".heap_data"), aligned(4096)));
 /* Room for the displaced instructions of each hook, filled in by prof. */
 __asm__(".section .displaced,\"ax\"\n"
 	".globl displaced\n.hidden displaced\n"
-	"displaced: .skip 64 * 51, 0xcc\n"
+	"displaced: .skip 64 * 71, 0xcc\n"
 	".previous\n");
 extern char displaced[] __attribute__((visibility("hidden")));
 
@@ -27,11 +27,12 @@ PROBE_SITE(probe_alloc);
 PROBE_SITE(probe_free);
 
 typedef void *(*malloc_t)(u64 size, u64 flags);
-typedef void *(*calloc_t)(u64 count, u64 size);
+typedef void *(*calloc_t)(u64 count, u64 size, u64 alignment);
 typedef void *(*realloc_t)(void *block, u64 size, u64 flags);
 typedef void (*free_t)(void *block, u64 second, u64 third);
 typedef int (*posix_memalign_t)(void **block, u64 alignment, u64 size);
 typedef void *(*memalign_t)(u64 alignment, u64 size);
+typedef void *(*aligned_malloc_t)(u64 size, u64 alignment, u64 offset);
 typedef void *(*new_t)(u64 size, u64 second, u64 third);
 
 /* The function itself, by the number of its hook: a constant where it is inlined. */
@@ -68,13 +69,14 @@ typedef void *(*new_t)(u64 size, u64 second, u64 third);
 		return REAL(malloc_t, n)(size, flags);                     \
 	}
 
-#define CALLOC(n)                                                                                  \
-	HOOK void *hook_##n(u64 count, u64 size)                                                   \
-	{                                                                                          \
-		void *block;                                                                       \
-                                                                                                   \
-		COUNT_UNLESS_COUNTED(block = REAL(calloc_t, n)(count, size), block, count * size); \
-		return block;                                                                      \
+#define CALLOC(n)                                                                              \
+	HOOK void *hook_##n(u64 count, u64 size, u64 alignment)                                \
+	{                                                                                      \
+		void *block;                                                                   \
+                                                                                               \
+		COUNT_UNLESS_COUNTED(block = REAL(calloc_t, n)(count, size, alignment), block, \
+				     count * size);                                            \
+		return block;                                                                  \
 	}
 
 #define REALLOC(n)                                                                               \
@@ -124,6 +126,20 @@ typedef void *(*new_t)(u64 size, u64 second, u64 third);
 		return block;                                                                    \
 	}
 
+/* mimalloc's: some have an offset as well. */
+#define ALIGNED_MALLOC(n)                                                                        \
+	HOOK void *hook_##n(u64 size, u64 alignment, u64 offset)                                 \
+	{                                                                                        \
+		void *block;                                                                     \
+                                                                                                 \
+		COUNT_UNLESS_COUNTED(block = REAL(aligned_malloc_t, n)(size, alignment, offset), \
+				     block, size);                                               \
+		return block;                                                                    \
+	}
+
+/* Number of the first hook of an `operator new`. */
+#define FIRST_OPERATOR 59
+
 /* `operator new` of an allocator, or the form `stand_in` of it that gives nothing instead of
  * throwing: an exception must not meet a frame of this file, which unwinders do not know. So where
  * a block is sampled, that form allocates it, by the same sizes; if it gives nothing the operator
@@ -131,7 +147,7 @@ typedef void *(*new_t)(u64 size, u64 second, u64 third);
 #define NEW(n, stand_in)                                                                       \
 	SLOW void *slow_new_##n(u64 size, u64 second, u64 third, struct slot *slot)            \
 	{                                                                                      \
-		volatile unsigned char *known = &data.operators[n - 43];                       \
+		volatile unsigned char *known = &data.operators[n - FIRST_OPERATOR];           \
 		int is_first = *known == NOT_KNOWN;                                            \
 		s64 left = slot->left;                                                         \
 		void *block;                                                                   \
@@ -155,7 +171,7 @@ typedef void *(*new_t)(u64 size, u64 second, u64 third);
 	HOOK void *hook_##n(u64 size, u64 second, u64 third)                                   \
 	{                                                                                      \
 		struct slot *slot = own_slot();                                                \
-		unsigned char known = data.operators[n - 43];                                  \
+		unsigned char known = data.operators[n - FIRST_OPERATOR];                      \
                                                                                                \
 		if (known != COUNTED_INSIDE && (count_down(slot, size) || known == NOT_KNOWN)) \
 			return slow_new_##n(size, second, third, slot);                        \
@@ -171,21 +187,21 @@ MALLOC(4)
 MALLOC(5)
 MALLOC(6)
 MALLOC(7)
-CALLOC(8)
-CALLOC(9)
-CALLOC(10)
-CALLOC(11)
-REALLOC(12)
-REALLOC(13)
-REALLOC(14)
-REALLOC(15)
-FREE(16)
-FREE(17)
-FREE(18)
-FREE(19)
-FREE(20)
-FREE(21)
-FREE(22)
+MALLOC(8)
+MALLOC(9)
+MALLOC(10)
+MALLOC(11)
+CALLOC(12)
+CALLOC(13)
+CALLOC(14)
+CALLOC(15)
+CALLOC(16)
+REALLOC(17)
+REALLOC(18)
+REALLOC(19)
+REALLOC(20)
+REALLOC(21)
+REALLOC(22)
 FREE(23)
 FREE(24)
 FREE(25)
@@ -199,28 +215,50 @@ FREE(32)
 FREE(33)
 FREE(34)
 FREE(35)
-POSIX_MEMALIGN(36)
-POSIX_MEMALIGN(37)
-POSIX_MEMALIGN(38)
-MEMALIGN(39)
-MEMALIGN(40)
-MEMALIGN(41)
-MEMALIGN(42)
-NEW(43, 43)
-NEW(44, 44)
-NEW(45, 43)
-NEW(46, 43)
-NEW(47, 47)
-NEW(48, 48)
-NEW(49, 47)
-NEW(50, 47)
+FREE(36)
+FREE(37)
+FREE(38)
+FREE(39)
+FREE(40)
+FREE(41)
+FREE(42)
+FREE(43)
+FREE(44)
+FREE(45)
+FREE(46)
+POSIX_MEMALIGN(47)
+POSIX_MEMALIGN(48)
+POSIX_MEMALIGN(49)
+POSIX_MEMALIGN(50)
+MEMALIGN(51)
+MEMALIGN(52)
+MEMALIGN(53)
+MEMALIGN(54)
+MEMALIGN(55)
+MEMALIGN(56)
+MEMALIGN(57)
+MEMALIGN(58)
+NEW(59, 59)
+NEW(60, 60)
+NEW(61, 59)
+NEW(62, 59)
+NEW(63, 63)
+NEW(64, 64)
+NEW(65, 63)
+NEW(66, 63)
+ALIGNED_MALLOC(67)
+ALIGNED_MALLOC(68)
+ALIGNED_MALLOC(69)
+ALIGNED_MALLOC(70)
 
 /* Distances from each entry of this table: to the probe sites, the displaced instructions, and the
  * hooks by number. It is at the address that the linker script says. */
 __asm__(".section .entries,\"a\"\n"
 	".long probe_alloc - ., probe_free - ., displaced - .\n"
-	".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,"
-	"29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50\n"
+	".irp n, "
+	"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,"
+	"33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,"
+	"63,64,65,66,67,68,69,70\n"
 	".long hook_\\n - .\n"
 	".endr\n"
 	".previous\n");
