@@ -153,7 +153,7 @@ impl HeapSampling {
         let stopped = units::duration(longest_us.saturating_mul(1000));
         let stopped = match pids[..] {
             [] => return Ok(probes),
-            [_] => format!("it was stopped for {stopped}"),
+            [_] => format!("it was stopped for {stopped} at most"),
             _ => format!("each was stopped for {stopped} at most"),
         };
         let functions = units::counted(functions_patched, "function");

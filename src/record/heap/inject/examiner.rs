@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for all answers: the process is stopped meanwhile.
+/// Time for all answers: the process may be stopped meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a stub of a procedure linkage table that are read.
 pub(super) const STUB_BYTES: usize = 16;
@@ -66,7 +66,7 @@ impl Examiner {
         self.worker.as_ref()
     }
 
-    /// Begins with a process, which is stopped: from now on there is so much time.
+    /// Begins with a process: from now on there is so much time.
     pub(super) fn begin(&self) -> Examination<'_> {
         Examination { worker: self.worker.as_ref(), deadline: Deadline::after(PATIENCE, &Arc::default()) }
     }
@@ -85,12 +85,11 @@ impl Examination<'_> {
     /// # Errors
     ///
     /// Why it could not be read.
-    pub(super) fn functions(&self, functions: Vec<PatchableCode>) -> Result<Vec<ExaminedFunction>, String> {
-        let lengths: Vec<usize> = functions.iter().map(|function| function.code.len()).collect();
-        match self.ask(&ExaminerQuestion::Functions(functions))? {
+    pub(super) fn functions(&self, functions: &[PatchableCode]) -> Result<Vec<ExaminedFunction>, String> {
+        match self.ask(&ExaminerQuestion::Functions(functions.to_vec()))? {
             ExaminerAnswer::Functions(found)
-                if found.len() == lengths.len()
-                    && found.iter().zip(lengths).all(|(one, length)| one.is_possible(length)) =>
+                if found.len() == functions.len()
+                    && found.iter().zip(functions).all(|(one, of)| one.is_possible(of.code.len())) =>
             {
                 Ok(found)
             }
@@ -211,7 +210,7 @@ mod tests {
         // push %r12; mov %rdi,%r12; call +0x10; ret
         let code = vec![0x41, 0x54, 0x49, 0x89, 0xfc, 0xe8, 0x10, 0, 0, 0, 0xc3];
         let function = PatchableCode { address: 0x1000, code, to: 0x9000 };
-        let found = Examiner::new(None).begin().functions(vec![function.clone()]).expect("an answer");
+        let found = Examiner::new(None).begin().functions(&[function.clone()]).expect("an answer");
         let moved = found[0].moved.as_ref().expect("they can be moved");
         assert_eq!((moved.length, &found[0].targets[..]), (5, &[0x101a][..]));
         let answer = |change: fn(&mut MovedPrologue)| {

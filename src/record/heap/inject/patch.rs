@@ -3,7 +3,7 @@
 use super::examiner::Examiner;
 use super::image::{self, SamplerImage};
 use super::mapped_file::open_mapped;
-use super::memory_map::MemoryMap;
+use super::memory_map::{MemoryMap, ProcessMemory};
 use super::patched_function::{Kit, PatchedFunction, moved_to};
 use super::prologue::{JUMP_BYTES, jump};
 use super::stopped::{StoppedProcess, TakenCode, write_data};
@@ -39,7 +39,7 @@ pub(crate) struct Patch {
     samplers: Vec<PlacedSampler>,
     /// Functions that are as they were, and why.
     pub(crate) skipped: Vec<String>,
-    /// Time for which the process was stopped.
+    /// The longest time for which the process was stopped.
     pub(crate) stopped: Duration,
 }
 
@@ -69,38 +69,31 @@ impl Patch {
         if let Some(why) = refusal::reason(pid) {
             return Err(why);
         }
+        let mut stops = Stops { pid, longest: Duration::ZERO };
         let mut why = String::new();
         for _ in 0..ATTEMPTS {
-            let begun = Instant::now();
-            let mut process = StoppedProcess::stop(pid)?;
             let kit = Kit { image: &image, examination: examiner.begin() };
-            match Patch::apply_to(&mut process, (pid, &kit), functions, mean) {
-                Ok(patch) => {
-                    drop(process);
-                    return Ok(Patch { stopped: begun.elapsed(), ..patch });
-                }
+            let patched = Patch::placed(&mut stops, &kit, functions)
+                .and_then(|patch| patch.activate(&mut stops, &kit, mean));
+            match patched {
+                Ok(patch) => return Ok(Patch { stopped: stops.longest, ..patch }),
                 Err(Failed::ForNow(reason)) => why = reason,
                 Err(Failed::ForGood(reason)) => return Err(reason),
             }
-            drop(process);
             std::thread::sleep(PAUSE);
         }
         Err(why)
     }
 
-    fn apply_to(
-        process: &mut StoppedProcess,
-        (pid, kit): (u32, &Kit<'_>),
-        functions: &[AllocatorFunction],
-        mean: u64,
-    ) -> Result<Self, Failed> {
-        if !process.is_64_bit()? {
-            return Err(Failed::ForGood("it runs 32-bit code".to_owned()));
+    /// Has samplers in place for all functions, to which nothing jumps yet. The process goes on, but for where it maps one.
+    fn placed(stops: &mut Stops, kit: &Kit<'_>, functions: &[AllocatorFunction]) -> Result<Self, Failed> {
+        let (pid, memory) = (stops.pid, ProcessMemory::open(stops.pid)?);
+        if MemoryMap::read(pid)?.samplers().any(|range| is_in_use(&memory, kit.image, range.start)) {
+            stops.stop(|process| take_back(process, kit.image))?;
         }
-        take_back(process, kit.image, &process.map()?)?;
         let mut patch = Patch { pid, samplers: Vec::new(), skipped: Vec::new(), stopped: Duration::ZERO };
         for near in groups(functions) {
-            match patch.place(process, kit, &near) {
+            match patch.place(stops, kit, &memory, &near) {
                 Ok(sampler) => patch.samplers.push(sampler),
                 Err(Failed::ForGood(why)) => {
                     let names: Vec<&str> = near.iter().map(|function| function.name.as_str()).collect();
@@ -110,66 +103,85 @@ impl Patch {
             }
         }
         patch.samplers.retain(|sampler| !sampler.functions.is_empty());
-        patch.activate(process, kit.image, mean)
+        match patch.samplers.is_empty() {
+            true => {
+                let why = patch.skipped.first().map_or_else(String::new, |why| format!(": {why}"));
+                Err(Failed::ForGood(format!("none of its allocator's functions can be patched{why}")))
+            }
+            false => Ok(patch),
+        }
     }
 
-    /// Finds, or maps, a sampler for functions that are near each other.
+    /// Finds, or has the process map, a sampler for functions that are near each other.
     fn place(
         &mut self,
-        process: &mut StoppedProcess,
+        stops: &mut Stops,
         kit: &Kit<'_>,
+        memory: &ProcessMemory,
         functions: &[&AllocatorFunction],
     ) -> Result<PlacedSampler, Failed> {
-        let (map, image) = (process.map()?, kit.image);
+        let map = MemoryMap::read(self.pid)?;
         let (wanted, why) = with_hooks(functions, &map);
         self.skipped.extend(why);
-        let known = map.samplers().map(|range| range.start);
-        for at in known.collect::<Vec<_>>() {
-            let (patched, why) = moved_to(process, kit, &wanted, at)?;
-            let bytes = file_bytes(image, &patched);
-            let mut there = vec![0; bytes.len()];
-            let is_same = process.read(at, &mut there).is_ok() && there == bytes;
-            if is_same && !patched.is_empty() {
-                let Ok(file) = open_mapped(process, &map, at) else { continue };
+        for at in map.samplers().map(|range| range.start) {
+            let (patched, why) = moved_to(memory, kit, &wanted, at)?;
+            if !patched.is_empty() && has_bytes(memory, at, &file_bytes(kit.image, &patched)) {
+                let Ok(file) = stops.stop(|process| Ok(open_mapped(process, &map, at)?)) else { continue };
                 self.skipped.extend(why);
                 return Ok(PlacedSampler { at, functions: patched, file });
             }
         }
-        let at = map_sampler(process, kit, &map, &wanted)?;
-        let (patched, why) = moved_to(process, kit, &wanted, at)?;
+        let addresses: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
+        let at =
+            map.place_near(&addresses, image::FILE_BYTES).ok_or("there is no room near its allocator")?;
+        let (patched, why) = moved_to(memory, kit, &wanted, at)?;
+        let file = stops.stop(|process| map_sampler(process, kit, &map, at))?;
+        file.write_all_at(&file_bytes(kit.image, &patched), 0)?;
         self.skipped.extend(why);
-        let file = open_mapped(process, &process.map()?, at)?;
-        file.write_all_at(&file_bytes(image, &patched), 0)?;
         Ok(PlacedSampler { at, functions: patched, file })
     }
 
-    /// Writes the jumps. All else is in place.
-    fn activate(self, process: &StoppedProcess, image: &SamplerImage, mean: u64) -> Result<Self, Failed> {
-        if self.samplers.is_empty() {
-            let why = self.skipped.first().map_or_else(String::new, |why| format!(": {why}"));
-            return Err(Failed::ForGood(format!("none of its allocator's functions can be patched{why}")));
-        }
-        let taken = self.functions().map(|(at, function)| {
-            let moved_at = at + image.displaced(function.number);
-            let PatchedFunction { address, moved, .. } = function;
-            TakenCode {
-                range: *address..address + moved.length as u64,
-                instructions: (moved.offsets.iter())
-                    .map(|(was, is)| (*was as u64, moved_at + *is as u64))
-                    .collect(),
-            }
-        });
-        let mut taken: Vec<TakenCode> = taken.collect();
+    /// Writes the jumps, if all is as it was when it was looked at.
+    fn activate(self, stops: &mut Stops, kit: &Kit<'_>, mean: u64) -> Result<Self, Failed> {
+        let image = kit.image;
+        let mut taken: Vec<TakenCode> = (self.functions())
+            .map(|(at, function)| {
+                let moved_at = at + image.displaced(function.number);
+                let PatchedFunction { address, moved, .. } = function;
+                let instructions = moved.offsets.iter();
+                TakenCode {
+                    range: *address..address + moved.length as u64,
+                    instructions: instructions
+                        .map(|(was, is)| (*was as u64, moved_at + *is as u64))
+                        .collect(),
+                }
+            })
+            .collect();
         taken.sort_by_key(|taken| taken.range.start);
-        process.leave(&taken).map_err(Failed::ForNow)?;
-        for sampler in &self.samplers {
-            process.write_data(sampler.at + image::MEAN_AT, &mean.to_ne_bytes())?;
-        }
-        for (at, function) in self.functions() {
-            let hook = at + image.hook(function.number);
-            let jump = jump(function.address, hook).ok_or("the sampler is too far away")?;
-            process.write_code(function.address, &jump)?;
-        }
+        stops.stop(|process| {
+            let (map, memory) = (process.map()?, process.memory());
+            let is_as_it_was = self.samplers.iter().all(|PlacedSampler { at, functions, .. }| {
+                let is_same = |function: &PatchedFunction| {
+                    is_code(&map, function.address) && has_bytes(memory, function.address, &function.code)
+                };
+                is_there(&map, *at)
+                    && has_bytes(memory, *at, &file_bytes(image, functions))
+                    && functions.iter().all(is_same)
+            });
+            if !is_as_it_was {
+                return Err(Failed::ForNow("what it has mapped changes all the time".to_owned()));
+            }
+            process.leave(&taken).map_err(Failed::ForNow)?;
+            for sampler in &self.samplers {
+                process.write_data(sampler.at + image::MEAN_AT, &mean.to_ne_bytes())?;
+            }
+            for (at, function) in self.functions() {
+                let hook = at + image.hook(function.number);
+                let jump = jump(function.address, hook).ok_or("the sampler is too far away")?;
+                process.write_code(function.address, &jump)?;
+            }
+            Ok(())
+        })?;
         Ok(self)
     }
 
@@ -238,6 +250,41 @@ impl Patch {
     }
 }
 
+/// The times for which a process is stopped.
+#[derive(Debug)]
+struct Stops {
+    pid: u32,
+    longest: Duration,
+}
+
+impl Stops {
+    /// Does `work` while all threads of the process are stopped.
+    fn stop<T>(&mut self, work: impl FnOnce(&mut StoppedProcess) -> Result<T, Failed>) -> Result<T, Failed> {
+        let begun = Instant::now();
+        let mut process = StoppedProcess::stop(self.pid)?;
+        let done = match process.is_64_bit()? {
+            true => work(&mut process),
+            false => Err("it runs 32-bit code".into()),
+        };
+        drop(process);
+        self.longest = self.longest.max(begun.elapsed());
+        done
+    }
+}
+
+/// Whether these bytes are at an address.
+fn has_bytes(memory: &ProcessMemory, at: u64, bytes: &[u8]) -> bool {
+    let mut there = vec![0; bytes.len()];
+    memory.read(at, &mut there).is_ok() && there == bytes
+}
+
+/// Whether the bytes of a jump at an address are code of a file.
+fn is_code(map: &MemoryMap, address: u64) -> bool {
+    map.at(address).is_some_and(|range| {
+        range.is_executable && range.inode != 0 && address + JUMP_BYTES as u64 <= range.end
+    })
+}
+
 /// Whether a sampler is mapped at an address.
 fn is_there(map: &MemoryMap, at: u64) -> bool {
     map.samplers().any(|range| range.start == at)
@@ -293,10 +340,7 @@ fn with_hooks<'f>(
         if wanted.iter().any(|(other, _)| other.address == function.address) {
             continue;
         }
-        let is_code = map.at(function.address).is_some_and(|range| {
-            let end = function.address + JUMP_BYTES as u64;
-            range.is_executable && range.inode != 0 && end <= range.end
-        });
+        let is_code = is_code(map, function.address);
         let used = next.entry(function.kind).or_default();
         let number = function.kind.hooks().nth(*used);
         // A jump that crosses pages might be written in part.
@@ -329,23 +373,18 @@ fn file_bytes(image: &SamplerImage, patched: &[PatchedFunction]) -> Vec<u8> {
     bytes
 }
 
-/// Has the process map the file of a sampler near the functions. Returns where its code is.
+/// Has the process map the file of a sampler at `at`, where there is room. Returns the file.
 fn map_sampler(
     process: &mut StoppedProcess,
     Kit { image, examination }: &Kit<'_>,
     map: &MemoryMap,
-    wanted: &[(&AllocatorFunction, usize)],
-) -> Result<u64, Failed> {
-    let addresses: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
-    let at = map.place_near(&addresses, image::FILE_BYTES).ok_or("there is no room near its allocator")?;
+    at: u64,
+) -> Result<File, Failed> {
     let zeros = [0; stub::MOST_BYTES];
-    let is_free = |place: &u64| {
-        let mut bytes = [1; stub::MOST_BYTES];
-        process.read(*place, &mut bytes).is_ok() && bytes == zeros
-    };
     // The end of code is filled up to a whole page.
-    let places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
-    let place = places.into_iter().find(is_free).ok_or("it has no room for code to map the sampler")?;
+    let mut places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
+    let place = places.find(|place| has_bytes(process.memory(), *place, &zeros));
+    let place = place.ok_or("it has no room for code to map the sampler")?;
     let code_bytes = image.code_bytes();
     if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes), examination) {
         return Err(Failed::ForGood(why));
@@ -356,7 +395,11 @@ fn map_sampler(
         [file, ..] if file < 0 => Err(call_error("memfd_create", file)),
         [_, size, ..] if size < 0 => Err(call_error("ftruncate", size)),
         [_, _, code, data, _] if code == at.cast_signed() && data == (at + image::DATA_AT).cast_signed() => {
-            Ok(at)
+            Ok(open_mapped(process, &process.map()?, at)?)
+        }
+        // Something else has come there since its map was read.
+        [_, _, code, data, _] if code.min(data) == -i64::from(libc::EEXIST) => {
+            Err(Failed::ForNow("there is no room near its allocator".to_owned()))
         }
         [_, _, code, data, _] => Err(call_error("mmap", code.min(data))),
         _ => Err("its system calls did something else".into()),
@@ -368,11 +411,18 @@ fn call_error(call: &str, result: i64) -> Failed {
     Failed::ForGood(format!("{call} failed in it: {error}"))
 }
 
+/// Whether functions jump to a sampler that a prof which was killed has left, or it follows blocks.
+fn is_in_use(memory: &ProcessMemory, image: &SamplerImage, at: u64) -> bool {
+    let is_empty = has_bytes(memory, at + image::BITS_AT, &[0; image::BITS_BYTES]);
+    !is_empty || (0..image::HOOKS).any(|number| left_jump(memory, image, at, number).is_some())
+}
+
 /// Gives functions their own instructions back that a prof which was killed has left jumping to its sampler.
-fn take_back(process: &StoppedProcess, image: &SamplerImage, map: &MemoryMap) -> Result<(), Failed> {
-    for range in map.samplers() {
+fn take_back(process: &StoppedProcess, image: &SamplerImage) -> Result<(), Failed> {
+    for range in process.map()?.samplers() {
         for number in 0..image::HOOKS {
-            let Some((address, original)) = left_jump(process, image, range.start, number) else { continue };
+            let left = left_jump(process.memory(), image, range.start, number);
+            let Some((address, original)) = left else { continue };
             process.write_code(address, &original)?;
         }
         clear_set(process, range.start)?;
@@ -382,17 +432,17 @@ fn take_back(process: &StoppedProcess, image: &SamplerImage, map: &MemoryMap) ->
 
 /// The function that jumps to a hook, and the bytes in whose place the jump is, by the note next to its moved instructions.
 fn left_jump(
-    process: &StoppedProcess,
+    memory: &ProcessMemory,
     image: &SamplerImage,
     at: u64,
     number: usize,
 ) -> Option<(u64, [u8; JUMP_BYTES])> {
     let mut note = [0; image::NOTE_BYTES];
-    process.read(at + image.displaced(number) + image::DISPLACED_BYTES, &mut note).ok()?;
+    memory.read(at + image.displaced(number) + image::DISPLACED_BYTES, &mut note).ok()?;
     let (address, original) = (note.first_chunk()?, note[8..].first_chunk()?);
     let address = u64::from_ne_bytes(*address);
     let mut now = [0; JUMP_BYTES];
-    process.read(address, &mut now).ok()?;
+    memory.read(address, &mut now).ok()?;
     (jump(address, at + image.hook(number)) == Some(now)).then_some((address, *original))
 }
 

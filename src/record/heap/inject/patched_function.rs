@@ -2,8 +2,8 @@
 
 use super::examiner::{Examination, ExaminedFunction, PatchableCode, STUB_BYTES};
 use super::image::SamplerImage;
+use super::memory_map::ProcessMemory;
 use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
-use super::stopped::StoppedProcess;
 use crate::record::heap::functions::AllocatorFunction;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,8 @@ pub(super) struct PatchedFunction {
     /// The bytes in whose place the jump is.
     pub(super) original: [u8; JUMP_BYTES],
     pub(super) moved: MovedPrologue,
+    /// The code by which this was decided.
+    pub(super) code: Vec<u8>,
 }
 
 /// What it takes to patch a process.
@@ -28,7 +30,7 @@ pub(super) struct Kit<'a> {
 
 /// What becomes of the functions with a sampler at `at`; with those that cannot jump, and why.
 pub(super) fn moved_to(
-    process: &StoppedProcess,
+    memory: &ProcessMemory,
     kit: &Kit<'_>,
     wanted: &[(&AllocatorFunction, usize)],
     at: u64,
@@ -40,7 +42,7 @@ pub(super) fn moved_to(
         wanted.iter().copied().partition(|(function, _)| function.kind.stand_in().is_none());
     let mut readable = Vec::new();
     for (function, number) in needed.into_iter().chain(others) {
-        match code_of(process, function) {
+        match code_of(memory, function) {
             Ok(code) => {
                 let to = at + kit.image.displaced(number);
                 codes.push(PatchableCode { address: function.address, code, to });
@@ -49,12 +51,10 @@ pub(super) fn moved_to(
             Err(why) => skipped.push(format!("{}: {why}", function.name)),
         }
     }
-    let originals: Vec<Option<[u8; JUMP_BYTES]>> =
-        codes.iter().map(|code| code.code.first_chunk().copied()).collect();
-    let examined = kit.examination.functions(codes)?;
-    let calls_others = callers(process, kit, &readable, &examined)?;
-    let found = readable.iter().zip(originals).zip(examined.into_iter().zip(calls_others));
-    for ((&(function, number), original), (examined, calls_another)) in found {
+    let examined = kit.examination.functions(&codes)?;
+    let calls_others = callers(memory, kit, &readable, &examined)?;
+    let found = readable.iter().zip(codes).zip(examined.into_iter().zip(calls_others));
+    for ((&(function, number), PatchableCode { code, .. }), (examined, calls_another)) in found {
         // What it allocates is sampled there.
         if calls_another {
             continue;
@@ -64,7 +64,7 @@ pub(super) fn moved_to(
             patched.iter().any(|function| (function.number, function.address) == (*number, *address))
         };
         let is_near = jump(function.address, at + kit.image.hook(number)).is_some();
-        let why = match (examined.moved, original) {
+        let why = match (examined.moved, code.first_chunk().copied()) {
             (Err(why), _) => why,
             (Ok(_), None) => "it is too short".to_owned(),
             (Ok(_), Some(_)) if !is_near => "the sampler is too far away".to_owned(),
@@ -72,7 +72,8 @@ pub(super) fn moved_to(
                 "its form that does not throw cannot be patched".to_owned()
             }
             (Ok(moved), Some(original)) => {
-                patched.push(PatchedFunction { address: function.address, number, original, moved });
+                let address = function.address;
+                patched.push(PatchedFunction { address, number, original, moved, code });
                 continue;
             }
         };
@@ -83,7 +84,7 @@ pub(super) fn moved_to(
 
 /// For each function that has a stand-in whether it calls another one of these, or jumps to it: directly, or by a linkage table.
 fn callers(
-    process: &StoppedProcess,
+    memory: &ProcessMemory,
     kit: &Kit<'_>,
     functions: &[(&AllocatorFunction, usize)],
     examined: &[ExaminedFunction],
@@ -94,7 +95,7 @@ fn callers(
         with_stand_in.flat_map(|(_, examined)| &examined.targets).copied().take(MOST_TARGETS).collect();
     let stub = |target: u64| {
         let mut bytes = [0; STUB_BYTES];
-        process.read(target, &mut bytes).is_ok().then_some((target, bytes))
+        memory.read(target, &mut bytes).is_ok().then_some((target, bytes))
     };
     let stubs: Vec<(u64, [u8; STUB_BYTES])> = targets.into_iter().filter_map(stub).collect();
     let mut through_stub = BTreeMap::new();
@@ -102,7 +103,7 @@ fn callers(
         let addresses: Vec<u64> = stubs.iter().map(|(at, _)| *at).collect();
         for (at, pointer) in addresses.into_iter().zip(kit.examination.stubs(stubs)?) {
             let mut place = [0; 8];
-            if pointer.is_some_and(|pointer| process.read(pointer, &mut place).is_ok()) {
+            if pointer.is_some_and(|pointer| memory.read(pointer, &mut place).is_ok()) {
                 through_stub.insert(at, u64::from_ne_bytes(place));
             }
         }
@@ -119,9 +120,9 @@ fn callers(
 }
 
 /// The instructions of a function; of one whose size is not known, the beginning.
-fn code_of(process: &StoppedProcess, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
+fn code_of(memory: &ProcessMemory, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
     let size = if function.size == 0 { 64 } else { function.size };
     let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
-    process.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
+    memory.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
     Ok(code)
 }

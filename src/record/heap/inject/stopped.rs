@@ -1,15 +1,13 @@
 //! A process of which all threads are stopped, by ptrace. When it is dropped, or this thread ends, they go on.
 
 use super::examiner::Examination;
-use super::memory_map::MemoryMap;
+use super::memory_map::{MemoryMap, ProcessMemory};
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use crate::base::failure::io_words;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Time for all threads to stop.
@@ -41,7 +39,7 @@ struct StoppedThread {
 pub(super) struct StoppedProcess {
     pid: u32,
     threads: Vec<StoppedThread>,
-    memory: File,
+    memory: ProcessMemory,
 }
 
 /// First instructions of a function that a jump takes the place of.
@@ -73,9 +71,7 @@ impl StoppedProcess {
     ///
     /// Why they cannot be stopped; then they go on, once this thread has ended.
     pub(super) fn stop(pid: u32) -> Result<Self, String> {
-        // To open it for writing would take the right to write other users' files.
-        let memory = File::open(format!("/proc/{pid}/mem"));
-        let memory = memory.map_err(|error| format!("its memory cannot be opened: {error}"))?;
+        let memory = ProcessMemory::open(pid)?;
         let mut process = StoppedProcess { pid, threads: Vec::new(), memory };
         let deadline = Instant::now() + PATIENCE;
         // New threads may be started by those that are not stopped yet.
@@ -116,7 +112,7 @@ impl StoppedProcess {
     ///
     /// As of reading /proc/PID/mem.
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.memory.read_exact_at(bytes, address)
+        self.memory.read(address, bytes)
     }
 
     /// Writes data of the process: memory that it may write itself.
@@ -178,7 +174,7 @@ impl StoppedProcess {
                 set_registers(thread.tid, &registers).map_err(|error| error.to_string())?;
             }
             // As far as it goes.
-            let length = self.memory.read_at(&mut stack, registers.rsp).unwrap_or(0);
+            let length = self.memory.read_part(registers.rsp, &mut stack);
             let words = stack[..length].chunks_exact(8);
             let mut words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
             if words.any(|word| taken_at(word).is_some()) {
@@ -210,6 +206,11 @@ impl StoppedProcess {
         let results = wait_for_calls(thread.tid, &(at..at + MOST_BYTES as u64), calls)?;
         set_registers(thread.tid, &resumed).map_err(words)?;
         Ok(results)
+    }
+
+    /// Its memory.
+    pub(super) fn memory(&self) -> &ProcessMemory {
+        &self.memory
     }
 
     /// Its number.
