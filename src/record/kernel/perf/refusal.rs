@@ -66,6 +66,12 @@ impl EventRefusal {
             )
             .hint("start the container with --security-opt seccomp=unconfined, or with a profile that allows it");
         }
+        // Memory is refused by EPERM: this is the event that the ring is of.
+        if let EventRefusal::Ring(error) = self
+            && error.raw_os_error() == Some(libc::EACCES)
+        {
+            return denied(&cannot, None);
+        }
         if let EventRefusal::Ring(error) = self {
             return Failure::new(status::FAILED, format!("{cannot}: no memory for its records: {error}"))
                 .hint(
@@ -88,10 +94,12 @@ impl EventRefusal {
 /// The failure where the kernel refuses the events of a process to this user.
 fn denied(cannot: &str, tgid: Option<u32>) -> Failure {
     let settings = AddressSettings::of_this_kernel(false).map(|settings| settings.perf_event_paranoid);
-    let paranoid = settings.filter(|value| *value >= ALL_REFUSED && lacks("CAP_PERFMON"));
-    if let Some(value) = paranoid {
+    // Some kernels with that patch want more: then no process's events are the reason.
+    let right =
+        if lacks("CAP_PERFMON") { Some("CAP_PERFMON") } else { tgid.is_none().then_some("CAP_SYS_ADMIN") };
+    if let Some((value, right)) = settings.filter(|value| *value >= ALL_REFUSED).zip(right) {
         let why = format!(
-            "{cannot}: kernel.perf_event_paranoid is {value}, which refuses every event to users without CAP_PERFMON"
+            "{cannot}: kernel.perf_event_paranoid is {value}, which refuses every event to users without {right}"
         );
         return Failure::new(status::NOT_PERMITTED, why)
             .hint(format!(
@@ -105,4 +113,19 @@ fn denied(cannot: &str, tgid: Option<u32>) -> Failure {
         None => format!("{cannot}: the kernel refuses it"),
     };
     Failure::new(status::NOT_PERMITTED, why).hint("run prof with sudo, or as the user of the process")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_is_refused_is_no_lack_of_memory() {
+        let said =
+            |error: i32| EventRefusal::Ring(io::Error::from_raw_os_error(error)).failure("pid 7").to_string();
+        assert!(said(libc::EPERM).contains("no memory for its records"));
+        let refused = said(libc::EACCES);
+        assert!(refused.starts_with("cannot sample pid 7: "), "{refused}");
+        assert!(!refused.contains("memory"), "{refused}");
+    }
 }
