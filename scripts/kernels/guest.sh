@@ -153,6 +153,9 @@ live() {
 		grep -q burn_and_nap /tmp/screen 2>/dev/null && break
 		sleep 2
 	done
+	# The list of notes: without it they are shown for a moment, before there is a picture.
+	printf ! >&4
+	sleep 3
 	for _ in 1 2 3 4 5 6; do
 		kill -0 $viewer 2>/dev/null && printf q >&4
 		sleep 5
