@@ -80,9 +80,19 @@ pub(crate) fn begin() -> Result<(), Failure> {
         // A sandbox without capabilities.
         Err(_) => return Ok(()),
     };
+    if !sets.permitted.is_empty() {
+        close_to_debuggers();
+    }
     let _ = OF_USER.set(if is_lent { CapabilitySet::empty() } else { sets.effective });
     put_in_effect(CapabilitySet::empty());
     Ok(())
+}
+
+/// Has no other process of this user look into this one: what is opened by rights that were lent is open here until the end, such as
+/// the memory of other users' processes.
+fn close_to_debuggers() {
+    // SAFETY: prctl takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
 }
 
 /// Whether the kernel gave this program more rights than who started it has (AT_SECURE): its file has capabilities.

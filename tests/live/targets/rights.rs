@@ -153,6 +153,38 @@ fn private_recording(folder: &Path) -> PathBuf {
     file
 }
 
+/// It has memory of other users' processes open, and maps of BPF programs.
+#[test]
+fn a_prof_with_capabilities_is_closed_to_debuggers_of_its_user() {
+    let Some(_turn) = turn() else { return };
+    let Some(capable) = Capable::make() else { return };
+    let Some(target) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let file = capable.folder.path().join("prof.data");
+    let pid = target.pid().to_string();
+    let mut recorder = capable.command(Command::new(&capable.prof));
+    recorder.args(["record", "-q", "-p", &pid, "-o"]).arg(&file);
+    let mut recorder = recorder.spawn().expect("it was copied");
+    wait_for("the file of the recording", || file.exists().then_some(()));
+    let own = recorder.id();
+    let looked = ["maps", "mem", "environ"].map(|name| {
+        let mut cat = Command::new("cat");
+        let output = cat.arg(format!("/proc/{own}/{name}")).uid(capable.uid).gid(capable.gid).output();
+        output.expect("every system has cat")
+    });
+    let mut list = Command::new("ls");
+    let listed = list.arg(format!("/proc/{own}/fd")).uid(capable.uid).gid(capable.gid).output();
+    let is_there = Path::new(&format!("/proc/{own}/stat")).exists();
+    let ended = rustix::process::kill_process(
+        rustix::process::Pid::from_child(&recorder),
+        rustix::process::Signal::INT,
+    );
+    ended.expect("it is ours");
+    assert!(recorder.wait().expect("it is ours").success() && is_there, "it records");
+    for output in looked.into_iter().chain([listed.expect("every system has ls")]) {
+        assert!(messages(&output).contains("Permission denied"), "{output:?}");
+    }
+}
+
 #[test]
 fn a_prof_with_capabilities_reads_nothing_that_its_user_may_not() {
     let Some(_turn) = turn() else { return };
