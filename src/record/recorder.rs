@@ -329,7 +329,7 @@ impl FileRecording<'_, '_> {
         if let Some(end) = &mut profile.end {
             (end.command_status, end.command_signal) = (command_status, command_signal);
             end.notices.extend(refused.iter().cloned());
-            end.notices.extend(dumps.unread.iter().cloned());
+            end.notices.extend(dumps.problems.iter().chain(&dumps.unread).cloned());
             end.notices.extend(lack_of_opener().filter(|lack| !end.notices.contains(lack)));
             (end.cpu_ns, end.max_rss_bytes) = cost::own();
         }
@@ -453,13 +453,13 @@ impl FileRecording<'_, '_> {
     /// Why a target that ran has no sample.
     fn unrecorded(&self) -> Option<Failure> {
         let profile = &self.session.collector.profile;
+        let (target, lost) = (&profile.meta.target, self.session.lost_programs.first());
         let used_ns = profile.counter(counter::UNRECORDED_NS);
         if used_ns > 0 {
-            return Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)));
+            return Some(cpu_use::failure((target, used_ns), lost, |name| profile.counter(name)));
         }
         let is_silent = end_block::is_silent(profile, &self.session.collector.totals);
-        is_silent
-            .then(|| cpu_use::silence(&profile.meta.target, profile.counter(counter::THREADS_UNACCOUNTED)))
+        is_silent.then(|| cpu_use::silence(target, profile.counter(counter::THREADS_UNACCOUNTED)))
     }
 
     /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it. A launched

@@ -33,7 +33,7 @@ pub(crate) struct JitDumps {
     pub(crate) is_watched: bool,
     /// Frames that got their names since they were last taken for display.
     pub(crate) named: Vec<FrameId>,
-    /// Why files were refused, for `-v`.
+    /// Files that were refused, and why.
     pub(crate) problems: Vec<String>,
     /// Files that were read in part, and why.
     pub(crate) unread: Vec<String>,

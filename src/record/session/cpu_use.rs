@@ -73,8 +73,21 @@ pub(crate) fn unrecorded_ns(used: &CpuTime, sampled: Sampled) -> Option<u64> {
     (sampled.samples == 0 && used_ns >= least_ns).then_some(used_ns)
 }
 
-/// Says so. `counters` are those of the profile.
-pub(crate) fn failure(target: &str, used_ns: u64, counter_of: impl Fn(&str) -> u64) -> Failure {
+/// Says so. `counters` are those of the profile; `lost` is why the kernel has ended the sampling of a program.
+pub(crate) fn failure(
+    (target, used_ns): (&str, u64),
+    lost: Option<&String>,
+    counter_of: impl Fn(&str) -> u64,
+) -> Failure {
+    let words = |why: &str| {
+        format!(
+            "nothing was recorded of {target}, which used {} of CPU time: {why}",
+            units::duration(used_ns)
+        )
+    };
+    if let Some(why) = lost {
+        return Failure::new(status::NO_MATCH, words(why)).hint("run prof as root to have it");
+    }
     let (hits, idle) = (counter_of("kernel_hits"), counter_of("kernel_idle"));
     let lost = [counter::LOST_RING_FULL, counter::LOST_COUNTS, counter::LOST_BAD_RECORD].map(&counter_of);
     let lost = lost.into_iter().fold(0, u64::saturating_add);
@@ -86,14 +99,7 @@ pub(crate) fn failure(target: &str, used_ns: u64, counter_of: impl Fn(&str) -> u
             units::counted(busy, "sampling interrupt")
         ),
     };
-    Failure::new(
-        status::NO_MATCH,
-        format!(
-            "nothing was recorded of {target}, which used {} of CPU time: {why}",
-            units::duration(used_ns)
-        ),
-    )
-    .hint("see whether sampling works here:  prof doctor")
+    Failure::new(status::NO_MATCH, words(&why)).hint("see whether sampling works here:  prof doctor")
 }
 
 /// Says that none of a target's `threads` was seen to run or to wait.
@@ -153,7 +159,7 @@ mod tests {
     #[test]
     fn the_reason_is_in_the_kernels_counters() {
         let with = |hits: u64, idle: u64, lost: u64| {
-            let failure = failure("busy", 301_000_000, |name| match name {
+            let failure = failure(("busy", 301_000_000), None, |name| match name {
                 "kernel_hits" => hits,
                 "kernel_idle" => idle,
                 counter::LOST_RING_FULL => lost,
@@ -169,5 +175,8 @@ mod tests {
         );
         assert!(with(40, 40, 0).ends_with("no sampling interrupt came while a CPU was busy"));
         assert!(with(100, 40, 7).ends_with("7 samples were lost"));
+        let why = "`busy` may be executed, but not read: the kernel has ended its sampling".to_owned();
+        let failure = failure(("busy", 301_000_000), Some(&why), |_| 0);
+        assert!(failure.message.ends_with(&why) && failure.hints[0].contains("root"), "{failure:?}");
     }
 }

@@ -46,6 +46,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags};
 use sampling::Sampling;
 use state::Books;
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
 
@@ -88,8 +89,8 @@ pub(crate) struct Session<'obj> {
     books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
-    /// Programs that run as another user, and were said to be lost.
-    lost_users: FxHashSet<String>,
+    /// Programs that are sampled no more, and why, in words.
+    pub(crate) lost_programs: BTreeSet<String>,
     /// What samples instead of BPF programs, why, and what that lacks.
     pub(crate) substitute: Option<String>,
     /// Decisions made at the start that the user should know.
@@ -399,13 +400,11 @@ impl<'obj> Session<'obj> {
             }
             Sideband::Named { pid, tid, comm, is_exec } => {
                 if let Some(process) = collector.processes.get_mut(pid) {
-                    if is_exec
-                        && self.kernel.ends_at_change_of_user(pid)
-                        && self.lost_users.insert(comm.clone())
-                    {
-                        self.notices.push(format!(
-                            "`{comm}` runs as another user: the kernel has ended its sampling; run prof as root to have it"
-                        ));
+                    if is_exec && let Some(why) = self.kernel.end_at_exec(pid) {
+                        let words = format!("`{comm}` {why}: the kernel has ended its sampling");
+                        if self.lost_programs.insert(words.clone()) {
+                            self.notices.push(format!("{words}; run prof as root to have it"));
+                        }
                     }
                     if pid == tid {
                         process.comm = comm;

@@ -298,13 +298,19 @@ impl Sampling<'_> {
         Ok(())
     }
 
-    /// Whether a process that has called exec runs as another user now, and is sampled no more for that.
-    pub(super) fn ends_at_change_of_user(&self, pid: u32) -> bool {
+    /// Why a process that has called exec is sampled no more; `None` if it is.
+    pub(super) fn end_at_exec(&self, pid: u32) -> Option<&'static str> {
         let is_own = |owner: u32| owner == rustix::process::geteuid().as_raw();
-        let is_of_other =
-            || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|about| !is_own(about.uid()));
         // Where they are root's, or were, the kernel's check is passed.
-        matches!(self, Sampling::Events(_)) && !is_own(0) && !opener::makes_files() && is_of_other()
+        if !matches!(self, Sampling::Events(_)) || is_own(0) || opener::makes_files() {
+            return None;
+        }
+        let is_of_others = |path: String| std::fs::metadata(path).is_ok_and(|about| !is_own(about.uid()));
+        if is_of_others(format!("/proc/{pid}")) {
+            return Some("runs as another user");
+        }
+        // What the kernel shows of a process that may not be looked into is root's.
+        is_of_others(format!("/proc/{pid}/maps")).then_some("may be executed, but not read")
     }
 
     /// Forgets a process that has ended.

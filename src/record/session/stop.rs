@@ -67,10 +67,15 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
-            notices: of_heap.into_iter().chain(self.lacks()).collect(),
+            notices: of_heap.into_iter().chain(self.lacks()).chain(self.said_of_lost_programs()).collect(),
             ..End::default()
         });
         Ok(())
+    }
+
+    /// Programs that the kernel has ended the sampling of.
+    fn said_of_lost_programs(&self) -> impl Iterator<Item = String> {
+        self.lost_programs.iter().map(|words| format!("{words}; run prof as root to have it"))
     }
 
     /// Says what the recording lacks.

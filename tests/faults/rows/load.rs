@@ -47,9 +47,16 @@ pub(super) fn rows() -> Vec<Fault> {
         Fault {
             number: "5",
             name: "10,000 threads",
-            holds: "all are recorded, and SIGINT ends it",
+            holds: "all are known, and SIGINT ends it",
             tests: &["threads_born_during_the_recording_are_seen"],
             how: How::Injected { short: None, long: 10_000, run: many_threads },
+        },
+        Fault {
+            number: "53",
+            name: "code mapped and unmapped, threads renamed, stacks that overflow, and that never repeat",
+            holds: "each sample accounted for, memory bounded",
+            tests: &[],
+            how: How::Injected { short: None, long: 8, run: odd_targets },
         },
         Fault {
             number: "34",
@@ -61,6 +68,9 @@ pub(super) fn rows() -> Vec<Fault> {
     ]
 }
 
+/// Most memory of a recorder of such a program, MB: it takes some 50.
+const MOST_MB: u64 = 400;
+
 fn storm(arguments: &[&str], seconds: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let storm = Storm::start(arguments);
@@ -71,12 +81,26 @@ fn storm(arguments: &[&str], seconds: u64) -> Outcome {
     outcome.faults = storm.finish(&mut outcome);
     let facts = facts.unwrap_or_default();
     outcome.expect(samples(&facts) > 0, || "nothing was recorded".to_owned());
+    let memory_mb = facts["cost"]["max_rss_bytes"].as_u64().unwrap_or(0) / 1_000_000;
+    outcome.expect(memory_mb < MOST_MB, || format!("the recorder took {memory_mb} MB"));
     outcome.note = format!(
         "{} samples, {:.1} % complete, {} MB",
         samples(&facts),
         facts["events"][0]["quality"]["complete_pct"].as_f64().unwrap_or(0.0),
-        facts["cost"]["max_rss_bytes"].as_u64().unwrap_or(0) / 1_000_000
+        memory_mb
     );
+    outcome
+}
+
+fn odd_targets(seconds: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    for kind in ["mappings", "names", "overflows", "recursion"] {
+        let one = storm(&[kind], seconds);
+        outcome.add(&one);
+        outcome.problems.extend(one.problems.iter().map(|problem| format!("{kind}: {problem}")));
+        let sep = if outcome.note.is_empty() { "" } else { "; " };
+        outcome.note += &format!("{sep}{kind} {}", one.note);
+    }
     outcome
 }
 

@@ -6,6 +6,7 @@ use crate::fuse::{FILE, Stalled, StallingFiles};
 use crate::harness::fixture;
 use crate::harness::profiler::binary;
 use crate::recorder::{Recorder, counter, marked, samples};
+use crate::support::skip;
 use crate::target::Target;
 use rustix::process::Signal;
 use std::fs;
@@ -97,6 +98,7 @@ fn stalling_files(count: u64) -> Outcome {
             Ok(files) => files,
             Err(why) => {
                 outcome.note = format!("skipped: {why}");
+                let _: Option<()> = skip(&outcome.note);
                 return outcome;
             }
         };

@@ -4,6 +4,7 @@ use crate::fault::{Fault, How, Outcome};
 use crate::harness::machine::tool;
 use crate::harness::profiler::binary;
 use crate::recorder::{Recorder, marked, samples};
+use crate::support::skip;
 use crate::target::Target;
 use std::fs;
 use std::process::Command;
@@ -127,6 +128,7 @@ pub(super) fn needs(name: &str, outcome: &mut Outcome) -> bool {
     let found = tool(name).is_some();
     if !found {
         outcome.note = format!("skipped: {name} is not installed");
+        let _: Option<()> = skip(&outcome.note);
     }
     found
 }

@@ -4,6 +4,7 @@ use crate::harness::fixture;
 use crate::harness::machine::{skip, tool_or_skip, turn};
 use crate::harness::profiler::{Recording, Stack};
 use crate::harness::running::{Running, UNTIL_ENDED};
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -160,4 +161,22 @@ fn a_program_without_tables_and_symbols_that_is_not_optimised_is_whole() {
         |stack: &Stack| stack.has(&["__libc_start_call_main"]) && stack.any_contains("qsort_r");
     // With debug information the C library's function has the longer name of its two.
     assert!(recording.stacks().0.iter().any(has_callback), "qsort has no caller");
+}
+
+/// A dump that someone else has written is not believed, and the recording says so without being asked.
+#[test]
+fn a_dump_of_another_user_is_refused_in_words() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("jit_dump") else { return };
+    let program = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
+    let name = format!("jit-{}.dump", program.pid());
+    let dump = PathBuf::from("/tmp").join(&name);
+    chown(&dump, Some(1234), Some(1234)).expect("root can give files away");
+    let recording = Recording::of_pid(program.pid(), "1s");
+    drop(program);
+    // It is gone where the program has removed it.
+    let _ = std::fs::remove_file(dump);
+    let report = recording.report_text(&[]);
+    let said = report.lines().find(|line| line.contains("no names from") && line.contains(&name));
+    assert!(said.is_some(), "{report}");
 }

@@ -135,7 +135,9 @@ fn what_is_freed_while_the_recording_ends_is_not_kept() {
 fn no_file_but_the_samplers_own_is_written() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("usurper") else { return };
-    let Some((uid, gid)) = account("nobody") else { return println!("skipped: there is no user nobody") };
+    let Some((uid, gid)) = account("nobody") else {
+        return skip("there is no user nobody").unwrap_or_default();
+    };
     let folder = tempfile::tempdir().expect("a folder can be made");
     let program = copy_for_everyone(&program, folder.path());
     let precious = folder.path().join("precious");
@@ -225,7 +227,7 @@ fn a_program_that_runs_as_its_owner_is_recorded() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.pid())).expect("it runs");
     let ids = format!("Uid:\t0\t{uid}\t");
     if !status.contains(&ids) {
-        return println!("skipped: programs in {} do not run as their owners", folder.path().display());
+        return skip("programs in the temporary folder do not run as their owners").unwrap_or_default();
     }
     let recording = Recording::with(["-e", "heap", "-d", "1s", "-p", &program.pid().to_string()]);
     let allocated = recording.report_with(&["--heap", "--allocated"]).0;
@@ -258,7 +260,7 @@ fn processes_that_must_not_be_changed_are_refused_in_words() {
     let pid = storm.pid().to_string();
     let mut tracer = match Command::new("strace").args(["-qq", "-o", "/dev/null", "-p", &pid]).spawn() {
         Ok(tracer) => tracer,
-        Err(_) => return println!("skipped: there is no strace"),
+        Err(_) => return skip("there is no strace").unwrap_or_default(),
     };
     let is_traced = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -7,7 +7,7 @@ use crate::harness::profiler::{Recording, Stack, binary, messages, prof_at, with
 use crate::harness::running::{Running, UNTIL_ENDED};
 use crate::targets::refusals::{assert_folder_is_empty, assert_refused};
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,6 +167,27 @@ fn an_ordinary_user_watches_an_own_process() {
     terminal.type_text(&format!("{as_user} {} live -p {}", user.prof.display(), running.pid()));
     terminal.press(&["Enter"]);
     terminal.wait_for("share_fifty");
+}
+
+/// The kernel samples no process whose program its user may only execute.
+#[test]
+fn a_program_that_may_not_be_read_is_said_to_be_missing() {
+    let Some(_turn) = turn() else { return };
+    let Some(user) = Ordinary::user() else { return };
+    let Some(shares) = user.fixture("shares") else { return };
+    chown(&shares, Some(0), Some(0)).expect("it is a copy");
+    fs::set_permissions(&shares, fs::Permissions::from_mode(0o711)).expect("it is a copy");
+    let why = "`shares` may be executed, but not read: the kernel has ended its sampling";
+    let script = format!("{} 1; i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done", shares.display());
+    let recording = user.record(&["--", "sh", "-c", &script]);
+    let report = recording.report_text(&[]);
+    assert!(report.contains(why), "{report}");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    chown(folder.path(), Some(user.uid), Some(user.gid)).expect("root can give files away");
+    let mut command = user.prof();
+    command.args(["record", "--", word(&shares), "1"]).current_dir(folder.path());
+    let output = command.output().expect("`timeout` can be run");
+    assert!(!output.status.success() && messages(&output).contains(why), "{}", messages(&output));
 }
 
 #[test]

@@ -22,6 +22,10 @@ fn read(_: PrintLevel, message: String) {
 }
 
 fn read_and_show(level: PrintLevel, message: String) {
+    // The static program has no lines of its BPF programs' sources.
+    if message.contains("missing .BTF.ext line info") {
+        return;
+    }
     // If standard error is closed, there is no one to show it to.
     let _ = std::io::stderr().write_all(message.as_bytes());
     read(level, message);

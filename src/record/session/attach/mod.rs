@@ -22,7 +22,8 @@ use crate::record::process::proc_fs;
 use crate::record::target::search::FoundTarget;
 use anyhow::Context;
 use libbpf_rs::OpenObject;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ impl<'obj> Session<'obj> {
             exits: Exits::default(),
             books: Books::default(),
             stamps: 0,
-            lost_users: FxHashSet::default(),
+            lost_programs: BTreeSet::new(),
             substitute,
             notices,
             is_budget_reached: false,
