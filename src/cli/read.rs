@@ -306,7 +306,8 @@ impl ReportArgs {
         }
         if common.locks.is_some() && view == ReportView::Overview {
             // The table has both sides of each wait.
-            (view, common.locks) = (ReportView::Locks(common.grouping), Some(ChargedTo::Waiter));
+            (view, common.locks) =
+                (ReportView::Locks(common.grouping), Some(ChargedTo::of_table(common.grouping)));
         }
         if common.grouping.is_of_locks() {
             common.grouping = Grouping::Function;

@@ -93,7 +93,7 @@ fn event_help() -> String {
         "Events to record, one or more of:\n\n\
          cpu  running time of threads\n\
          off  waiting time of threads\n\
-         lock  waiting time in futexes alone: locks, condition variables, semaphores; prof report --locks\n\
+         lock  waiting time in futexes alone: locks, condition variables, semaphores; has Go's runtime sample waits of goroutines while it records; prof report --locks\n\
          heap  memory that functions allocate; changes the code of malloc in the target while it records; prof report --heap\n\
          syscalls  system calls: which ones, how long they take, and from where; slows those of all processes a little, as is said\n\
          perf events, by perf's names: {}. The suffix :u counts user space only, :k the kernel only; rHEX is a raw event of \
@@ -201,9 +201,14 @@ impl SamplerArgs {
             let sampler = match word {
                 EventName::Cpu => Sampler::Clock,
                 EventName::Off => Sampler::Waits(waits),
-                // All waits have the lock that they are for.
-                EventName::Lock if has_off => continue,
-                EventName::Lock => Sampler::Waits(WaitOptions { futexes_only: true, ..waits }),
+                EventName::Lock => {
+                    samplers.push(Sampler::GoWaits(self.max_overhead));
+                    // All waits have the lock that they are for.
+                    if has_off {
+                        continue;
+                    }
+                    Sampler::Waits(WaitOptions { futexes_only: true, ..waits })
+                }
                 EventName::Heap => Sampler::Heap(self.max_overhead),
                 EventName::Counter(mut counter) => {
                     let own = counter.default_period().filter(|_| self.frequency.is_none());

@@ -110,6 +110,7 @@ impl Services for ReadingServices {
             | Service::TableCache
             | Service::CpuEvent
             | Service::Heap
+            | Service::GoRates
             | Service::Output => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }

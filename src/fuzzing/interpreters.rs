@@ -2,7 +2,7 @@
 
 use super::memory::DenseMemory;
 use crate::runtimes::go::{
-    GoHeapLayout, GoLabelForm, GoLayout, GoSnapshotOptions, GoroutineSnapshot, real_calls,
+    GoHeapLayout, GoLabelForm, GoLayout, GoSnapshotOptions, GoWaitLayout, GoroutineSnapshot, real_calls,
 };
 use crate::runtimes::perl::{self, PerlCode, PerlLayout, PerlLocator, PerlVersion};
 use crate::runtimes::php::{
@@ -185,6 +185,12 @@ pub(super) fn go(data: &[u8]) {
         let around = |address: u64| Some(address & !0xff..(address | 0xff) + 1);
         let snapshot = GoroutineSnapshot::take(&memory, &layout, &options, &around);
         assert!(snapshot.is_none_or(|snapshot| snapshot.goroutines.len() <= 64));
+    }
+    if let Some(mut layout) = GoWaitLayout::find(&memory, &function) {
+        let sides = [layout.waits(&memory, &function, 64), layout.releases(&memory, &function, 64)];
+        for place in sides.into_iter().flatten().flatten() {
+            assert!(place.count >= 0.0 && place.stack.len() <= 1024);
+        }
     }
     if let Some(layout) = GoHeapLayout::find(&memory, &function) {
         let places = layout.read(&memory, 64).unwrap_or_default();

@@ -416,6 +416,9 @@ impl Profile {
         let full = match is_clock {
             true => counter::LOST_RING_FULL,
             false if kind.is(&EventKind::HEAP) => counter::LOST_BLOCKS,
+            false if kind.is(&EventKind::LOCK) => counter::LOST_WAITS,
+            // They come in no ring.
+            false if kind.is_of_goroutines() => return 0,
             false => counter::LOST_COUNTS,
         };
         // Nothing is known of a record that could not be decoded.

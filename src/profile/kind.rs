@@ -46,6 +46,10 @@ impl EventKind {
     pub(crate) const SYSTEM_CALLS_NAME: &str = "syscalls";
     /// Name of [`EventKind::GOROUTINES`].
     pub(crate) const GOROUTINES_NAME: &str = "goroutines";
+    /// Name of [`EventKind::GOROUTINE_WAITS`].
+    pub(crate) const GOROUTINE_WAITS_NAME: &str = "goroutine-waits";
+    /// Name of [`EventKind::GOROUTINE_HOLDERS`].
+    pub(crate) const GOROUTINE_HOLDERS_NAME: &str = "goroutine-holders";
 
     /// The time that threads run, by samples.
     pub const ON_CPU: Self = Self {
@@ -86,6 +90,26 @@ impl EventKind {
         skids: false,
     };
 
+    /// The time that goroutines of Go programs wait for each other, where they wait, by what the runtime counts.
+    pub(crate) const GOROUTINE_WAITS: Self = Self {
+        name: Cow::Borrowed(Self::GOROUTINE_WAITS_NAME),
+        title: Cow::Borrowed("waits of goroutines"),
+        noun: Cow::Borrowed("wait"),
+        unit: Unit::Nanoseconds,
+        has_duration: true,
+        skids: false,
+    };
+
+    /// The time that goroutines wait for locks, where these are let go, by what the runtime counts.
+    pub(crate) const GOROUTINE_HOLDERS: Self = Self {
+        name: Cow::Borrowed(Self::GOROUTINE_HOLDERS_NAME),
+        title: Cow::Borrowed("waits for goroutines that hold locks"),
+        noun: Cow::Borrowed("wait"),
+        unit: Unit::Nanoseconds,
+        has_duration: false,
+        skids: false,
+    };
+
     /// The time that system calls take, from their beginning to their end, by calls.
     pub(crate) const SYSTEM_CALLS: Self = Self {
         name: Cow::Borrowed(Self::SYSTEM_CALLS_NAME),
@@ -121,9 +145,18 @@ impl EventKind {
 
     /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        [Self::ON_CPU, Self::OFF_CPU, Self::LOCK, Self::HEAP, Self::GOROUTINES, Self::SYSTEM_CALLS]
-            .into_iter()
-            .find(|kind| kind.name == name)
+        [
+            Self::ON_CPU,
+            Self::OFF_CPU,
+            Self::LOCK,
+            Self::HEAP,
+            Self::GOROUTINES,
+            Self::GOROUTINE_WAITS,
+            Self::GOROUTINE_HOLDERS,
+            Self::SYSTEM_CALLS,
+        ]
+        .into_iter()
+        .find(|kind| kind.name == name)
     }
 
     /// Name in `-e` of `prof record`.
@@ -133,6 +166,11 @@ impl EventKind {
             Self::OFF_CPU_NAME => "off",
             name => name,
         }
+    }
+
+    /// Whether it is of goroutines, which are no threads.
+    pub(crate) fn is_of_goroutines(&self) -> bool {
+        [Self::GOROUTINES, Self::GOROUTINE_WAITS, Self::GOROUTINE_HOLDERS].iter().any(|kind| self.is(kind))
     }
 
     /// Whether it is of a tracepoint of the kernel: its name is as in `-e`.

@@ -24,6 +24,8 @@ pub(crate) const LOCK_LABEL: &str = "lock";
 
 /// Key of the label that is the operation by which it did, as in futex(2).
 pub(crate) const FUTEX_LABEL: &str = "futex";
+/// Its value for locks of goroutines, which are in no futex.
+pub(crate) const GOROUTINE_LOCK: &str = "goroutine";
 
 /// Key of the label that says in which module a futex is, and where: `/usr/bin/app+0x4060`, an ELF virtual address. The name
 /// of the variable there is that of the frame with this module and address.

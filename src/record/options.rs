@@ -112,6 +112,8 @@ pub(crate) enum Sampler {
     Counter(PerfCounter),
     /// Sampled blocks of memory that functions of an allocator give, which may take this share of a CPU, ppm; 0: no limit.
     Heap(u32),
+    /// What the runtimes of Go programs sample of waits for locks, which may take this share of a CPU, ppm; 0: no limit.
+    GoWaits(u32),
     /// Snapshots of all goroutines of Go programs, which may take this share of a CPU, ppm.
     Goroutines(u32),
     /// A probe, whose hits may take this share of each CPU's time, ppm; 0: no limit.
@@ -251,6 +253,14 @@ impl RecordOptions {
     pub(crate) fn heap(&self) -> Option<u32> {
         self.events.iter().find_map(|sampler| match sampler {
             Sampler::Heap(overhead_ppm) => Some(*overhead_ppm),
+            _ => None,
+        })
+    }
+
+    /// Share of a CPU that samples of waits by Go programs may take, ppm; 0: no limit, `None`: there are none.
+    pub(crate) fn go_waits(&self) -> Option<u32> {
+        self.events.iter().find_map(|sampler| match sampler {
+            Sampler::GoWaits(overhead_ppm) => Some(*overhead_ppm),
             _ => None,
         })
     }

@@ -1,11 +1,13 @@
 //! What the recorder has its opener do beyond opening files, since the recorder itself has given up the rights to.
 
+use super::goroutines::GoRateService;
 use super::heap::HeapService;
 use super::kernel::cpus::CpuEventService;
 use super::kernel::table_space::create_table_space;
 use super::modules::TableCache;
 use super::options::{CallGraph, Output, RecordOptions};
 use super::output::service::OutputService;
+use super::process::named::NamedProcesses;
 use super::workers::LentWorker;
 use super::{worker_jobs, workers};
 use crate::base::failure::{Failure, status};
@@ -20,6 +22,7 @@ struct RecorderServices {
     cache: Option<Arc<TableCache>>,
     cpu_events: CpuEventService,
     heap: HeapService,
+    go_rates: GoRateService,
     output: OutputService,
 }
 
@@ -38,6 +41,7 @@ impl Services for RecorderServices {
             }
             Service::CpuEvent => Ok((Vec::new(), Some(self.cpu_events.serve(body)?))),
             Service::Heap => self.heap.serve(body),
+            Service::GoRates => self.go_rates.serve(body).map(|()| (Vec::new(), None)),
             Service::Output => self.output.serve(body),
             // Those of commands that read.
             Service::Pager | Service::Editor | Service::Stop | Service::DebugFiles => {
@@ -53,6 +57,7 @@ impl Services for RecorderServices {
     fn end(&self) {
         // First: a target must not wait for a file.
         self.heap.end();
+        self.go_rates.end();
         self.output.end();
     }
 }
@@ -77,13 +82,16 @@ pub(crate) fn start_opener(
     workers::start(worker_jobs::new).map_err(|error| no_process("reads files", &error))?;
     if privilege::has_any() {
         let opened = cache.as_ref().and_then(|cache| cache.as_ref().ok());
-        let heap = HeapService::new(pids.to_vec(), options.heap().is_some());
+        let may_change = NamedProcesses::new(pids.to_vec());
+        let go_rates = GoRateService::new(options.go_waits().map(|_| may_change.clone()));
+        let heap = HeapService::new(may_change, options.heap().is_some());
         let heap = heap.map_err(|error| no_process("reads code", &error))?;
         let examiner = heap.worker().map(LentWorker::descriptors).unwrap_or_default();
         let services = RecorderServices {
             cache: opened.cloned(),
             cpu_events: CpuEventService { counters: options.counters().cloned().collect() },
             heap,
+            go_rates,
             output: OutputService::new(output.clone()),
         };
         let kept = opened.iter().map(|cache| cache.as_fd().as_raw_fd());

@@ -45,6 +45,8 @@ pub(crate) enum Service {
     CpuEvent,
     /// The sampler of allocations in another process.
     Heap,
+    /// The rates by which a Go program samples waits.
+    GoRates,
     /// The file of the recording.
     Output,
     /// A pager, for the text in the file that comes with it.

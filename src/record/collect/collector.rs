@@ -21,7 +21,7 @@ use crate::profile::{
     EventId, EventInfo, EventKind, FrameId, LabelSetId, Outcome, Profile, Sample, StackId, counter,
 };
 use crate::record::environment::namespaces::monotonic_ns;
-use crate::record::goroutines::Goroutines;
+use crate::record::goroutines::{GoWaitEvents, GoWaits, Goroutines};
 use crate::record::heap::{BlockPart, GoHeap, LiveBlocks};
 use crate::record::interpreters::Interpreters;
 use crate::record::managed_code::ManagedCode;
@@ -56,6 +56,9 @@ pub(crate) struct Collector {
     pub(crate) blocks: Option<LiveBlocks>,
     /// Go programs whose blocks are.
     pub(crate) go_heap: GoHeap,
+    /// Go programs whose waits are, and the events of these.
+    pub(crate) go_waits: GoWaits,
+    pub(in crate::record) go_wait_events: Option<GoWaitEvents>,
     pub(crate) start_ns: u64,
     waiting: WaitingRescues,
     /// Tables that had been compiled when the waiting rescues were tried last.
@@ -92,6 +95,8 @@ impl Collector {
             waits: None,
             blocks: None,
             go_heap: GoHeap::default(),
+            go_waits: GoWaits::default(),
+            go_wait_events: None,
             start_ns,
             waiting: WaitingRescues::default(),
             tables_tried: 0,

@@ -45,15 +45,19 @@ impl Collector {
         ] {
             self.profile.count(name, number);
         }
-        let Some(process) = self.processes.at_mut(snapshot.pid, snapshot.time_ns) else { return };
-        let comm = process.comm.clone();
-        let tables = &mut self.profile.tables;
-        let (comm, process) = (tables.intern_string(GOROUTINES), tables.intern_string(&comm));
-        let task = tables.intern_task(Task { pid: snapshot.pid, tid: 0, generation: 0, comm, process });
+        let Some(task) = self.goroutines_of(snapshot.pid, snapshot.time_ns) else { return };
         for found in &snapshot.rows {
             self.store_found(found, snapshot, task, rows);
         }
         rows.begun.insert(task);
+    }
+
+    /// What stands for all goroutines of a process where threads are told apart.
+    pub(crate) fn goroutines_of(&mut self, pid: u32, time_ns: u64) -> Option<TaskId> {
+        let comm = self.processes.at_mut(pid, time_ns)?.comm.clone();
+        let tables = &mut self.profile.tables;
+        let (comm, process) = (tables.intern_string(GOROUTINES), tables.intern_string(&comm));
+        Some(tables.intern_task(Task { pid, tid: 0, generation: 0, comm, process }))
     }
 
     fn store_found(

@@ -49,11 +49,16 @@ pub(crate) struct EventTotals {
 impl CollectedTotals {
     /// Counts a sample or wait of `event`.
     pub(crate) fn add(&mut self, event: EventId, weight: u64) {
+        self.add_many(event, 1, weight);
+    }
+
+    /// Counts so many samples or waits of `event`, with the weight of all of them.
+    pub(crate) fn add_many(&mut self, event: EventId, samples: u64, weight: u64) {
         if self.events.len() <= event.index() {
             self.events.resize_with(event.index() + 1, EventTotals::default);
         }
         let totals = &mut self.events[event.index()];
-        totals.samples += 1;
+        totals.samples += samples;
         totals.weight = totals.weight.saturating_add(weight);
     }
 

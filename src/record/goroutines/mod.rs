@@ -5,6 +5,9 @@ mod go_file;
 pub(crate) mod program;
 mod registry;
 mod snapshots;
+mod waits;
 
 pub(crate) use registry::{Goroutines, label_set};
 pub(crate) use snapshots::{FoundGoroutines, SNAPSHOT_HZ, TakenSnapshot};
+pub(in crate::record) use waits::GoRateService;
+pub(crate) use waits::{GoWaitEvents, GoWaits};

@@ -11,7 +11,7 @@ use crate::record::goroutines::Goroutines;
 use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::modules::ModuleFiles;
 use crate::record::process::table::Processes;
-use crate::runtimes::go::{GoFunctions, GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
+use crate::runtimes::go::{GoFunctions, GoHeapLayout, GoHeapPlace, GoTableLack, real_calls};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -55,7 +55,7 @@ struct GoProgramHeap {
     next_block: u64,
     /// Looks at which its places could not be read, and why at the last of them.
     failed: u64,
-    lack: Option<GoHeapLack>,
+    lack: Option<GoTableLack>,
     /// The last look has failed: what was allocated since is missing.
     is_behind: bool,
 }
@@ -202,11 +202,11 @@ impl GoProgramHeap {
             return;
         };
         let read = layout.read(&self.memory, MOST_PLACES);
-        let read = read.and_then(|places| Ok((places, layout.rate(&self.memory).ok_or(GoHeapLack::Gone)?)));
+        let read = read.and_then(|places| Ok((places, layout.rate(&self.memory).ok_or(GoTableLack::Gone)?)));
         let (places, mean) = match read {
             Ok(read) => read,
             // What it had then was live to its end, and nothing of it will be freed.
-            Err(GoHeapLack::Gone) => {
+            Err(GoTableLack::Gone) => {
                 *live = live.saturating_sub(self.forget_live());
                 return;
             }
@@ -249,7 +249,7 @@ impl GoProgramHeap {
     /// Says what of it is missing.
     fn lack(&self, pid: u32) -> Option<String> {
         let why = match self.lack {
-            Some(GoHeapLack::TooMany) => {
+            Some(GoTableLack::TooMany) => {
                 format!(
                     "more than {} places allocate, or their stacks are too long",
                     units::count(MOST_PLACES as u64)
@@ -352,7 +352,7 @@ mod tests {
         };
         let nothing = "heap: nothing of pid 7, a Go program, is in this recording:";
         assert_eq!(program.lack(7), Some(format!("{nothing} it had sampled nothing by its end")));
-        (program.failed, program.lack) = (2, Some(GoHeapLack::TooMany));
+        (program.failed, program.lack) = (2, Some(GoTableLack::TooMany));
         let many = "more than 131,072 places allocate, or their stacks are too long";
         assert_eq!(program.lack(7), Some(format!("{nothing} {many}")));
         let (mut known, mut next) = (followed(), 0);

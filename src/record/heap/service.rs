@@ -9,7 +9,7 @@ use super::inject::patch::Patch;
 use crate::base::opener::{self, Service};
 use crate::base::privilege;
 use crate::record::kernel::perf_event;
-use crate::record::process::proc_fs;
+use crate::record::process::named::NamedProcesses;
 use crate::record::workers::LentWorker;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -101,25 +101,23 @@ fn ask(request: &HeapRequest) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
 /// The opener's side.
 #[derive(Debug)]
 pub(crate) struct HeapService {
-    /// Processes that the user has named. Children of the recorder, such as its command, are allowed, too.
-    pids: Vec<u32>,
+    may_change: NamedProcesses,
     /// Who reads code of processes; `None` where the heap is not recorded at all.
     examiner: Option<Examiner>,
-    recorder: u32,
     patches: Mutex<BTreeMap<u32, Patch>>,
     held: Mutex<BTreeMap<u32, HeldCommand>>,
 }
 
 impl HeapService {
-    /// For a recording of this process; `pids` are the processes that the user has named.
+    /// For a recording of this process, which may change some processes.
     ///
     /// # Errors
     ///
     /// When there can be no worker that reads code of processes.
-    pub(crate) fn new(pids: Vec<u32>, is_wanted: bool) -> io::Result<Self> {
+    pub(crate) fn new(may_change: NamedProcesses, is_wanted: bool) -> io::Result<Self> {
         let examiner = if is_wanted { Some(Examiner::new(LentWorker::make()?)) } else { None };
         let (patches, held) = (Mutex::default(), Mutex::default());
-        Ok(HeapService { pids, examiner, recorder: std::process::id(), patches, held })
+        Ok(HeapService { may_change, examiner, patches, held })
     }
 
     /// Whether the heap is recorded at all.
@@ -226,7 +224,7 @@ impl HeapService {
     }
 
     fn may_change(&self, pid: u32) -> bool {
-        self.is_wanted() && (self.pids.contains(&pid) || proc_fs::parent(pid) == Some(self.recorder))
+        self.is_wanted() && self.may_change.has(pid)
     }
 
     fn patches(&self) -> MutexGuard<'_, BTreeMap<u32, Patch>> {

@@ -72,22 +72,27 @@ fn saved_line(summary: &Summary<'_>, duration_ns: u64) -> String {
     format!("saved {}  {size}  {seconds}{}", shown(path), old.unwrap_or_default())
 }
 
-/// A line for each event that is no wait.
+/// A line for each event but waiting time.
 fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<String> {
-    let sampled = profile.events.iter().enumerate().filter(|(_, event)| !event.has_waits());
+    let others = profile.events.iter().enumerate().filter(|(_, event)| !event.kind().is(&EventKind::OFF_CPU));
     let line = |(number, event): (usize, &Event)| {
         let (kind, taken) = (event.kind(), totals.of_event(number));
+        // Goroutines are no threads, and threads that only waited were not counted.
+        let threads = match end.threads {
+            0 => String::new(),
+            _ if kind.is_of_goroutines() => String::new(),
+            threads => format!(" over {}", units::counted(u64::from(threads), "thread")),
+        };
         format!(
-            "  {:<8} {} = {}{} over {}   lost {}",
+            "  {:<8} {} = {}{}{threads}   lost {}",
             kind.title,
             units::counted(taken.samples, &kind.noun),
             if event.info().is_estimate() { "about " } else { "" },
             units::weight(kind.unit, taken.weight, taken.weight),
-            units::counted(u64::from(end.threads), "thread"),
             units::count(profile.lost_samples(kind)),
         )
     };
-    sampled.map(line).collect()
+    others.map(line).collect()
 }
 
 /// Lines on missing names; `file` is the recording's in a command line.

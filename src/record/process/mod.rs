@@ -4,6 +4,8 @@
 pub(crate) mod busiest;
 pub(crate) mod exits;
 pub(crate) mod mappings;
+pub(in crate::record) mod named;
 pub(crate) mod proc_fs;
 pub(crate) mod table;
 pub(crate) mod title;
+pub(in crate::record) mod written;

@@ -139,6 +139,7 @@ impl<'obj> Session<'obj> {
         self.collector.set_start(self.start_ns);
         self.kernel.start_samplers()?;
         self.collector.look_at_go_heap(self.start_ns, false);
+        self.collector.look_at_go_waits(self.start_ns, false, &self.roots);
         let length_ns = duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         let end_ns = length_ns.map(|length_ns| self.start_ns.saturating_add(length_ns));
         if let Some(end_ns) = end_ns {
@@ -204,6 +205,7 @@ impl<'obj> Session<'obj> {
         self.add(batches);
         self.collector.take_snapshots();
         self.collector.look_at_go_heap(monotonic_ns(), false);
+        self.collector.look_at_go_waits(monotonic_ns(), false, &self.roots);
         if self.waits.is_some() {
             self.kernel.look_for_missed()?;
         }

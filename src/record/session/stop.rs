@@ -54,6 +54,7 @@ impl Session<'_> {
         let taken = self.take_what_is_left();
         // Whatever came of it.
         let of_heap = self.end_heap();
+        let of_go_waits = self.collector.go_waits.end();
         let counters = taken?;
         if let Some(copies) = self.collector.copies.take() {
             copies.finish(counters.get(Counter::CopyFull))?;
@@ -67,7 +68,12 @@ impl Session<'_> {
             cpu_ns: cost::own().0,
             recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
-            notices: of_heap.into_iter().chain(self.lacks()).chain(self.said_of_lost_programs()).collect(),
+            notices: of_heap
+                .into_iter()
+                .chain(of_go_waits)
+                .chain(self.lacks())
+                .chain(self.said_of_lost_programs())
+                .collect(),
             ..End::default()
         });
         Ok(())
@@ -110,6 +116,7 @@ impl Session<'_> {
         }
         self.collector.store_waiting();
         self.collector.look_at_go_heap(stop_ns, true);
+        self.collector.look_at_go_waits(stop_ns, true, &self.roots);
         self.collector.store_live_blocks();
         self.collector.take_snapshots();
         Ok(counters)

@@ -23,6 +23,10 @@ pub(crate) enum LockKind {
     Join,
     /// A thread that has put itself to sleep until another wakes it.
     Park,
+    /// A channel of Go.
+    Channel,
+    /// The end of a group of goroutines.
+    WaitGroup,
     /// None of these, as far as names tell.
     Futex,
 }
@@ -40,7 +44,10 @@ const LOCKS: [(&str, LockKind); 8] = [
 ];
 
 /// The same of functions that wait for something else.
-const SIGNALLED: [(&str, LockKind); 13] = [
+const SIGNALLED: [(&str, LockKind); 16] = [
+    ("runtime.chan", LockKind::Channel),
+    ("runtime.selectgo", LockKind::Channel),
+    ("WaitGroup", LockKind::WaitGroup),
     ("sem_wait", LockKind::Semaphore),
     ("sem_timedwait", LockKind::Semaphore),
     ("sem_clockwait", LockKind::Semaphore),
@@ -84,6 +91,8 @@ impl LockKind {
             LockKind::Semaphore => "semaphore",
             LockKind::Join => "join",
             LockKind::Park => "park",
+            LockKind::Channel => "channel",
+            LockKind::WaitGroup => "wait group",
             LockKind::Futex => "futex",
         }
     }
@@ -111,6 +120,9 @@ mod tests {
         assert_eq!(kind(Reason::Futex, &["__pthread_clockjoin_ex", "main"]), "join");
         assert_eq!(kind(Reason::Futex, &["syscall", "std::thread::park"]), "park");
         assert_eq!(kind(Reason::Futex, &["syscall", "own_futex"]), "futex");
+        assert_eq!(kind(Reason::Lock, &["sync.(*Mutex).Lock", "main.want"]), "mutex");
+        assert_eq!(kind(Reason::Futex, &["runtime.chanrecv1", "main.work"]), "channel");
+        assert_eq!(kind(Reason::Futex, &["sync.(*WaitGroup).Wait", "main.main"]), "wait group");
         assert!(LockKind::Gil.is_held() && !LockKind::Condvar.is_held());
     }
 }

@@ -23,6 +23,7 @@ pub(crate) struct LockSheet {
     /// The waits for locks in it, with idle ones or without.
     locks: Arc<Analysis>,
     with_idle: bool,
+    charged_to: ChargedTo,
     /// What a row is: a lock, or who waited, or who let go.
     pub(crate) by: Grouping,
     /// The rows, largest first.
@@ -49,7 +50,9 @@ pub(crate) struct LockLine {
 
 /// Whether any wait says for which lock it was.
 pub(crate) fn has_locks(profile: &Profile) -> bool {
-    let is_of_waits = |kind: &EventKind| kind.is(&EventKind::OFF_CPU) || kind.is(&EventKind::LOCK);
+    let is_of_waits = |kind: &EventKind| {
+        [EventKind::OFF_CPU, EventKind::LOCK, EventKind::GOROUTINE_WAITS].iter().any(|one| kind.is(one))
+    };
     let tables = &profile.tables;
     profile.events.iter().any(|event| is_of_waits(event.kind()) && !event.is_empty())
         && tables
@@ -72,11 +75,14 @@ impl LockSheet {
         before: Option<&LockSheet>,
     ) -> Result<Self, Failure> {
         let with_idle = common.filter.idle;
-        let is_same =
-            |sheet: &&LockSheet| Arc::ptr_eq(&sheet.recording, recording) && sheet.with_idle == with_idle;
+        let charged_to = ChargedTo::of_table(by);
+        let is_same = |sheet: &&LockSheet| {
+            Arc::ptr_eq(&sheet.recording, recording)
+                && (sheet.with_idle, sheet.charged_to) == (with_idle, charged_to)
+        };
         let locks = match before.filter(is_same) {
             Some(known) => Arc::clone(&known.locks),
-            None => Arc::new(only_locks(Analysis::clone(recording), ChargedTo::Waiter, with_idle)?),
+            None => Arc::new(only_locks(Analysis::clone(recording), charged_to, with_idle)?),
         };
         let mut options = CommonOptions { metric: None, locks: None, ..common.clone() };
         // Idle ones are gone. Among those that are left, others would look idle.
@@ -86,7 +92,7 @@ impl LockSheet {
         let rows = table.rows.into_iter().map(|row| LockLine::new(row, &selection.labels)).collect();
         let wait_ns = selection.total.weight;
         drop(selection);
-        Ok(LockSheet { recording: Arc::clone(recording), locks, with_idle, by, rows, wait_ns })
+        Ok(LockSheet { recording: Arc::clone(recording), locks, with_idle, charged_to, by, rows, wait_ns })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::ChargedTo;
 use super::place::Locks;
 use crate::base::failure::{Failure, status};
-use crate::profile::{Event, EventInfo, EventKind, Merged, Profile, Reason, Sample, WakerKind};
+use crate::profile::{Event, EventInfo, EventKind, Merged, Profile, Reason, Sample, Wait, Waker, WakerKind};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Metric, Shown, waits_of};
 use crate::report::options::{CommonOptions, Grouping, ReportOptions, ReportView};
@@ -53,9 +53,19 @@ pub(crate) fn only_locks(
     for sample in waits.samples().filter(|sample| locks.has(sample.labels)) {
         kept.add(&analysis, sample, charged_to, with_idle);
     }
-    let info = waits.info().clone();
+    let side = match charged_to {
+        ChargedTo::Waiter => EventKind::GOROUTINE_WAITS,
+        ChargedTo::Holder | ChargedTo::EitherSide => EventKind::GOROUTINE_HOLDERS,
+    };
+    for sample in analysis.profile.event_of(&side).into_iter().flat_map(Event::samples) {
+        kept.add_of_goroutines(&analysis, sample, charged_to, with_idle);
+    }
+    let (info, holders) =
+        (waits.info().clone(), analysis.profile.event_of(&EventKind::GOROUTINE_HOLDERS).cloned());
     let mut recording = analysis.into_recording();
     kept.put_into(&mut recording.profile, info, charged_to);
+    // Tables of locks name them next to those that waited.
+    recording.profile.events.extend(holders.filter(|_| charged_to == ChargedTo::Waiter));
     Ok(Analysis::of(recording))
 }
 
@@ -74,7 +84,7 @@ impl KeptWaits {
             self.idle_ns = self.idle_ns.saturating_add(sample.weight);
             return;
         }
-        if charged_to == ChargedTo::Waiter {
+        if charged_to != ChargedTo::Holder {
             self.samples.push(sample);
             return;
         }
@@ -86,10 +96,38 @@ impl KeptWaits {
         self.samples.push(Sample { task, stack, wait: None, merged, ..sample });
     }
 
+    /// Adds waits of goroutines, or waits for one: each with the side that is known of it. What is no lock counts as idle: the runtime
+    /// counts waits for work, too.
+    fn add_of_goroutines(
+        &mut self,
+        analysis: &Analysis,
+        sample: Sample,
+        charged_to: ChargedTo,
+        with_idle: bool,
+    ) {
+        match (sample.wait, charged_to) {
+            (Some(wait), _)
+                if !with_idle && analysis.reasons().reason(&wait, sample.stack) != Reason::Lock =>
+            {
+                self.idle = self.idle.saturating_add(sample.statistics().samples);
+                self.idle_ns = self.idle_ns.saturating_add(sample.weight);
+            }
+            (Some(_), _) | (None, ChargedTo::Holder) => self.samples.push(sample),
+            (None, _) => {
+                let waker = Waker { kind: WakerKind::Thread, task: Some(sample.task), stack: sample.stack };
+                let duration_ns = sample.weight / sample.statistics().samples.max(1);
+                let wait = Some(Wait { duration_ns, reason: Reason::Lock, waker });
+                self.samples.push(Sample { wait, ..sample });
+            }
+        }
+    }
+
     /// Makes these the only event of the profile.
     fn put_into(self, profile: &mut Profile, info: EventInfo, charged_to: ChargedTo) {
         let kind = match charged_to {
-            ChargedTo::Waiter => EventKind { title: EventKind::LOCK.title, ..EventKind::OFF_CPU },
+            ChargedTo::Waiter | ChargedTo::EitherSide => {
+                EventKind { title: EventKind::LOCK.title, ..EventKind::OFF_CPU }
+            }
             ChargedTo::Holder => EventKind {
                 name: Cow::Borrowed("lock-holders"),
                 title: Cow::Borrowed("waits by holder"),

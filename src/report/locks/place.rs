@@ -1,8 +1,8 @@
 //! Which lock a wait was for, and what it is called: by the labels of the wait.
 
 use crate::profile::{
-    FUTEX_LABEL, FrameId, LOCK_LABEL, LOCK_OBJECT_LABEL, LabelSetId, MEMORY_LABEL, Profile, SHARED_MEMORY,
-    StringId, TaskId,
+    FUTEX_LABEL, FrameId, GOROUTINE_LOCK, LOCK_LABEL, LOCK_OBJECT_LABEL, LabelSetId, MEMORY_LABEL, Profile,
+    SHARED_MEMORY, Sample, StringId, TaskId,
 };
 use crate::report::naming::name::module_file;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,7 +24,9 @@ struct LockLabels<'p> {
     address: Option<u64>,
     memory: Option<&'p str>,
     object: Option<&'p str>,
-    is_futex: bool,
+    is_lock: bool,
+    /// Of goroutines, which are in no futex.
+    is_of_goroutines: bool,
 }
 
 impl<'p> LockLabels<'p> {
@@ -33,7 +35,7 @@ impl<'p> LockLabels<'p> {
         for (key, value) in profile.tables.labels(set) {
             match key {
                 LOCK_LABEL => labels.address = hexadecimal(value),
-                FUTEX_LABEL => labels.is_futex = true,
+                FUTEX_LABEL => (labels.is_lock, labels.is_of_goroutines) = (true, value == GOROUTINE_LOCK),
                 MEMORY_LABEL => labels.memory = Some(value),
                 LOCK_OBJECT_LABEL => labels.object = Some(value),
                 _ => {}
@@ -58,11 +60,16 @@ pub(crate) struct LockName {
     pub(crate) module_address: Option<u64>,
     /// Kind of memory that the lock is in. Foreign text.
     pub(crate) memory: Option<String>,
+    /// Whether it is one of goroutines, whose runtime does not say which.
+    pub(crate) is_of_goroutines: bool,
 }
 
 impl LockName {
     /// Returns the name for people: `pool_lock`, `app+0x4060`, `lock 0x7f00c0de in heap`. Foreign text.
     pub(crate) fn text(&self, address: Option<u64>) -> String {
+        if self.is_of_goroutines {
+            return "[locks of goroutines]".to_owned();
+        }
         match (&self.variable, &self.module, self.module_address, address) {
             (Some(variable), ..) => variable.clone(),
             (None, Some(module), Some(at), _) => format!("{}+{at:#x}", module_file(module)),
@@ -90,7 +97,7 @@ impl<'p> Locks<'p> {
     pub(crate) fn of(profile: &'p Profile) -> Self {
         let sets = 0..profile.tables.label_sets().len();
         let labels = sets.map(|index| LockLabels::of(profile, LabelSetId(index as u32)));
-        let of_set: Vec<_> = labels.map(|labels| labels.is_futex.then_some(labels)).collect();
+        let of_set: Vec<_> = labels.map(|labels| labels.is_lock.then_some(labels)).collect();
         let objects: FxHashSet<(&str, u64)> =
             of_set.iter().flatten().filter_map(|labels| split_object(labels.object?)).collect();
         let mut frames = FxHashMap::default();
@@ -121,6 +128,11 @@ impl<'p> Locks<'p> {
         *self.of_set.get(labels?.index())?
     }
 
+    /// Whether a wait is for a lock of goroutines.
+    pub(crate) fn is_of_goroutines(&self, sample: &Sample) -> bool {
+        self.labels(sample.labels).is_some_and(|labels| labels.is_of_goroutines)
+    }
+
     /// The lock of a wait with these labels, of a thread.
     pub(crate) fn key(&self, labels: Option<LabelSetId>, task: TaskId) -> Option<LockKey> {
         let labels = self.labels(labels)?;
@@ -144,6 +156,7 @@ impl<'p> Locks<'p> {
             module: object.map(|(module, _)| module.to_owned()),
             module_address: object.map(|(_, address)| address),
             memory: labels.memory.map(str::to_owned),
+            is_of_goroutines: labels.is_of_goroutines,
         }
     }
 }

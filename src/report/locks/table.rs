@@ -4,6 +4,7 @@ use super::kind::LockKind;
 use super::place::{LockKey, LockName, Locks};
 use super::releaser::Releaser;
 use crate::base::units::percent;
+use crate::profile::{Event, EventKind, Reason, Waker, WakerKind};
 use crate::report::grouping::Grouping;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::GroupKey;
@@ -120,19 +121,25 @@ impl LockTable {
         let profile = selection.profile;
         let locks = Locks::of(profile);
         let sites = WaitSites::new(profile, &selection.labels);
-        let mut facts: FxHashMap<GroupKey, (WaitSite, LockKind)> = FxHashMap::default();
+        let mut facts: FxHashMap<GroupKey, (WaitSite, LockKind, LockKind)> = FxHashMap::default();
         selection.for_each_path(|path, groups| {
             for group in groups {
                 let Some(reason) = group.activity.reason() else { continue };
                 let code =
                     path.iter().rev().filter(|step| selection.labels.get(step.label).kind.is_user_code());
                 let names = code.map(|step| selection.labels.get(step.label).name.as_str());
-                facts.insert(group.key(), (sites.of(path, group.activity), LockKind::of(reason, names)));
+                let site = sites.of(path, group.activity);
+                let as_held = LockKind::of(Reason::Lock, names.clone());
+                facts.insert(group.key(), (site, LockKind::of(reason, names), as_held));
             }
         });
         let mut sums: FxHashMap<LockRowKey, LockSums> = FxHashMap::default();
         selection.for_each_wait(|sample, wait, amount| {
-            let Some(&(site, kind)) = facts.get(&selection.key_of(sample)) else { return };
+            let Some(&(site, kind, as_held)) = facts.get(&selection.key_of(sample)) else { return };
+            // Of goroutines only one side is known: where it is that of the holder, the stack is, too.
+            let is_of_goroutines = locks.is_of_goroutines(sample);
+            let is_held_by_one = is_of_goroutines && wait.waker.stack.is_some();
+            let kind = if is_held_by_one { as_held } else { kind };
             let Some(lock) = locks.key(sample.labels, sample.task) else { return };
             let releaser = Releaser::of(profile, &wait.waker);
             let key = match by {
@@ -146,8 +153,12 @@ impl LockTable {
             let task = profile.tables.task(sample.task);
             sum.threads.insert((task.tid, task.generation));
             add(&mut sum.kinds, kind, amount.weight);
-            add(&mut sum.waiters, site, amount.weight);
-            add(&mut sum.releasers, releaser, amount.weight);
+            if !is_held_by_one {
+                add(&mut sum.waiters, site, amount.weight);
+            }
+            if !is_of_goroutines || is_held_by_one {
+                add(&mut sum.releasers, releaser, amount.weight);
+            }
             let of_lock = sum.locks.entry(lock).or_insert_with(|| (0, locks.name(sample.labels)));
             of_lock.0 = of_lock.0.saturating_add(amount.weight);
             // The first wait may have been stored before it was known where the lock is.
@@ -155,6 +166,9 @@ impl LockTable {
                 of_lock.1 = locks.name(sample.labels);
             }
         });
+        if by != Grouping::Waiter {
+            add_holders(selection, &locks, &mut sums);
+        }
         let mut rows: Vec<LockRow> = sums.into_iter().map(|(key, sums)| row(selection, key, sums)).collect();
         rows.sort_by_cached_key(|row| (Reverse(row.amount.weight), row_order(selection, row)));
         LockTable { rows }
@@ -163,6 +177,19 @@ impl LockTable {
     /// Without the rows that a report with these limits leaves out, by their shares of `whole`.
     pub(crate) fn shown(&self, limits: RowLimits, whole: Amount) -> &[LockRow] {
         limits.of(&self.rows, |row| percent(row.amount.weight, whole.weight))
+    }
+}
+
+/// Adds who held the locks of goroutines to the rows of these locks, without their time, which is that of who waited.
+fn add_holders(selection: &Selection<'_>, locks: &Locks<'_>, sums: &mut FxHashMap<LockRowKey, LockSums>) {
+    let profile = selection.profile;
+    let holders = profile.event_of(&EventKind::GOROUTINE_HOLDERS);
+    for sample in holders.into_iter().flat_map(Event::samples) {
+        let row = locks.key(sample.labels, sample.task).map(LockRowKey::Lock);
+        let sum = row.and_then(|row| sums.get_mut(&row));
+        let Some((sum, amount)) = sum.zip(selection.sample_filter().amount(&sample)) else { continue };
+        let waker = Waker { kind: WakerKind::Thread, task: Some(sample.task), stack: sample.stack };
+        add(&mut sum.releasers, Releaser::of(profile, &waker), amount.weight);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The groups of a selection: equal samples that pass the filters.
 
+use crate::profile::EventKind;
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -61,7 +62,7 @@ fn sum_of_running(groups: &[Group], paths: &[SamePath]) -> Amount {
     sum
 }
 
-/// The sum of all samples that have no length; `groups` are those that pass the filter.
+/// The sum of all samples that are no waiting time; `groups` are those that pass the filter.
 pub(super) fn sum_of_sampled(
     shown: &Shown<'_>,
     filter: &SampleFilter,
@@ -69,7 +70,11 @@ pub(super) fn sum_of_sampled(
     paths: &[SamePath],
 ) -> Amount {
     match shown.sampled {
-        None => Amount::default(),
+        // Which waits are idle is known of waiting time alone, which is counted by that.
+        None => match shown.waits.filter(|event| !event.kind().is(&EventKind::OFF_CPU)) {
+            Some(event) => amount_of(event),
+            None => Amount::default(),
+        },
         // They are counted already.
         Some(_) if filter.keeps_all() => sum_of_running(groups, paths),
         Some(event) => amount_of(event),

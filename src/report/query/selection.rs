@@ -5,7 +5,7 @@ use super::folding::Folding;
 use super::groups::{groups_of, sum_of_sampled, without_idle};
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
-use crate::profile::{Event, FrameId, Profile, Sample, StackId, Task, TaskId, Wait};
+use crate::profile::{Event, EventKind, FrameId, Profile, Sample, StackId, Task, TaskId, Wait};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
@@ -100,7 +100,7 @@ impl<'p> Selection<'p> {
         let groups = groups_of(recording, &shown, &sample_filter);
         let (mut whole, mut hidden_idle) = (Amount::default(), Amount::default());
         let shown_idle = (options.filter.idle && shown.waits.is_some()).then(|| recording.idle_waits());
-        let groups = match shown.waits {
+        let groups = match shown.waits.filter(|event| event.kind().is(&EventKind::OFF_CPU)) {
             None => groups,
             Some(_) => {
                 let idle = recording.idle_waits();

@@ -2,7 +2,7 @@
 
 use super::strings::word;
 use crate::runtimes::TargetMemory;
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,6 +38,14 @@ impl GoCode {
         let call = self.instructions.iter().position(|instruction| calls(instruction, callee))?;
         let before = self.instructions.get(..call)?.iter().rev();
         before.take(PROLOGUE).find_map(|instruction| loaded_address(instruction, Register::RAX))
+    }
+
+    /// Whether a call ends at an address.
+    pub(crate) fn has_call_before(&self, address: u64) -> bool {
+        self.instructions.iter().any(|instruction| {
+            instruction.next_ip() == address
+                && matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+        })
     }
 
     /// Addresses of variables and constants that the function uses.

@@ -3,6 +3,8 @@
 //! Code that creates a goroutine or a thread passes Go's description of its type to the allocator; code that adds to the
 //! list of goroutines uses the variable that holds it; and so on. Functions are found by Go's own table of functions.
 
+use super::buckets::BUCKET_FUNCTIONS;
+use super::contention::CONTENTION_FUNCTIONS;
 use super::heap::HEAP_FUNCTIONS;
 use super::instructions::{GoCode, GoFunctions};
 use super::labels::{GoLabelForm, GoLabelLayout, LABEL_FUNCTIONS};
@@ -42,9 +44,16 @@ const RUNTIME: [&str; 11] = [
 
 /// Whether the layout is found with the function of this name: others need not be kept for [`GoLayout::find`].
 pub(crate) fn is_needed(name: &str) -> bool {
-    [&RUNTIME[..], &SYSCALL_CALLERS, &LABEL_FUNCTIONS, &HEAP_FUNCTIONS]
-        .iter()
-        .any(|names| names.contains(&name))
+    [
+        &RUNTIME[..],
+        &SYSCALL_CALLERS,
+        &LABEL_FUNCTIONS,
+        &BUCKET_FUNCTIONS,
+        &HEAP_FUNCTIONS,
+        &CONTENTION_FUNCTIONS,
+    ]
+    .iter()
+    .any(|names| names.contains(&name))
 }
 
 /// Why a layout is not found: what is missing, why, and what helps.

@@ -1,9 +1,11 @@
 //! Goroutines of a Go program, read in its memory while it runs: their states, stacks and labels; and what its runtime samples of
-//! its heap.
+//! its heap and of waits for locks.
 //!
 //! Where the runtime keeps them is found in the program itself, stripped or not: in its code and in Go's own descriptions
 //! of types. Not here: names of functions, files, which process is a Go program, and programs of the kernel.
 
+mod buckets;
+mod contention;
 mod heap;
 mod instructions;
 mod labels;
@@ -17,7 +19,9 @@ mod strings;
 mod tests;
 mod types;
 
-pub(crate) use heap::{GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
+pub(crate) use buckets::GoTableLack;
+pub(crate) use contention::{GoRateAddresses, GoWaitLayout, GoWaitPlace, GoWaitRates};
+pub(crate) use heap::{GoHeapLayout, GoHeapPlace, real_calls};
 pub(crate) use instructions::GoFunctions;
 #[cfg(feature = "testing")]
 pub(crate) use labels::GoLabelLayout;

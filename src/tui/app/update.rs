@@ -272,7 +272,7 @@ impl App {
         let tabs = self.context.tabs();
         if tab == Tab::Locks && self.context.picture.is_some() && !tabs.contains(&tab) {
             return self.context.show_message(match self.context.query.common.locks {
-                Some(ChargedTo::Holder) => {
+                Some(ChargedTo::Holder | ChargedTo::EitherSide) => {
                     "the stacks are those of holders: prof tui without --by holder has locks"
                 }
                 _ => "no wait of the recording says for which lock it was",

@@ -3,6 +3,7 @@
 mod brief;
 mod by_user;
 mod go_heap;
+mod go_locks;
 mod goroutines;
 mod java;
 mod javascript;

@@ -210,7 +210,8 @@ mod tests {
         // push %r12; mov %rdi,%r12; call +0x10; ret
         let code = vec![0x41, 0x54, 0x49, 0x89, 0xfc, 0xe8, 0x10, 0, 0, 0, 0xc3];
         let function = PatchableCode { address: 0x1000, code, to: 0x9000 };
-        let found = Examiner::new(None).begin().functions(&[function.clone()]).expect("an answer");
+        let found =
+            Examiner::new(None).begin().functions(std::slice::from_ref(&function)).expect("an answer");
         let moved = found[0].moved.as_ref().expect("they can be moved");
         assert_eq!((moved.length, &found[0].targets[..]), (5, &[0x101a][..]));
         let answer = |change: fn(&mut MovedPrologue)| {

@@ -24,9 +24,9 @@ pub(super) struct MemoryMap(Vec<MappedRange>);
 
 /// Memory of a process, which may run meanwhile.
 #[derive(Debug)]
-pub(super) struct ProcessMemory(File);
+pub(super) struct RunningMemory(File);
 
-impl ProcessMemory {
+impl RunningMemory {
     /// Opens /proc/PID/mem, for reading: for writing would take the right to write other users' files.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl ProcessMemory {
     /// Why it cannot be opened.
     pub(super) fn open(pid: u32) -> Result<Self, String> {
         let memory = File::open(format!("/proc/{pid}/mem"));
-        memory.map(ProcessMemory).map_err(|error| format!("its memory cannot be opened: {error}"))
+        memory.map(RunningMemory).map_err(|error| format!("its memory cannot be opened: {error}"))
     }
 
     /// Reads all of `bytes` at an address.

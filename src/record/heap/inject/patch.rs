@@ -3,13 +3,14 @@
 use super::examiner::Examiner;
 use super::image::{self, SamplerImage};
 use super::mapped_file::open_mapped;
-use super::memory_map::{MemoryMap, ProcessMemory};
+use super::memory_map::{MemoryMap, RunningMemory};
 use super::patched_function::{Kit, PatchedFunction, moved_to};
 use super::prologue::{JUMP_BYTES, jump};
-use super::stopped::{StoppedProcess, TakenCode, write_data};
+use super::stopped::{StoppedProcess, TakenCode};
 use super::{refusal, stub};
 use crate::base::failure::io_words;
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
+use crate::record::process::written::write_memory;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -87,7 +88,7 @@ impl Patch {
 
     /// Has samplers in place for all functions, to which nothing jumps yet. The process goes on, but for where it maps one.
     fn placed(stops: &mut Stops, kit: &Kit<'_>, functions: &[AllocatorFunction]) -> Result<Self, Failed> {
-        let (pid, memory) = (stops.pid, ProcessMemory::open(stops.pid)?);
+        let (pid, memory) = (stops.pid, RunningMemory::open(stops.pid)?);
         if MemoryMap::read(pid)?.samplers().any(|range| is_in_use(&memory, kit.image, range.start)) {
             stops.stop(|process| take_back(process, kit.image))?;
         }
@@ -117,7 +118,7 @@ impl Patch {
         &mut self,
         stops: &mut Stops,
         kit: &Kit<'_>,
-        memory: &ProcessMemory,
+        memory: &RunningMemory,
         functions: &[&AllocatorFunction],
     ) -> Result<PlacedSampler, Failed> {
         let map = MemoryMap::read(self.pid)?;
@@ -203,7 +204,7 @@ impl Patch {
             if !is_there(&map, sampler.at) {
                 return Err(std::io::ErrorKind::NotFound.into());
             }
-            write_data(self.pid, sampler.at + image::MEAN_AT, &mean.max(1).to_ne_bytes())?;
+            write_memory(self.pid, sampler.at + image::MEAN_AT, &mean.max(1).to_ne_bytes())?;
         }
         Ok(())
     }
@@ -273,7 +274,7 @@ impl Stops {
 }
 
 /// Whether these bytes are at an address.
-fn has_bytes(memory: &ProcessMemory, at: u64, bytes: &[u8]) -> bool {
+fn has_bytes(memory: &RunningMemory, at: u64, bytes: &[u8]) -> bool {
     let mut there = vec![0; bytes.len()];
     memory.read(at, &mut there).is_ok() && there == bytes
 }
@@ -412,7 +413,7 @@ fn call_error(call: &str, result: i64) -> Failed {
 }
 
 /// Whether functions jump to a sampler that a prof which was killed has left, or it follows blocks.
-fn is_in_use(memory: &ProcessMemory, image: &SamplerImage, at: u64) -> bool {
+fn is_in_use(memory: &RunningMemory, image: &SamplerImage, at: u64) -> bool {
     let is_empty = has_bytes(memory, at + image::BITS_AT, &[0; image::BITS_BYTES]);
     !is_empty || (0..image::HOOKS).any(|number| left_jump(memory, image, at, number).is_some())
 }
@@ -432,7 +433,7 @@ fn take_back(process: &StoppedProcess, image: &SamplerImage) -> Result<(), Faile
 
 /// The function that jumps to a hook, and the bytes in whose place the jump is, by the note next to its moved instructions.
 fn left_jump(
-    memory: &ProcessMemory,
+    memory: &RunningMemory,
     image: &SamplerImage,
     at: u64,
     number: usize,

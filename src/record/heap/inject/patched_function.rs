@@ -2,7 +2,7 @@
 
 use super::examiner::{Examination, ExaminedFunction, PatchableCode, STUB_BYTES};
 use super::image::SamplerImage;
-use super::memory_map::ProcessMemory;
+use super::memory_map::RunningMemory;
 use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
 use crate::record::heap::functions::AllocatorFunction;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ pub(super) struct Kit<'a> {
 
 /// What becomes of the functions with a sampler at `at`; with those that cannot jump, and why.
 pub(super) fn moved_to(
-    memory: &ProcessMemory,
+    memory: &RunningMemory,
     kit: &Kit<'_>,
     wanted: &[(&AllocatorFunction, usize)],
     at: u64,
@@ -84,7 +84,7 @@ pub(super) fn moved_to(
 
 /// For each function that has a stand-in whether it calls another one of these, or jumps to it: directly, or by a linkage table.
 fn callers(
-    memory: &ProcessMemory,
+    memory: &RunningMemory,
     kit: &Kit<'_>,
     functions: &[(&AllocatorFunction, usize)],
     examined: &[ExaminedFunction],
@@ -120,7 +120,7 @@ fn callers(
 }
 
 /// The instructions of a function; of one whose size is not known, the beginning.
-fn code_of(memory: &ProcessMemory, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
+fn code_of(memory: &RunningMemory, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
     let size = if function.size == 0 { 64 } else { function.size };
     let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
     memory.read(function.address, &mut code).map_err(|_| "it cannot be read")?;

@@ -1,11 +1,12 @@
 //! A process of which all threads are stopped, by ptrace. When it is dropped, or this thread ends, they go on.
 
 use super::examiner::Examination;
-use super::memory_map::{MemoryMap, ProcessMemory};
+use super::memory_map::{MemoryMap, RunningMemory};
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use crate::base::failure::io_words;
+use crate::record::process::written::write_memory;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ struct StoppedThread {
 pub(super) struct StoppedProcess {
     pid: u32,
     threads: Vec<StoppedThread>,
-    memory: ProcessMemory,
+    memory: RunningMemory,
 }
 
 /// First instructions of a function that a jump takes the place of.
@@ -71,7 +72,7 @@ impl StoppedProcess {
     ///
     /// Why they cannot be stopped; then they go on, once this thread has ended.
     pub(super) fn stop(pid: u32) -> Result<Self, String> {
-        let memory = ProcessMemory::open(pid)?;
+        let memory = RunningMemory::open(pid)?;
         let mut process = StoppedProcess { pid, threads: Vec::new(), memory };
         let deadline = Instant::now() + PATIENCE;
         // New threads may be started by those that are not stopped yet.
@@ -121,7 +122,7 @@ impl StoppedProcess {
     ///
     /// When the process may not write there, or no memory is there.
     pub(super) fn write_data(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        write_data(self.pid, address, bytes)
+        write_memory(self.pid, address, bytes)
     }
 
     /// Writes code of the process, words at a time, as debuggers do.
@@ -209,7 +210,7 @@ impl StoppedProcess {
     }
 
     /// Its memory.
-    pub(super) fn memory(&self) -> &ProcessMemory {
+    pub(super) fn memory(&self) -> &RunningMemory {
         &self.memory
     }
 
@@ -263,22 +264,6 @@ impl StoppedProcess {
     /// As of reading /proc/PID/maps.
     pub(super) fn map(&self) -> io::Result<MemoryMap> {
         MemoryMap::read(self.pid)
-    }
-}
-
-/// Writes data of a process: memory that it may write itself.
-///
-/// # Errors
-///
-/// When the process may not write there, or no memory is there.
-pub(super) fn write_data(pid: u32, address: u64, bytes: &[u8]) -> io::Result<()> {
-    let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let to = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
-    // SAFETY: reads `bytes` in this process; `to` is an address of the other one, which the kernel checks.
-    match unsafe { libc::process_vm_writev(pid.cast_signed(), &from, 1, &to, 1, 0) } {
-        -1 => Err(io::Error::last_os_error()),
-        written if written.unsigned_abs() == bytes.len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 

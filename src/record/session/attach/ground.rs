@@ -166,12 +166,15 @@ fn collector(
         collector.add_samples(rule, perf_event::period_ns(hz));
     }
     collector.goroutines.snapshot_overhead = options.goroutines();
-    collector.goroutines.wants_functions = options.heap().is_some();
+    collector.goroutines.wants_functions = options.heap().is_some() || options.go_waits().is_some();
     if options.goroutines().is_some() {
         collector.add_goroutines();
     }
     if let Some(overhead_ppm) = options.heap() {
         collector.add_heap(HeapSampling::rule(overhead_ppm));
+    }
+    if let Some(overhead_ppm) = options.go_waits() {
+        collector.go_waits.want(overhead_ppm);
     }
     for counter in options.counters() {
         collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);

@@ -44,11 +44,32 @@ impl Session<'_> {
     ///
     /// When a process has none, or the command cannot be stopped.
     pub(crate) fn expect_heap(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
-        match command.filter(|_| self.heap.is_some()) {
+        let of_go_waits = self.plan_go_waits();
+        let of_heap = match command.filter(|_| self.heap.is_some()) {
             Some(pid) => HeapSampling::hold(pid).map(|()| Vec::new()).map_err(Into::into),
             None if command.is_some() => Ok(Vec::new()),
             None => self.plan_heap(true),
+        };
+        Ok(of_go_waits.into_iter().chain(of_heap?).collect())
+    }
+
+    /// What will be done to the Go programs of the target, if waits for locks are wanted, in words.
+    fn plan_go_waits(&mut self) -> Vec<String> {
+        let collector = &mut self.collector;
+        let mut planned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for &pid in &self.roots {
+            let (Some(process), goroutines) = (collector.processes.get(pid), &mut collector.goroutines)
+            else {
+                continue;
+            };
+            if let Some(what) = collector.go_waits.plan(process, goroutines, &collector.files) {
+                planned.entry(what).or_default().push(pid);
+            }
         }
+        planned
+            .into_iter()
+            .map(|(what, pids)| format!("lock: {what} in {} while it records", of_pids(&pids)))
+            .collect()
     }
 
     /// Finds the allocators of the target, if its heap is to be recorded. Returns what will be done to it, in words.

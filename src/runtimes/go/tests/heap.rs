@@ -1,7 +1,7 @@
 //! A list of places as a Go program has it, and damaged ones.
 
 use super::synthetic::SyntheticMemory;
-use crate::runtimes::go::{GoHeapLack, GoHeapLayout, GoHeapPlace, real_calls};
+use crate::runtimes::go::{GoHeapLayout, GoHeapPlace, GoTableLack, real_calls};
 use std::ops::Range;
 
 const CODE: u64 = 0x40_0000;
@@ -10,7 +10,7 @@ const FIRST: u64 = 0x7000_0000;
 const SECOND: u64 = 0x7000_1000;
 
 /// `mov rax, [variable]` or `lea rax, [variable]` at the start of a function.
-fn uses(at: u64, opcode: u8, variable: u64) -> Vec<u8> {
+pub(super) fn uses(at: u64, opcode: u8, variable: u64) -> Vec<u8> {
     let distance = (variable - (at + 7)) as u32;
     let [a, b, c, d] = distance.to_le_bytes();
     let mut code = vec![0x48, opcode, 0x05, a, b, c, d, 0xc3];
@@ -64,7 +64,7 @@ fn places_have_what_the_last_collection_has_published() {
     assert_eq!((first.address, first.size, first.allocated, first.freed), (FIRST, 4096, 10, 4));
     assert_eq!(first.stack, [0x11, 0x22, 0x33]);
     assert_eq!((second.address, second.allocated, second.freed), (SECOND, 0, 0), "not published");
-    assert_eq!(layout.read(&memory, 1), Err(GoHeapLack::TooMany), "more than is read");
+    assert_eq!(layout.read(&memory, 1), Err(GoTableLack::TooMany), "more than is read");
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn what_is_no_list_of_places_is_refused() {
     let mut memory = program(&place(SECOND, 1, 64, &[0x11], cycles));
     memory.set_word(SECOND + 8, FIRST);
     let layout = GoHeapLayout::find(&memory, &functions).expect("it begins well");
-    assert_eq!(layout.read(&memory, 1000), Err(GoHeapLack::TooMany));
+    assert_eq!(layout.read(&memory, 1000), Err(GoTableLack::TooMany));
     memory.set_word(SECOND + 16, 2);
-    assert_eq!(layout.read(&memory, 1000), Err(GoHeapLack::Unreadable), "a place that waits");
+    assert_eq!(layout.read(&memory, 1000), Err(GoTableLack::Unreadable), "a place that waits");
 }
 
 #[test]
@@ -99,9 +99,12 @@ fn calls_that_were_put_into_their_callers_are_left_out() {
     let mut code = vec![0x90; 64];
     // call rel32, which ends at 0x1015 and at 0x1025.
     (code[0x10], code[0x20]) = (0xe8, 0xe8);
+    // mov al,0xff; nop, of which the last two bytes look like a call to where a register says.
+    (code[0x30], code[0x31]) = (0xb0, 0xff);
     memory.add(0x1000, code);
     memory.add(0x2000, vec![0x90; 64]);
-    let around = |address: u64| Some(address & !0xfff..(address & !0xfff) + 0x1000);
+    let around = |address: u64| Some(address & !0xfff..(address & !0xfff) + 0x40);
     // The second is a mark in the function of the first; the third is a call of that function by itself.
-    assert_eq!(real_calls(&[0x1015, 0x1031, 0x1025, 0x2008], &memory, around), [0x1015, 0x1025, 0x2008]);
+    let stack = [0x1015, 0x1031, 0x1033, 0x1025, 0x2008];
+    assert_eq!(real_calls(&stack, &memory, around), [0x1015, 0x1025, 0x2008]);
 }
