@@ -1,7 +1,8 @@
 //! Updates from a recorder: new rows and samples since the last update, and where names can be found.
 
 use crate::profile::{
-    End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, LabelSet, Module, Sample, Stack, Task, ThreadTime,
+    End, Event, EventInfo, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, LabelSet, Module, Sample, Stack,
+    Task, ThreadTime,
 };
 use crate::record::collect::collector::Collector;
 use crate::record::collect::table_reset::MostRows;
@@ -35,6 +36,8 @@ pub(super) struct Delta {
     pub(crate) frames: Vec<Frame>,
     pub(crate) stacks: Vec<Stack>,
     pub(crate) label_sets: Vec<LabelSet>,
+    /// All events: some come once there is something in them.
+    pub(crate) events: Vec<EventInfo>,
     /// New samples of each event.
     pub(crate) samples: Vec<Vec<Sample>>,
     /// Waits that are not over, up to the last look at the threads.
@@ -83,7 +86,8 @@ impl Cursor {
         let live_blocks = self.live_blocks(&mut session.collector);
         let watched = session.collector.waits.as_mut().map(|waits| (waits.take_living(), waits.take_ends()));
         let (living, wait_ends) = watched.unwrap_or_default();
-        let mut delta = Delta { open_waits, live_blocks, living, wait_ends, ..Delta::default() };
+        let events = session.collector.profile.events.iter().map(Event::info).cloned().collect();
+        let mut delta = Delta { open_waits, live_blocks, living, wait_ends, events, ..Delta::default() };
         if reset || MOST_ROWS.are_in(&session.collector.profile.tables) {
             // Existing rows and samples are handed over first, because they have the old ids.
             delta.samples = take_samples(&mut session.collector);

@@ -2,7 +2,8 @@
 
 use crate::harness::fixture;
 use crate::harness::machine::turn;
-use crate::harness::profiler::{Recording, prof};
+use crate::harness::pane::Terminal;
+use crate::harness::profiler::{Recording, binary, prof};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
@@ -121,6 +122,23 @@ fn locks_of_goroutines_have_both_sides_by_the_runtimes_own_count() {
     for (version, program) in own.into_iter().chain(old) {
         check(version, &program);
     }
+}
+
+/// Its events come once there is something in them.
+#[test]
+fn a_live_view_has_locks_of_goroutines() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("golocks") else { return };
+    let Some(terminal) = Terminal::open(140, 30) else { return };
+    let program = GoLocks::start(&program, &[]);
+    terminal.type_text(&format!("{} live -e lock -p {}", binary().display(), program.pid()));
+    terminal.press(&["Enter"]);
+    terminal.wait_for("LIVE");
+    terminal.press(&["7"]);
+    terminal.wait_for("[locks of goroutines]");
+    terminal.press(&["L"]);
+    terminal.wait_for("main.want");
+    terminal.press(&["q"]);
 }
 
 #[test]

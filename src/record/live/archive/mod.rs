@@ -251,6 +251,9 @@ impl Archive {
     }
 
     fn add_rows(&mut self, delta: &Delta) {
+        for info in delta.events.iter().skip(self.profile.events.len()) {
+            self.profile.add_event(info.clone());
+        }
         let (tables, numbers) = (&mut self.profile.tables, &mut self.numbers);
         // An id from the recorder always belongs to a row that it has sent.
         let string = |numbers: &Numbers, id: StringId| numbers.strings[id.index()];
@@ -404,8 +407,7 @@ impl Archive {
     /// Forgets everything but the metadata and events of the recording.
     pub(super) fn clear(&mut self) {
         self.epoch += 1;
-        let events = self.profile.events.iter_mut();
-        events.for_each(crate::profile::Event::clear);
+        self.profile.events.iter_mut().for_each(crate::profile::Event::clear);
         self.profile.thread_times.clear();
         let meta = &mut self.profile.meta;
         let more_ns = self.end.duration_ns - self.cleared_ns.min(self.end.duration_ns);
