@@ -52,7 +52,7 @@ impl MovedPrologue {
         let goes_on =
             instructions.last().is_some_and(|last| last.flow_control() != FlowControl::UnconditionalBranch);
         if goes_on {
-            let back = jump(to + bytes.len() as u64, from + length as u64);
+            let back = jump(to.wrapping_add(bytes.len() as u64), from.wrapping_add(length as u64));
             bytes.extend(back.ok_or("it is too far away")?);
         }
         if bytes.len() > room {
