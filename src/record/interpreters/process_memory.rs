@@ -20,11 +20,25 @@ impl ProcessMemory {
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         proc_fs::open(pid, "mem").map(ProcessMemory)
     }
+
+    /// Reads all of `bytes` at an address.
+    ///
+    /// # Errors
+    ///
+    /// As of reading the file.
+    pub(crate) fn read_all(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(bytes, address)
+    }
+
+    /// Reads as far as there is memory, and returns how many bytes that are.
+    pub(crate) fn read_part(&self, address: u64, bytes: &mut [u8]) -> usize {
+        self.0.read_at(bytes, address).unwrap_or(0)
+    }
 }
 
 impl TargetMemory for ProcessMemory {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        self.0.read_exact_at(bytes, address).is_ok()
+        self.read_all(address, bytes).is_ok()
     }
 }
 

@@ -93,7 +93,12 @@ impl LockRow {
 
     /// The first of `parts` and its share of the row's time, percent.
     pub(crate) fn top<'t, T>(&self, parts: &'t [(T, u64)]) -> Option<(&'t T, f64)> {
-        parts.first().map(|(part, time)| (part, percent(*time, self.amount.weight)))
+        parts.first().map(|(part, time)| (part, self.share(*time)))
+    }
+
+    /// The share of the row's time, percent. What holders of locks of goroutines have is counted apart from it.
+    pub(crate) fn share(&self, time: u64) -> f64 {
+        percent(time, self.amount.weight).min(100.0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Waits of goroutines for each other, and who has ended those for locks: `runtime.bbuckets` and `runtime.xbuckets`, which the
 //! runtime fills where two rates are not 0. It keeps both for `runtime/pprof`, with or without anyone who asks.
 
-use super::buckets::{GoPlaceKind, GoPlaces, GoTableLack};
 use super::instructions::{GoCode, GoFunctions};
+use super::places::{GoPlace, GoPlaceKind, GoPlaces, GoTableLack};
 use super::strings::word;
 use crate::runtimes::TargetMemory;
 
@@ -31,6 +31,13 @@ pub(crate) struct GoWaitRates {
 pub(crate) struct GoRateAddresses {
     pub(crate) wait_ticks: u64,
     pub(crate) releases: u64,
+}
+
+impl GoRateAddresses {
+    /// What is there now; `None` once the program is gone.
+    pub(crate) fn read<M: TargetMemory>(self, memory: &M) -> Option<GoWaitRates> {
+        Some(GoWaitRates { wait_ticks: memory.u64(self.wait_ticks)?, releases: memory.u64(self.releases)? })
+    }
 }
 
 /// Where a program has its samples of waits.
@@ -70,8 +77,7 @@ impl GoWaitLayout {
 
     /// The rates by which it samples now; `None` once it is gone.
     pub(crate) fn rates<M: TargetMemory>(&self, memory: &M) -> Option<GoWaitRates> {
-        let (wait_ticks, releases) = (memory.u64(self.rates.wait_ticks)?, memory.u64(self.rates.releases)?);
-        Some(GoWaitRates { wait_ticks, releases })
+        self.rates.read(memory)
     }
 
     /// Where goroutines have waited so far.
@@ -116,12 +122,12 @@ fn read<M: TargetMemory>(
     }
     // Nothing is in it so far.
     let Some(list) = list else { return Ok(Vec::new()) };
-    let place = |bucket: super::buckets::GoPlace| {
-        let count = f64::from_bits(word(&bucket.record, 0)?);
-        let ticks = word(&bucket.record, 8)?.cast_signed();
+    let place = |place: GoPlace| {
+        let count = f64::from_bits(word(&place.record, 0)?);
+        let ticks = word(&place.record, 8)?.cast_signed();
         Some(GoWaitPlace {
-            address: bucket.address,
-            stack: bucket.stack,
+            address: place.address,
+            stack: place.stack,
             count: if count.is_finite() { count.max(0.0) } else { 0.0 },
             ticks: u64::try_from(ticks).unwrap_or(0),
         })

@@ -2,11 +2,10 @@
 //! blocks that each has allocated and freed since the program began. The runtime keeps it for `runtime/pprof`, with or without
 //! anyone who asks.
 
-use super::buckets::{GoPlace, GoPlaceKind, GoPlaces, GoTableLack};
-use super::instructions::{GoCode, GoFunctions, follows_call};
+use super::instructions::{GoCode, GoFunctions};
+use super::places::{GoPlace, GoPlaceKind, GoPlaces, GoTableLack};
 use super::strings::word;
 use crate::runtimes::TargetMemory;
-use std::ops::Range;
 
 /// Functions that use `runtime.MemProfileRate`, and hardly any other variable.
 const USERS_OF_RATE: [&str; 2] = ["runtime.nextSample", "runtime.profilealloc"];
@@ -114,35 +113,4 @@ impl GoHeapPlace {
         }
         Some((GoHeapPlace { address, size, stack, allocated, freed }, to_come))
     }
-}
-
-/// The return addresses among those of a stack: the runtime lists calls that were put into their callers as well, by an address
-/// in the caller. `around` gives the function at an address.
-pub(crate) fn real_calls<M: TargetMemory>(
-    stack: &[u64],
-    memory: &M,
-    around: impl Fn(u64) -> Option<Range<u64>>,
-) -> Vec<u64> {
-    let mut real: Vec<u64> = Vec::with_capacity(stack.len());
-    for &address in stack {
-        let is_same = |last: &u64| {
-            around(last.wrapping_sub(1)).is_some_and(|function| function.contains(&address.wrapping_sub(1)))
-        };
-        let may_be_put_in = real.last().is_some_and(is_same);
-        if !may_be_put_in || is_after_call(memory, address, &around) {
-            real.push(address);
-        }
-    }
-    real
-}
-
-/// Whether the instruction before an address is a call: by decoding the function, where it can be read.
-fn is_after_call<M: TargetMemory>(
-    memory: &M,
-    address: u64,
-    around: impl Fn(u64) -> Option<Range<u64>>,
-) -> bool {
-    let code = around(address.wrapping_sub(1)).and_then(|function| GoCode::read(memory, &function));
-    // Bytes in the middle of instructions may look like calls.
-    follows_call(memory, address) && code.is_none_or(|code| code.has_call_before(address))
 }

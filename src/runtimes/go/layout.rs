@@ -3,12 +3,12 @@
 //! Code that creates a goroutine or a thread passes Go's description of its type to the allocator; code that adds to the
 //! list of goroutines uses the variable that holds it; and so on. Functions are found by Go's own table of functions.
 
-use super::buckets::BUCKET_FUNCTIONS;
 use super::contention::CONTENTION_FUNCTIONS;
 use super::heap::HEAP_FUNCTIONS;
 use super::instructions::{GoCode, GoFunctions};
 use super::labels::{GoLabelForm, GoLabelLayout, LABEL_FUNCTIONS};
 use super::offsets::{GoMachineOffsets, GoroutineFields, MissingGoField};
+use super::places::PLACE_FUNCTIONS;
 use super::strings::{string_at, word};
 use super::types::GoType;
 use crate::runtimes::TargetMemory;
@@ -48,7 +48,7 @@ pub(crate) fn is_needed(name: &str) -> bool {
         &RUNTIME[..],
         &SYSCALL_CALLERS,
         &LABEL_FUNCTIONS,
-        &BUCKET_FUNCTIONS,
+        &PLACE_FUNCTIONS,
         &HEAP_FUNCTIONS,
         &CONTENTION_FUNCTIONS,
     ]

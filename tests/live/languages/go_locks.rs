@@ -184,3 +184,33 @@ fn a_go_program_that_is_started_has_its_waits_recorded() {
     let by_waiter = recording.report_with(&["--locks", "--by", "waiter"]).0;
     assert!(sum(&by_waiter, "function", "main.want").0 > 0.0, "{by_waiter:#}");
 }
+
+/// The first of two recorders to end takes the rates away from the other, which says so.
+#[test]
+fn rates_that_another_recorder_takes_back_are_missed() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("golocks") else { return };
+    let mut program = GoLocks::start(&program, &[]);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("prof.data");
+    let mut longer = Command::new(env!("CARGO_BIN_EXE_prof"));
+    longer.args(["record", "-q", "-e", "lock", "-p", &program.pid(), "-o"]).arg(&file);
+    let mut longer = longer.spawn().expect("it was built");
+    let is_sampled = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        program.counted().sampled > 0
+    });
+    assert!(is_sampled, "it is recorded");
+    Recording::with(["-e", "lock", "-d", "500ms", "-p", &program.pid()]);
+    // It looks five times a second.
+    std::thread::sleep(Duration::from_secs(2));
+    let end = rustix::process::Signal::INT;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&longer), end).expect("it is ours");
+    assert!(longer.wait().expect("it is ours").success());
+    let report = prof().args(["report"]).arg(&file).output().expect("`timeout` can be run");
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    // Whatever the width of its lines.
+    let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("were changed while it was recorded"), "{report}");
+    assert_eq!(program.counted().fraction, 0);
+}

@@ -5,7 +5,6 @@ use crate::base::opener::{self, Service};
 use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::process::named::NamedProcesses;
 use crate::record::process::written::write_memory;
-use crate::runtimes::TargetMemory;
 use crate::runtimes::go::{GoRateAddresses, GoWaitRates};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -151,9 +150,7 @@ impl SetRates {
 
 /// The rates that a process has now.
 fn now_of(pid: u32, at: GoRateAddresses) -> io::Result<GoWaitRates> {
-    let memory = ProcessMemory::open(pid)?;
-    let word = |at: u64| memory.u64(at).ok_or(io::Error::from(io::ErrorKind::NotFound));
-    Ok(GoWaitRates { wait_ticks: word(at.wait_ticks)?, releases: word(at.releases)? })
+    at.read(&ProcessMemory::open(pid)?).ok_or(io::ErrorKind::NotFound.into())
 }
 
 #[cfg(test)]

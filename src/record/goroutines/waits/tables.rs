@@ -178,8 +178,9 @@ impl GoWaits {
                 program.count((*pid, span, ns_per_tick), (by_name, around), steps)
             });
             match counted {
-                Some(Ok((events, releases))) => {
-                    program.keep_to_budget(*pid, (events, releases), span.1, overhead_ppm);
+                Some(Ok(samples)) => {
+                    program.keep_to_budget(*pid, samples, span.1, overhead_ppm);
+                    lacks.extend(program.lost_rates(*pid));
                     true
                 }
                 // It has ended.
@@ -293,6 +294,16 @@ impl GoProgramWaits {
             _ => return None,
         };
         Some(format!("pid {pid} has set rates of its own by which its Go runtime samples waits: {missing}"))
+    }
+
+    /// Says, once, that someone else has changed the rates: the program, or another prof that has ended.
+    fn lost_rates(&mut self, pid: u32) -> Option<String> {
+        let now = self.layout.rates(&self.memory).filter(|now| self.is_set && *now != self.rates)?;
+        (self.rates, self.is_set) = (now, false);
+        Some(format!(
+            "the rates by which the Go runtime of pid {pid} samples waits were changed while it was recorded, by itself or by \
+             another prof: waits since then are as these have it, or missing"
+        ))
     }
 
     /// Adds to `steps` what was counted in a span of time, start and length. Returns the most samples that this can have been, of both

@@ -1,9 +1,7 @@
-//! What a process has mapped, what is there, and where there is room for the sampler.
+//! What a process has mapped, and where there is room for the sampler.
 
 use super::image::{DATA_AT, FILE_NAME};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// One line of /proc/PID/maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,36 +19,6 @@ pub(super) struct MappedRange {
 /// Mappings of a process, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemoryMap(Vec<MappedRange>);
-
-/// Memory of a process, which may run meanwhile.
-#[derive(Debug)]
-pub(super) struct RunningMemory(File);
-
-impl RunningMemory {
-    /// Opens /proc/PID/mem, for reading: for writing would take the right to write other users' files.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be opened.
-    pub(super) fn open(pid: u32) -> Result<Self, String> {
-        let memory = File::open(format!("/proc/{pid}/mem"));
-        memory.map(RunningMemory).map_err(|error| format!("its memory cannot be opened: {error}"))
-    }
-
-    /// Reads all of `bytes` at an address.
-    ///
-    /// # Errors
-    ///
-    /// As of reading the file.
-    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(bytes, address)
-    }
-
-    /// Reads as far as there is memory, and returns how many bytes that are.
-    pub(super) fn read_part(&self, address: u64, bytes: &mut [u8]) -> usize {
-        self.0.read_at(bytes, address).unwrap_or(0)
-    }
-}
 
 /// A place for the sampler is no farther than this from what jumps to it, bytes: less than the 2 GiB of a jump.
 const MOST_DISTANCE: u64 = 0x7800_0000;

@@ -3,13 +3,14 @@
 use super::examiner::Examiner;
 use super::image::{self, SamplerImage};
 use super::mapped_file::open_mapped;
-use super::memory_map::{MemoryMap, RunningMemory};
+use super::memory_map::MemoryMap;
 use super::patched_function::{Kit, PatchedFunction, moved_to};
 use super::prologue::{JUMP_BYTES, jump};
-use super::stopped::{StoppedProcess, TakenCode};
+use super::stopped::{StoppedProcess, TakenCode, open_memory};
 use super::{refusal, stub};
 use crate::base::failure::io_words;
 use crate::record::heap::functions::{AllocatorFunction, FunctionKind};
+use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::process::written::write_memory;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -88,7 +89,7 @@ impl Patch {
 
     /// Has samplers in place for all functions, to which nothing jumps yet. The process goes on, but for where it maps one.
     fn placed(stops: &mut Stops, kit: &Kit<'_>, functions: &[AllocatorFunction]) -> Result<Self, Failed> {
-        let (pid, memory) = (stops.pid, RunningMemory::open(stops.pid)?);
+        let (pid, memory) = (stops.pid, open_memory(stops.pid)?);
         if MemoryMap::read(pid)?.samplers().any(|range| is_in_use(&memory, kit.image, range.start)) {
             stops.stop(|process| take_back(process, kit.image))?;
         }
@@ -118,7 +119,7 @@ impl Patch {
         &mut self,
         stops: &mut Stops,
         kit: &Kit<'_>,
-        memory: &RunningMemory,
+        memory: &ProcessMemory,
         functions: &[&AllocatorFunction],
     ) -> Result<PlacedSampler, Failed> {
         let map = MemoryMap::read(self.pid)?;
@@ -274,9 +275,9 @@ impl Stops {
 }
 
 /// Whether these bytes are at an address.
-fn has_bytes(memory: &RunningMemory, at: u64, bytes: &[u8]) -> bool {
+fn has_bytes(memory: &ProcessMemory, at: u64, bytes: &[u8]) -> bool {
     let mut there = vec![0; bytes.len()];
-    memory.read(at, &mut there).is_ok() && there == bytes
+    memory.read_all(at, &mut there).is_ok() && there == bytes
 }
 
 /// Whether the bytes of a jump at an address are code of a file.
@@ -413,7 +414,7 @@ fn call_error(call: &str, result: i64) -> Failed {
 }
 
 /// Whether functions jump to a sampler that a prof which was killed has left, or it follows blocks.
-fn is_in_use(memory: &RunningMemory, image: &SamplerImage, at: u64) -> bool {
+fn is_in_use(memory: &ProcessMemory, image: &SamplerImage, at: u64) -> bool {
     let is_empty = has_bytes(memory, at + image::BITS_AT, &[0; image::BITS_BYTES]);
     !is_empty || (0..image::HOOKS).any(|number| left_jump(memory, image, at, number).is_some())
 }
@@ -433,17 +434,17 @@ fn take_back(process: &StoppedProcess, image: &SamplerImage) -> Result<(), Faile
 
 /// The function that jumps to a hook, and the bytes in whose place the jump is, by the note next to its moved instructions.
 fn left_jump(
-    memory: &RunningMemory,
+    memory: &ProcessMemory,
     image: &SamplerImage,
     at: u64,
     number: usize,
 ) -> Option<(u64, [u8; JUMP_BYTES])> {
     let mut note = [0; image::NOTE_BYTES];
-    memory.read(at + image.displaced(number) + image::DISPLACED_BYTES, &mut note).ok()?;
+    memory.read_all(at + image.displaced(number) + image::DISPLACED_BYTES, &mut note).ok()?;
     let (address, original) = (note.first_chunk()?, note[8..].first_chunk()?);
     let address = u64::from_ne_bytes(*address);
     let mut now = [0; JUMP_BYTES];
-    memory.read(address, &mut now).ok()?;
+    memory.read_all(address, &mut now).ok()?;
     (jump(address, at + image.hook(number)) == Some(now)).then_some((address, *original))
 }
 

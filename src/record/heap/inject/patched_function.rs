@@ -2,9 +2,9 @@
 
 use super::examiner::{Examination, ExaminedFunction, PatchableCode, STUB_BYTES};
 use super::image::SamplerImage;
-use super::memory_map::RunningMemory;
 use super::prologue::{JUMP_BYTES, MOST_READ_BYTES, MovedPrologue, jump};
 use crate::record::heap::functions::AllocatorFunction;
+use crate::record::interpreters::process_memory::ProcessMemory;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most calls and jumps of functions that are followed in search of other functions.
@@ -30,7 +30,7 @@ pub(super) struct Kit<'a> {
 
 /// What becomes of the functions with a sampler at `at`; with those that cannot jump, and why.
 pub(super) fn moved_to(
-    memory: &RunningMemory,
+    memory: &ProcessMemory,
     kit: &Kit<'_>,
     wanted: &[(&AllocatorFunction, usize)],
     at: u64,
@@ -84,7 +84,7 @@ pub(super) fn moved_to(
 
 /// For each function that has a stand-in whether it calls another one of these, or jumps to it: directly, or by a linkage table.
 fn callers(
-    memory: &RunningMemory,
+    memory: &ProcessMemory,
     kit: &Kit<'_>,
     functions: &[(&AllocatorFunction, usize)],
     examined: &[ExaminedFunction],
@@ -95,7 +95,7 @@ fn callers(
         with_stand_in.flat_map(|(_, examined)| &examined.targets).copied().take(MOST_TARGETS).collect();
     let stub = |target: u64| {
         let mut bytes = [0; STUB_BYTES];
-        memory.read(target, &mut bytes).is_ok().then_some((target, bytes))
+        memory.read_all(target, &mut bytes).is_ok().then_some((target, bytes))
     };
     let stubs: Vec<(u64, [u8; STUB_BYTES])> = targets.into_iter().filter_map(stub).collect();
     let mut through_stub = BTreeMap::new();
@@ -103,7 +103,7 @@ fn callers(
         let addresses: Vec<u64> = stubs.iter().map(|(at, _)| *at).collect();
         for (at, pointer) in addresses.into_iter().zip(kit.examination.stubs(stubs)?) {
             let mut place = [0; 8];
-            if pointer.is_some_and(|pointer| memory.read(pointer, &mut place).is_ok()) {
+            if pointer.is_some_and(|pointer| memory.read_all(pointer, &mut place).is_ok()) {
                 through_stub.insert(at, u64::from_ne_bytes(place));
             }
         }
@@ -120,9 +120,9 @@ fn callers(
 }
 
 /// The instructions of a function; of one whose size is not known, the beginning.
-fn code_of(memory: &RunningMemory, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
+fn code_of(memory: &ProcessMemory, function: &AllocatorFunction) -> Result<Vec<u8>, String> {
     let size = if function.size == 0 { 64 } else { function.size };
     let mut code = vec![0; (size as usize).min(MOST_READ_BYTES)];
-    memory.read(function.address, &mut code).map_err(|_| "it cannot be read")?;
+    memory.read_all(function.address, &mut code).map_err(|_| "it cannot be read")?;
     Ok(code)
 }

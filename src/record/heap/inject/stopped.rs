@@ -1,11 +1,12 @@
 //! A process of which all threads are stopped, by ptrace. When it is dropped, or this thread ends, they go on.
 
 use super::examiner::Examination;
-use super::memory_map::{MemoryMap, RunningMemory};
+use super::memory_map::MemoryMap;
 use super::registers::{ThreadRegisters, registers, set_registers, trace};
 use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use crate::base::failure::io_words;
+use crate::record::interpreters::process_memory::ProcessMemory;
 use crate::record::process::written::write_memory;
 use std::io;
 use std::ops::Range;
@@ -40,7 +41,7 @@ struct StoppedThread {
 pub(super) struct StoppedProcess {
     pid: u32,
     threads: Vec<StoppedThread>,
-    memory: RunningMemory,
+    memory: ProcessMemory,
 }
 
 /// First instructions of a function that a jump takes the place of.
@@ -72,7 +73,7 @@ impl StoppedProcess {
     ///
     /// Why they cannot be stopped; then they go on, once this thread has ended.
     pub(super) fn stop(pid: u32) -> Result<Self, String> {
-        let memory = RunningMemory::open(pid)?;
+        let memory = open_memory(pid)?;
         let mut process = StoppedProcess { pid, threads: Vec::new(), memory };
         let deadline = Instant::now() + PATIENCE;
         // New threads may be started by those that are not stopped yet.
@@ -113,7 +114,7 @@ impl StoppedProcess {
     ///
     /// As of reading /proc/PID/mem.
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.memory.read(address, bytes)
+        self.memory.read_all(address, bytes)
     }
 
     /// Writes data of the process: memory that it may write itself.
@@ -210,7 +211,7 @@ impl StoppedProcess {
     }
 
     /// Its memory.
-    pub(super) fn memory(&self) -> &RunningMemory {
+    pub(super) fn memory(&self) -> &ProcessMemory {
         &self.memory
     }
 
@@ -265,6 +266,15 @@ impl StoppedProcess {
     pub(super) fn map(&self) -> io::Result<MemoryMap> {
         MemoryMap::read(self.pid)
     }
+}
+
+/// Opens the memory of a process, which may run meanwhile.
+///
+/// # Errors
+///
+/// Why it cannot be opened.
+pub(super) fn open_memory(pid: u32) -> Result<ProcessMemory, String> {
+    ProcessMemory::open(pid).map_err(|error| format!("its memory cannot be opened: {}", io_words(&error)))
 }
 
 impl Drop for StoppedProcess {

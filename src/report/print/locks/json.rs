@@ -97,7 +97,7 @@ fn fields(selection: &Selection<'_>, row: &LockRow, names: NameStyle) -> LockFie
         function,
         called_by,
         wait_ns,
-        share_pct: percent(wait_ns, row.amount.weight),
+        share_pct: row.share(wait_ns),
     };
     let label_name = |label| selection.labels.get(label).name_in(names).to_owned();
     LockFields {

@@ -1,13 +1,13 @@
 //! Lists of places that a Go program keeps for `runtime/pprof`: stacks, each with what was counted there.
 
-use super::instructions::{GoCode, GoFunctions};
+use super::instructions::{GoCode, GoFunctions, follows_call};
 use super::strings::word;
 use crate::runtimes::TargetMemory;
+use std::ops::Range;
 
 /// Functions that use the lists.
-const USERS: [&str; 3] = ["runtime.stkbucket", "runtime.memProfileInternal", "runtime.MemProfile"];
-/// All of them: for `is_needed`.
-pub(super) const BUCKET_FUNCTIONS: [&str; 3] = USERS;
+pub(super) const PLACE_FUNCTIONS: [&str; 3] =
+    ["runtime.stkbucket", "runtime.memProfileInternal", "runtime.MemProfile"];
 
 /// Frames of all places that are read, for each of the most places.
 const FRAMES_FOR_EACH: usize = 64;
@@ -71,7 +71,7 @@ impl GoPlaces {
         functions: GoFunctions<'_>,
         (kind, record_bytes): (GoPlaceKind, usize),
     ) -> Option<Self> {
-        let code = USERS.iter().filter_map(|name| GoCode::read(memory, &functions(name)?));
+        let code = PLACE_FUNCTIONS.iter().filter_map(|name| GoCode::read(memory, &functions(name)?));
         let is_list = |at: &u64| {
             let first = memory.u64(*at).filter(|first| *first != 0);
             first.is_some_and(|first| Header::read(memory, first, kind).is_some())
@@ -129,4 +129,35 @@ impl Header {
         let stack = (0..self.frames as usize).map(|index| word(stack, index * 8)).collect::<Option<_>>()?;
         Some(GoPlace { address: at, size: self.size, stack, record: record.to_vec() })
     }
+}
+
+/// The return addresses among those of a stack: the runtime lists calls that were put into their callers as well, by an address
+/// in the caller. `around` gives the function at an address.
+pub(crate) fn real_calls<M: TargetMemory>(
+    stack: &[u64],
+    memory: &M,
+    around: impl Fn(u64) -> Option<Range<u64>>,
+) -> Vec<u64> {
+    let mut real: Vec<u64> = Vec::with_capacity(stack.len());
+    for &address in stack {
+        let is_same = |last: &u64| {
+            around(last.wrapping_sub(1)).is_some_and(|function| function.contains(&address.wrapping_sub(1)))
+        };
+        let may_be_put_in = real.last().is_some_and(is_same);
+        if !may_be_put_in || is_after_call(memory, address, &around) {
+            real.push(address);
+        }
+    }
+    real
+}
+
+/// Whether the instruction before an address is a call: by decoding the function, where it can be read.
+fn is_after_call<M: TargetMemory>(
+    memory: &M,
+    address: u64,
+    around: impl Fn(u64) -> Option<Range<u64>>,
+) -> bool {
+    // Bytes in the middle of instructions may look like calls.
+    let code = || around(address.wrapping_sub(1)).and_then(|function| GoCode::read(memory, &function));
+    follows_call(memory, address) && code().is_none_or(|code| code.has_call_before(address))
 }
