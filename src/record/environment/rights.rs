@@ -120,9 +120,14 @@ impl Rights {
     }
 }
 
-/// Whether this process lacks a capability of [`CAPABILITIES`], by its name.
+/// Whether this process lacks a capability of [`CAPABILITIES`], by its name. Those of a user namespace count for what is in it, which
+/// the kernel's own data and CPUs are not.
 pub(crate) fn lacks(name: &str) -> bool {
-    missing(permitted()).any(|capability| capability.name == name)
+    is_in_user_namespace() || missing(permitted()).any(|capability| capability.name == name)
+}
+
+fn is_in_user_namespace() -> bool {
+    matches!(namespaces::own(NamespaceKind::User), NamespacePlace::Other(_))
 }
 
 /// The commands that give a `prof` at `program` its capabilities, for members of the group `prof`: all who run it can look
@@ -177,7 +182,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// Finds the reason why this process was refused something.
     pub(crate) fn of_self() -> Self {
-        if matches!(namespaces::own(NamespaceKind::User), NamespacePlace::Other(_)) {
+        if is_in_user_namespace() {
             return Refusal::UserNamespace;
         }
         let missing = missing_needed(permitted());

@@ -2,7 +2,9 @@
 
 use super::selection::Selection;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::profile::{FoundBy, Integrity, ModuleId, ModuleKind, Outcome, Profile, ThreadTime, counter};
+use crate::profile::{
+    FoundBy, Integrity, ModuleId, ModuleKind, Outcome, Profile, SymbolsFrom, ThreadTime, counter,
+};
 use crate::report::chains::only_chains as chain;
 use crate::report::locks::lock_waits::UNCHARGED;
 use crate::report::model::quality::{Quality, WorstModule};
@@ -412,6 +414,11 @@ fn names_cure(profile: &Profile, worst: &WorstModule) -> String {
     }
     let path = profile.tables.string(module.path);
     let notes = profile.module_notes.get(&worst.id);
+    // Debug symbols are no cure for a file that its reader died of.
+    let unread = notes.filter(|notes| notes.symbols == SymbolsFrom::Unknown);
+    if let Some(problem) = unread.and_then(|notes| notes.problems.first()) {
+        return format!(", which was not read: {problem}");
+    }
     match notes.and_then(|notes| debug_package::install_command(path, notes)) {
         Some(command) => format!("; {command}, then prof symbolize FILE"),
         None => "; install its debug symbols: prof info --modules says what is missing".to_owned(),

@@ -35,6 +35,12 @@ fn a_file_that_ends_its_reader_is_skipped_with_a_line_and_all_others_are_read() 
         let modules = prof().args(["info", "--modules"]).arg(recording.file()).output();
         let modules = text(&modules.expect("`timeout` can be run"));
         assert!(modules.contains("the process that read it was aborted"), "{how}: {modules}");
+        // Debug symbols would not help.
+        let notes = report.0["notes"].to_string();
+        assert!(
+            notes.contains("in libc.so.6, which was not read: ") && !notes.contains("install"),
+            "{how}: {notes}"
+        );
     }
 }
 
