@@ -2,7 +2,7 @@
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
-    Mnemonic,
+    Mnemonic, Register,
 };
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(super) const JUMP_BYTES: usize = 5;
 /// Most bytes of a function that are read in search of jumps into the moved instructions.
 pub(super) const MOST_READ_BYTES: usize = 4096;
+
+const DEPENDS: &str = "its first instructions depend on where they are";
 
 /// The moved instructions of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +33,8 @@ impl MovedPrologue {
     /// Why they cannot be moved.
     pub(super) fn of(code: &[u8], from: u64, to: u64, room: usize) -> Result<Self, String> {
         let (instructions, length) = first_instructions(code, from)?;
-        let taken = from + 1..from + length as u64;
+        let end = from.checked_add(length as u64).ok_or("it goes on after the last address")?;
+        let taken = from + 1..end;
         let leads_inside = |instruction: &Instruction| {
             near_target(instruction).is_some_and(|target| taken.contains(&target))
         };
@@ -40,11 +43,13 @@ impl MovedPrologue {
         {
             return Err("a jump leads into its first instructions".to_owned());
         }
-        let options =
-            BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS | BlockEncoderOptions::DONT_FIX_BRANCHES;
+        // Short jumps become longer ones.
         let block = InstructionBlock::new(&instructions, to);
-        let encoded = BlockEncoder::encode(64, block, options)
-            .map_err(|_| "its first instructions depend on where they are".to_owned())?;
+        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)
+            .map_err(|_| DEPENDS.to_owned())?;
+        if !mean_the_same(&encoded.code_buffer, to, &instructions) {
+            return Err(DEPENDS.to_owned());
+        }
         let starts = instructions.iter().map(|instruction| (instruction.ip() - from) as usize);
         let new_starts = encoded.new_instruction_offsets.iter().map(|offset| *offset as usize);
         let offsets = starts.zip(new_starts).collect();
@@ -52,7 +57,7 @@ impl MovedPrologue {
         let goes_on =
             instructions.last().is_some_and(|last| last.flow_control() != FlowControl::UnconditionalBranch);
         if goes_on {
-            let back = jump(to.wrapping_add(bytes.len() as u64), from.wrapping_add(length as u64));
+            let back = jump(to.wrapping_add(bytes.len() as u64), end);
             bytes.extend(back.ok_or("it is too far away")?);
         }
         if bytes.len() > room {
@@ -84,11 +89,12 @@ fn first_instructions(code: &[u8], from: u64) -> Result<(Vec<Instruction>, usize
             _ => return Err("it begins with a call".to_owned()),
         };
         // Moved, they would need other instructions to keep their meaning.
-        let is_short_only = instruction.is_loop() || instruction.is_loopcc() || instruction.is_jcx_short();
-        if is_short_only
-            || (instruction.is_jcc_short() || instruction.is_jmp_short()) && length < JUMP_BYTES + 2
-        {
-            return Err("it begins with a short jump".to_owned());
+        if instruction.is_loop() || instruction.is_loopcc() || instruction.is_jcx_short() {
+            return Err("it begins with a jump that is always short".to_owned());
+        }
+        // No compiler makes such addresses, and the encoder cannot move all of them.
+        if instruction.memory_base() == Register::EIP {
+            return Err(DEPENDS.to_owned());
         }
         instructions.push(instruction);
         if is_last {
@@ -96,6 +102,19 @@ fn first_instructions(code: &[u8], from: u64) -> Result<(Vec<Instruction>, usize
         }
     }
     Ok((instructions, length))
+}
+
+/// Whether moved instructions are one for one what they were, and lead to where they led.
+fn mean_the_same(moved: &[u8], to: u64, instructions: &[Instruction]) -> bool {
+    let mut decoder = Decoder::with_ip(64, moved, to, DecoderOptions::NONE);
+    let is_same = |wanted: &Instruction| {
+        let found = decoder.decode();
+        found.mnemonic() == wanted.mnemonic()
+            && near_target(&found) == near_target(wanted)
+            && (!wanted.is_ip_rel_memory_operand()
+                || found.ip_rel_memory_address() == wanted.ip_rel_memory_address())
+    };
+    instructions.iter().all(is_same) && !decoder.can_decode()
 }
 
 /// Where an instruction may lead to, other than to the next one, if it says so itself.
@@ -170,6 +189,14 @@ mod tests {
         let instructions: Vec<Instruction> = decoder.iter().take(3).collect();
         assert_eq!(instructions[1].near_branch_target(), FROM + 9 + 0x100);
         assert_eq!(instructions[2].near_branch_target(), FROM + 9);
+        // test %rdi,%rdi; je +0xd: as in `operator delete(void*, size_t)` of jemalloc
+        let moved = super::MovedPrologue::of(&[0x48, 0x85, 0xff, 0x74, 0x0d, 0x55], FROM, TO, 64);
+        let moved = moved.expect("a short jump becomes a longer one");
+        assert_eq!((moved.length, &moved.offsets[..]), (5, &[(0, 0), (3, 3)][..]));
+        let mut decoder = Decoder::with_ip(64, &moved.bytes, TO, DecoderOptions::NONE);
+        let instructions: Vec<Instruction> = decoder.iter().collect();
+        let targets = instructions[1..].iter().map(Instruction::near_branch_target);
+        assert_eq!(targets.collect::<Vec<_>>(), [FROM + 5 + 0xd, FROM + 5]);
     }
 
     #[test]
@@ -185,5 +212,7 @@ mod tests {
         );
         let code = [0x90; 16];
         assert_eq!(MovedPrologue::of(&code, FROM, FROM + (4 << 30), 64).unwrap_err(), "it is too far away");
+        let of_the_last = MovedPrologue::of(&code, u64::MAX - 2, TO, 64);
+        assert_eq!(of_the_last.unwrap_err(), "it goes on after the last address");
     }
 }
