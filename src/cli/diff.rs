@@ -1,6 +1,6 @@
 //! `prof diff` and `prof bench`: two sides compared.
 
-use super::event::{EventArgs, HeapArgs, without_locks};
+use super::event::{EventArgs, HeapArgs, LockArgs, without_locks};
 use super::read::{CommonArgs, TimeArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::value;
@@ -8,7 +8,7 @@ use super::value::EventName;
 use crate::base::failure::Failure;
 use crate::commands::bench::BenchOptions;
 use crate::diff::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, GateRule, Per, Sides};
-use crate::report::{ColorWhen, CommonOptions, Input, Metric, ReportDestination, TimeRange};
+use crate::report::{ColorWhen, CommonOptions, Grouping, Input, Metric, ReportDestination, TimeRange};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -156,6 +156,8 @@ pub(super) struct DiffArgs {
     #[command(flatten)]
     event: EventArgs,
     #[command(flatten)]
+    locks: LockArgs,
+    #[command(flatten)]
     heap: HeapArgs,
     /// With --heap: what was live at one time against what is live at another one; NEW may be left out, and is BASE then
     #[arg(long, value_name = "TIME..TIME", requires = "heap", conflicts_with = "blocks", value_parser = value::time_range,
@@ -178,7 +180,11 @@ impl DiffArgs {
             [self.base_files, self.new_files]
         };
         let common = self.event.apply(self.common.into_options(Input::default(), self.time));
-        let common = self.heap.apply(without_locks(common)?)?;
+        let mut common = self.heap.apply(self.locks.apply(common)?)?;
+        if common.grouping.is_of_locks() {
+            // Whom waits are charged to is in their stacks.
+            common.grouping = Grouping::Function;
+        }
         let heap_times = self.times.map(both_times).transpose()?;
         let options = self.comparison.into_options(Sides::Words(sides), common, self.rows)?;
         Ok(DiffOptions { heap_times, ..options })

@@ -302,7 +302,7 @@ impl ReportArgs {
             view = ReportView::Tree;
         }
         if common.heap.is_some() && view == ReportView::Overview {
-            view = ReportView::Heap;
+            view = ReportView::of_heap(common.grouping);
         }
         if common.locks.is_some() && view == ReportView::Overview {
             // The table has both sides of each wait.

@@ -122,8 +122,9 @@ fn load_one(file: &Path, run: &RunOptions<'_>) -> anyhow::Result<(RunSums, Optio
 
 /// The sums of what is asked for of a recording.
 pub(super) fn sums_of(recording: Analysis, name: String, run: &RunOptions<'_>) -> Result<RunSums, Failure> {
-    let of_heap = run.common.with_default_heap(&recording);
-    let (recording, common) = of_heap.as_ref().unwrap_or(run.common).of_heap(recording)?;
+    let (recording, common) = run.common.of_waits(recording)?;
+    let of_heap = common.with_default_heap(&recording);
+    let (recording, common) = of_heap.unwrap_or(common).of_heap(recording)?;
     RunSums::of(&recording, name, &RunOptions { common: &common, ..*run })
 }
 

@@ -142,7 +142,7 @@ impl DiffOptions {
 
     /// Samples and frames of the base (0) or the new side (1).
     pub(super) fn common_of(&self, side: usize) -> CommonOptions {
-        let at = self.heap_times.map(|times| HeapView::LiveAt(times[side]));
+        let at = self.heap_times.map(|times| HeapView::LiveAtOneOf(times[side], times[1 - side]));
         CommonOptions { heap: at.or(self.common.heap), ..self.common.clone() }
     }
 

@@ -343,6 +343,14 @@ pub enum ReportView {
 }
 
 impl ReportView {
+    /// The view that answers the first question about blocks of memory: places are functions, and parts of them have no callers.
+    pub(crate) fn of_heap(grouping: Grouping) -> Self {
+        match grouping {
+            Grouping::Line | Grouping::Address => ReportView::Flat,
+            _ => ReportView::Heap,
+        }
+    }
+
     /// The view itself, or the one that [`ReportView::Overview`] means with these events.
     pub(crate) fn of(&self, shown: &Shown<'_>) -> &ReportView {
         match self {

@@ -42,10 +42,20 @@ pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis,
     let rows = event.samples().filter_map(|sample| Some(BlockRow { sample, block: sample.block? }));
     let rows: Vec<BlockRow> = rows.collect();
     let kept = kept(&rows, view, profile);
+    let is_shared = |row: &BlockRow| match view {
+        HeapView::LiveAtOneOf(at, other) => {
+            [at, other].iter().all(|at_ns| row.block.is_live(row.sample.time_ns, *at_ns))
+        }
+        _ => false,
+    };
     let of_kind = |kind, rows: &[BlockRow]| {
         let mut event = Event::new(EventInfo { kind, ..info.clone() });
         rows.iter().for_each(|row| {
-            event.push(Sample { merged: Some(row.sample.statistics()), ..row.sample });
+            let mut statistics = row.sample.statistics();
+            if is_shared(row) {
+                statistics.variance_us2 = 0;
+            }
+            event.push(Sample { merged: Some(statistics), ..row.sample });
         });
         event
     };
@@ -58,7 +68,10 @@ pub(crate) fn only_heap(recording: Analysis, view: HeapView) -> Result<Analysis,
 
 /// Refuses a time after the end, of which nothing is known.
 fn check_time(view: HeapView, duration_ns: u64) -> Result<(), Failure> {
-    let (HeapView::LiveAt(at_ns) | HeapView::Grown(_, Some(at_ns))) = view else { return Ok(()) };
+    let (HeapView::LiveAt(at_ns) | HeapView::LiveAtOneOf(at_ns, _) | HeapView::Grown(_, Some(at_ns))) = view
+    else {
+        return Ok(());
+    };
     if at_ns <= duration_ns {
         return Ok(());
     }
@@ -85,7 +98,7 @@ fn kept(rows: &[BlockRow], view: HeapView, profile: &Profile) -> Vec<BlockRow> {
     let live_at = |at_ns: u64| move |row: &&BlockRow| row.block.is_live(row.sample.time_ns, at_ns);
     let is_kept: Box<dyn Fn(&&BlockRow) -> bool> = match view {
         HeapView::LiveAtEnd => Box::new(|row: &&BlockRow| row.block.lifetime_ns.is_none()),
-        HeapView::LiveAt(at_ns) => Box::new(live_at(at_ns)),
+        HeapView::LiveAt(at_ns) | HeapView::LiveAtOneOf(at_ns, _) => Box::new(live_at(at_ns)),
         HeapView::LiveAtPeak => Box::new(live_at(peak_ns(rows))),
         HeapView::Allocated => Box::new(is_new),
         HeapView::Grown(from_ns, to_ns) => {
@@ -145,7 +158,7 @@ impl ReportOptions {
     pub(crate) fn of_heap(&self, recording: &Analysis) -> Option<ReportOptions> {
         let common = self.common.with_default_heap(recording)?;
         let view = match &self.view {
-            ReportView::Overview => ReportView::Heap,
+            ReportView::Overview => ReportView::of_heap(common.grouping),
             view => view.clone(),
         };
         Some(ReportOptions { common, view, ..self.clone() })
@@ -211,6 +224,27 @@ mod tests {
         let grown = HeapView::Grown(Some(at(2)), Some(at(5) + 10_000));
         assert_eq!(weights(&rows, grown), [20], "the one before is gone by then");
         assert_eq!(weights(&rows, HeapView::Short(1_000_000)), [7]);
+    }
+
+    #[test]
+    fn what_is_live_at_both_times_has_no_error_in_their_difference() {
+        let mut profile = Profile::new(Meta::default());
+        profile.end = Some(crate::profile::End { duration_ns: 10 * SECOND_NS, ..Default::default() });
+        let event = profile.add_event(EventInfo { kind: EventKind::HEAP, ..EventInfo::default() });
+        for row in rows(&[(SECOND_NS, None, 40_000), (5 * SECOND_NS, None, 70_000)]) {
+            profile.events[event.index()].push(row.sample);
+        }
+        let recording = || Analysis::new(profile.clone(), Default::default());
+        let variances = |at, other| {
+            let left = only_heap(recording(), HeapView::LiveAtOneOf(at * SECOND_NS, other * SECOND_NS));
+            let left = left.expect("it has a heap");
+            left.profile.events[0]
+                .samples()
+                .map(|sample| sample.statistics().variance_us2)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(variances(2, 6), [0]);
+        assert_eq!(variances(6, 2), [0, 70 * 69]);
     }
 
     #[test]

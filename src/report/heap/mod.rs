@@ -5,6 +5,9 @@ pub(crate) mod heap_blocks;
 pub(crate) mod heap_part;
 pub(crate) mod table;
 
+/// Heading of what is live.
+const LIVE: &str = "LIVE";
+
 /// Which blocks count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeapView {
@@ -12,6 +15,9 @@ pub(crate) enum HeapView {
     LiveAtEnd,
     /// Those that are live at this time, ns since the start.
     LiveAt(u64),
+    /// Those that are live at this time, ns, to be compared with those at another one: what is live at both is the same blocks, and so
+    /// has no error in the difference.
+    LiveAtOneOf(u64, u64),
     /// Those that are live when most is.
     LiveAtPeak,
     /// All that were allocated.
@@ -40,7 +46,7 @@ impl HeapView {
     pub(crate) fn title(self) -> &'static str {
         match self {
             HeapView::LiveAtEnd => "heap, live at the end",
-            HeapView::LiveAt(_) => "heap, live at that time",
+            HeapView::LiveAt(_) | HeapView::LiveAtOneOf(..) => "heap, live at that time",
             HeapView::LiveAtPeak => "heap, live at its peak",
             HeapView::Allocated => "heap, allocated",
             HeapView::Grown(..) => "heap, grown",
@@ -52,18 +58,20 @@ impl HeapView {
     /// The word of such blocks in names of other tools' columns; `None` where all count.
     pub(crate) fn column(self) -> Option<&'static str> {
         match self {
-            HeapView::LiveAtEnd | HeapView::LiveAt(_) | HeapView::LiveAtPeak => Some("inuse"),
-            HeapView::Allocated => None,
+            _ if self.heading() == LIVE => Some("inuse"),
             HeapView::Grown(..) => Some("grown"),
             HeapView::Leaks => Some("unfreed"),
             HeapView::Short(_) => Some("short"),
+            _ => None,
         }
     }
 
     /// Heading of the column of the weights.
     pub(crate) fn heading(self) -> &'static str {
         match self {
-            HeapView::LiveAtEnd | HeapView::LiveAt(_) | HeapView::LiveAtPeak => "LIVE",
+            HeapView::LiveAtEnd | HeapView::LiveAt(_) | HeapView::LiveAtOneOf(..) | HeapView::LiveAtPeak => {
+                LIVE
+            }
             HeapView::Allocated => "ALLOCATED",
             HeapView::Grown(..) => "GROWN",
             HeapView::Leaks => "NOT FREED",

@@ -204,8 +204,13 @@ fn lacks(profile: &Profile, metric: Metric, missing: KindKey) -> Failure {
     let missing = Metric::of(missing);
     if !missing.is_time() {
         let names = events_of(profile, |kind| &kind.name);
-        return Failure::new(status::NO_MATCH, format!("the recording has no such event: it has {names}"))
-            .hint("to see what is in it:  prof info");
+        let failure =
+            Failure::new(status::NO_MATCH, format!("the recording has no such event: it has {names}"));
+        let is_lock = missing == Metric::of(KindKey::of(EventKind::LOCK_NAME));
+        return match is_lock && waits_of(profile).is_some() {
+            true => failure.hint("waits for locks are among all waits:  --locks"),
+            false => failure.hint("to see what is in it:  prof info"),
+        };
     }
     let what = if missing == Metric::ON_CPU { "running time" } else { "waits" };
     let made_with = events_of(profile, EventKind::option);
