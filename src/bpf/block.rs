@@ -16,6 +16,15 @@ pub(crate) enum BlockStep {
     Freed,
 }
 
+/// What is known of how a block was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SamplingChance {
+    /// Mean number of bytes between sampled ones when it was.
+    Mean(u64),
+    /// Bytes that it stands for, as its program says.
+    Weight(u64),
+}
+
 /// Part of a record of the ring of blocks besides its sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockEvent {
@@ -24,8 +33,7 @@ pub(crate) struct BlockEvent {
     pub(crate) address: u64,
     /// Size that was asked for, bytes.
     pub(crate) size: u64,
-    /// Mean number of bytes between sampled ones when it was sampled.
-    pub(crate) mean: u64,
+    pub(crate) chance: SamplingChance,
 }
 
 impl BlockEvent {
@@ -41,7 +49,10 @@ impl BlockEvent {
             step,
             address: at.u64(offset_of!(prof_block, address)),
             size: at.u64(offset_of!(prof_block, size)),
-            mean: at.u64(offset_of!(prof_block, mean)),
+            chance: match at.u64(offset_of!(prof_block, mean)) {
+                0 => SamplingChance::Weight(at.u64(offset_of!(prof_block, weight))),
+                mean => SamplingChance::Mean(mean),
+            },
         })
     }
 }
@@ -56,10 +67,13 @@ mod tests {
         bytes[..8].copy_from_slice(&0x5000u64.to_ne_bytes());
         bytes[8..16].copy_from_slice(&64u64.to_ne_bytes());
         bytes[16..24].copy_from_slice(&4096u64.to_ne_bytes());
-        bytes[24] = 1;
-        let wanted = BlockEvent { step: BlockStep::Allocated, address: 0x5000, size: 64, mean: 4096 };
-        assert_eq!(BlockEvent::decode(&bytes), Ok(wanted));
-        bytes[24] = 9;
+        bytes[24..32].copy_from_slice(&8192u64.to_ne_bytes());
+        bytes[32] = 1;
+        let of_chance = |chance| BlockEvent { step: BlockStep::Allocated, address: 0x5000, size: 64, chance };
+        assert_eq!(BlockEvent::decode(&bytes), Ok(of_chance(SamplingChance::Mean(4096))));
+        bytes[16..24].fill(0);
+        assert_eq!(BlockEvent::decode(&bytes), Ok(of_chance(SamplingChance::Weight(8192))));
+        bytes[32] = 9;
         assert_eq!(BlockEvent::decode(&bytes), Err(DecodeError::Kind(9)));
         assert!(BlockEvent::decode(&bytes[..20]).is_err());
     }

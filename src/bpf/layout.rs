@@ -13,12 +13,12 @@ pub(crate) mod number {
 }
 
 pub(crate) use skeleton::types::{
-    bss, prof_block, prof_call_total, prof_counters, prof_file, prof_file_key, prof_goroutine,
-    prof_goroutine_place, prof_image, prof_java, prof_java_field, prof_java_heap, prof_loop_setup,
-    prof_managed, prof_managed_frame, prof_more_tables, prof_new_code, prof_perl, prof_php, prof_probe,
-    prof_probe_counts, prof_process, prof_python, prof_rescue, prof_ruby, prof_runtime, prof_runtime_frame,
-    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_v8, prof_wait,
-    prof_watched,
+    bss, prof_block, prof_block_place, prof_call_total, prof_counters, prof_file, prof_file_key,
+    prof_goroutine, prof_goroutine_place, prof_image, prof_java, prof_java_field, prof_java_heap,
+    prof_loop_setup, prof_managed, prof_managed_frame, prof_more_tables, prof_new_code, prof_perl, prof_php,
+    prof_probe, prof_probe_counts, prof_process, prof_python, prof_rescue, prof_ruby, prof_runtime,
+    prof_runtime_frame, prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_v8,
+    prof_wait, prof_watched,
 };
 pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -82,6 +82,9 @@ pub(crate) const REASON_BY_SECOND_COUNT: u8 = number::PROF_REASON_BY_SECOND_COUN
 
 /// Places that all probes of a recording can be at.
 pub(crate) const MAX_PROBES: usize = number::PROF_MAX_PROBES as usize;
+
+/// Places of all programs of a recording that sample blocks of memory themselves.
+pub(crate) const MAX_BLOCK_PLACES: usize = number::PROF_MAX_BLOCK_PLACES as usize;
 
 /// System calls have numbers below.
 pub(crate) const SYSTEM_CALLS: u32 = number::PROF_SYSTEM_CALLS as u32;
@@ -233,6 +236,7 @@ const _: () = {
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_probe>() == 48);
+    assert!(size_of::<prof_block_place>() == 3 * size_of::<prof_probe>());
     assert!(size_of::<prof_probe_counts>() == 64);
     assert!(size_of::<prof_call_total>() == 16);
     assert!(size_of::<prof_sample>() == 64);

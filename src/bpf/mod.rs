@@ -19,7 +19,7 @@ mod runtime_frame;
 mod stack_bytes;
 mod wait_event;
 
-pub(crate) use block::{BlockEvent, BlockStep};
+pub(crate) use block::{BlockEvent, BlockStep, SamplingChance};
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, StackRoot, WaitEvent};
 pub(crate) use fields::DecodeError;
 pub(crate) use futex::FutexWait;

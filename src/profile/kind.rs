@@ -130,6 +130,10 @@ impl EventKind {
         skids: false,
     };
 
+    /// Blocks that have been live for a while, in a recording that goes on: only its file has them. Once it has ended,
+    /// [`EventKind::HEAP`] has all.
+    pub(crate) const HEAP_SO_FAR: Self = Self { name: Cow::Borrowed("heap-so-far"), ..Self::HEAP };
+
     /// A kind whose weights are numbers of something that happens, of which `title` is the plural: `page faults`.
     pub fn counted(name: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
         let noun = Cow::Borrowed("sample");

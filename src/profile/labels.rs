@@ -30,6 +30,9 @@ pub(crate) const GOROUTINE_LOCK: &str = "goroutine";
 /// Key of the label that says in which module a futex is, and where: `/usr/bin/app+0x4060`, an ELF virtual address. The name
 /// of the variable there is that of the frame with this module and address.
 pub(crate) const LOCK_OBJECT_LABEL: &str = "lock-object";
+/// Of a lock in a block of memory whose allocation was sampled: the places that allocated the block, each as the path of its module and
+/// the address in it, innermost first, with line ends between them.
+pub(crate) const LOCK_ALLOCATION_LABEL: &str = "lock-allocation";
 
 /// Value of [`MEMORY_LABEL`] for a futex in the data of a module.
 pub(crate) const GLOBAL_MEMORY: &str = "global";

@@ -1,6 +1,7 @@
 //! The file that a recording goes into while it is made, and the console that says how it goes.
 
 use super::collect::table_reset::MostRows;
+use super::environment::namespaces::monotonic_ns;
 use super::names::naming::Naming;
 use super::output::console::{self, Console};
 use super::output::{Placed, ProfileFile};
@@ -59,6 +60,7 @@ impl FileSink<'_> {
     /// Writes what was taken, with the names that have come, and forgets rows when there are many.
     fn flush(&mut self, session: &mut Session<'_>) -> anyhow::Result<()> {
         let collector = &mut session.collector;
+        collector.store_blocks_so_far(monotonic_ns());
         let has_many_rows = MOST_ROWS.are_in(&collector.profile.tables);
         if has_many_rows {
             collector.dumps.name_rows(&mut collector.profile);

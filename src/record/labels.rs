@@ -17,8 +17,12 @@ impl Collector {
         let call = sample.system_call.map(|number| call_name(number.into()));
         let labels =
             call.map(|call| self.profile.tables.add_label(labels, (SYSTEM_CALL_LABEL, &call))).or(labels);
-        let Collector { waits: Some(waits), processes, files, profile, .. } = self else { return labels };
-        waits.locks.labels(sample, labels, processes, files, profile)
+        let Collector { waits: Some(waits), processes, files, profile, blocks, .. } = self else {
+            return labels;
+        };
+        let allocation =
+            |address| blocks.as_ref().and_then(|blocks| blocks.allocation_of(sample.tgid, address));
+        waits.locks.labels(sample, labels, (processes, &allocation), files, profile)
     }
 
     /// The labels of the goroutine that a sample's thread worked for, or that its thread held the lock of its interpreter

@@ -59,7 +59,7 @@ pub(crate) use options::{CallGraph, Children, Rate};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
 pub(crate) use probes::price::hit_prices;
 #[cfg(feature = "testing")]
-pub(crate) use probes::site::file_offsets as probe_offsets;
+pub(crate) use probes::site::search::file_offsets as probe_offsets;
 pub(crate) use probes::spec::{FORMS as PROBE_FORMS, ProbeSpec};
 pub(crate) use process::busiest::{BusyProcess, ProcessWatch};
 pub(crate) use process::proc_fs::innermost_number;

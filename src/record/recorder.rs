@@ -113,7 +113,7 @@ fn spawn(options: &RecordOptions) -> anyhow::Result<Option<Child>> {
     Child::spawn_stopped(command, RunAs::find(options.run_as.as_deref())?).map(Some)
 }
 
-/// The recording could not begin: a command that runs by now goes on to its end, and its status counts.
+/// The recording could not begin: a command that runs by now goes on to its end. Its status counts unless that says that all is well.
 fn without_recording(
     child: Option<Child>,
     mut signals: SignalRelay,
@@ -122,7 +122,9 @@ fn without_recording(
 ) -> anyhow::Result<u8> {
     let Some(mut child) = child else { return Err(error) };
     console.error(&error);
-    Ok(signals.wait_for(&mut child))
+    let of_command = signals.wait_for(&mut child);
+    let failure = || error.downcast_ref::<Failure>().map_or(exit::FAILED, |failure| failure.status);
+    Ok(if of_command == exit::OK { failure() } else { of_command })
 }
 
 /// Returns the console for messages, with what is to be said about the file.

@@ -3,7 +3,7 @@
 use super::heap::{examine, find_allocators};
 use super::modules::{make_table, read_headers};
 use super::names::look::NameWork;
-use super::probes::site;
+use super::probes::site::search;
 use super::workers::{Ask, JobKind, Jobs};
 
 /// What a worker has from one job to the next.
@@ -17,7 +17,7 @@ impl Jobs for RecorderJobs {
         match job.kind {
             JobKind::Table => make_table(&job.body, job.descriptors),
             JobKind::Headers => read_headers(job.descriptors),
-            JobKind::Probes => site::work(&job.body, job.descriptors),
+            JobKind::Probes => search::work(&job.body, job.descriptors),
             JobKind::Allocators => find_allocators(job.descriptors),
             JobKind::Examination => examine(&job.body),
             JobKind::Names | JobKind::Forget => self.names.work(job),

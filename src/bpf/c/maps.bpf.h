@@ -16,6 +16,9 @@ const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader
 const volatile __u64 fault_counters = 0;      /* bit n: counter n counts page faults */
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u32 block_wake_bytes = 0;    /* as ring_wake_bytes, for sampled blocks */
+/* What may be used of a CPU's time for blocks that programs sample themselves, millionths; 0: no
+ * limit. */
+const volatile __u32 block_overhead_ppm = 20000;
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 /* Interpreters whose frames are wanted: a bit for each prof_runtime_kind. Code of the others is not
  * even verified. */

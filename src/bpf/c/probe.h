@@ -32,6 +32,17 @@ struct prof_probe {
 	__u32 pad;
 };
 
+/* Places at which programs say themselves which blocks of memory they sample. */
+#define PROF_MAX_BLOCK_PLACES 128
+
+/* Where the values of such a place are, as those of a probe are. Written by user space before it is
+ * attached. */
+struct prof_block_place {
+	struct prof_probe address;
+	struct prof_probe size;	  /* only where blocks begin */
+	struct prof_probe weight; /* the same */
+};
+
 /* What happened at such a place, on one CPU. */
 struct prof_probe_counts {
 	__u64 hits;   /* of recorded threads, while the recording went on */

@@ -48,6 +48,7 @@ struct {
 	struct prof_managed_frame managed_frame[0];
 	struct prof_more_tables more_tables[0];
 	struct prof_probe probe[0];
+	struct prof_block_place block_place[0];
 	struct prof_probe_counts probe_counts[0];
 	struct prof_call_total call_total[0];
 } kept_types;
@@ -58,7 +59,7 @@ _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARG
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_wait) == 104, "as in src/bpf/wait_event.rs");
-_Static_assert(sizeof(struct prof_block) == 32, "as in src/bpf/block.rs");
+_Static_assert(sizeof(struct prof_block) == 40, "as in src/bpf/block.rs");
 _Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
 	       "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_watched) == sizeof(struct prof_thread_time) + 24,
@@ -71,6 +72,7 @@ _Static_assert(sizeof(struct prof_more_tables) ==
 	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_probe) == 48, "without padding");
+_Static_assert(sizeof(struct prof_block_place) == 144, "without padding");
 _Static_assert(sizeof(struct prof_probe_counts) == 64, "eight words");
 _Static_assert(sizeof(struct prof_call_total) == 16, "two words");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");

@@ -305,7 +305,8 @@ enum prof_block_kind {
 struct prof_block {
 	__u64 address; /* process address */
 	__u64 size;    /* bytes that were asked for */
-	__u64 mean;    /* bytes between sampled ones when it was sampled */
+	__u64 mean;    /* bytes between sampled ones when it was sampled; 0: its weight is known */
+	__u64 weight;  /* bytes that it stands for, if the mean is not known */
 	__u32 kind;    /* enum prof_block_kind */
 	__u32 pad;
 };

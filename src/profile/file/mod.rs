@@ -3,6 +3,7 @@
 //! each length, id and sum of a stranger's file before it relies on it, and is bounded by the size of the file. What the rows
 //! mean is not known here.
 
+mod blocks_so_far;
 pub(crate) mod bounds;
 mod chunk;
 mod decode;

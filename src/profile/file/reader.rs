@@ -1,6 +1,7 @@
 //! From chunks back to a profile. The file is a stranger's: each id, length and sum is checked before it
 //! is used, and the reader stops at the first thing that is wrong, keeping what came before.
 
+use super::blocks_so_far;
 use super::chunk::{ChunkKind, Next, Unpacker};
 use super::decode::{Damage, Decoder};
 use super::error::{Integrity, ReadError};
@@ -91,5 +92,6 @@ pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integr
         let text = "the recording has no end: its recorder was killed, or the file was cut";
         integrity.problem = Some(text.into());
     }
+    blocks_so_far::settle(&mut decoder.profile, has_end);
     Ok((decoder.profile, integrity))
 }

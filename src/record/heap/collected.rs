@@ -2,7 +2,7 @@
 
 use super::blocks::{BlockPart, LiveBlocks, leave_sampler};
 use super::go_samples::GoHeapStep;
-use crate::bpf::{BlockEvent, BlockStep, FRAME_RETURN, SampleEvent};
+use crate::bpf::{BlockEvent, BlockStep, FRAME_RETURN, SampleEvent, SamplingChance};
 use crate::profile::{ALLOCATED_BEFORE, EventInfo, EventKind, FrameId, Outcome, Sample};
 use crate::record::collect::collector::Collector;
 use crate::record::collect::row_writer::RowWriter;
@@ -26,7 +26,8 @@ impl Collector {
     /// Takes the frames of the sampler off the path of a block's sample, leaf first.
     pub(crate) fn leave_sampler(&self, sample: &SampleEvent, path: &mut Vec<FrameId>) {
         if sample.block.is_some() {
-            leave_sampler(path, &self.profile.tables);
+            let libraries = self.blocks.as_ref().map_or(&[][..], LiveBlocks::libraries);
+            leave_sampler(path, &self.profile.tables, libraries);
         }
     }
 
@@ -47,6 +48,11 @@ impl Collector {
     /// A process has another program, or none, from `time_ns` on.
     pub(crate) fn blocks_are_gone(&mut self, pid: u32, time_ns: u64) {
         self.with_blocks(|blocks, rows| blocks.process_ended(pid, time_ns, rows));
+    }
+
+    /// Stores blocks that have been live for a while, for a file whose recorder may be killed.
+    pub(crate) fn store_blocks_so_far(&mut self, now_ns: u64) {
+        self.with_blocks(|blocks, rows| blocks.store_so_far(now_ns, rows));
     }
 
     /// The blocks that are live now, as they would be stored; `None` if none are sampled.
@@ -90,7 +96,7 @@ impl Collector {
                     step: BlockStep::Allocated,
                     address: number,
                     size: step.size,
-                    mean: step.mean,
+                    chance: SamplingChance::Mean(step.mean),
                 };
                 blocks.allocated(&allocated, &block, part, rows);
             }

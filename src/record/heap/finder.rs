@@ -1,12 +1,16 @@
-//! Functions of allocators in a process, by the symbol tables of its files, which workers read.
+//! Allocators of a process: their functions, by the symbol tables of its files, and whether they sample blocks themselves. Workers read
+//! the files.
 
 use super::functions::{AllocatorFunction, FunctionKind};
+use super::inject::image::SamplerImage;
 use crate::base::deadline::Deadline;
 use crate::elf::ElfImage;
 use crate::record::modules::{ModuleFile, ModuleFiles};
+use crate::record::probes::allocator_probes;
 use crate::record::process::mappings::Process;
 use crate::record::workers::{self, JobKind, JobUrgency, WorkerJob};
 use crate::unwind::Limits;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -17,17 +21,29 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Most functions of one file: more are not those of an allocator.
 const MOST_FUNCTIONS: usize = 64;
 
-/// Functions of a file's allocator.
+/// What a file has that allocates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundAllocator {
     /// Path of the file. Foreign text.
     pub(super) path: String,
-    /// With process addresses.
+    /// An address of its code in the process.
+    pub(super) code_at: u64,
+    /// It says by probes which blocks it samples.
+    pub(super) samples_itself: bool,
+    /// Functions of its allocator, with process addresses.
     pub(super) functions: Vec<AllocatorFunction>,
 }
 
-/// The allocators of a process. `None` where its files could not be read in time, and none of the others has one: that may be
-/// otherwise a moment later.
+/// What a worker says of a file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct FileAllocator {
+    samples_itself: bool,
+    /// With addresses in the file.
+    functions: Vec<AllocatorFunction>,
+}
+
+/// The allocators of a process; only those that sample blocks themselves, if there are some: a block would count twice. `None` where its
+/// files could not be read in time, and none of the others has one: that may be otherwise a moment later.
 pub(super) fn find(process: &Process, files: &ModuleFiles) -> Option<Vec<FoundAllocator>> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
@@ -41,7 +57,11 @@ pub(super) fn find(process: &Process, files: &ModuleFiles) -> Option<Vec<FoundAl
             continue;
         }
         let file = files.get(mapped.file);
-        let Some(mut functions) = functions_of(file) else {
+        // A sampler that is left of an earlier recording has such probes, too.
+        if SamplerImage::is_mapped_as(&file.path) {
+            continue;
+        }
+        let Some(FileAllocator { samples_itself, mut functions }) = allocator_of(file) else {
             is_whole = false;
             continue;
         };
@@ -53,17 +73,21 @@ pub(super) fn find(process: &Process, files: &ModuleFiles) -> Option<Vec<FoundAl
         }
         // A static program that frees nothing has no function for that.
         let allocates = |kind| matches!(kind, FunctionKind::Malloc | FunctionKind::AlignedMalloc);
-        if functions.iter().any(|function| allocates(function.kind)) {
-            found.push(FoundAllocator { path: file.path.clone(), functions });
+        if samples_itself || functions.iter().any(|function| allocates(function.kind)) {
+            let (path, code_at) = (file.path.clone(), mapped.start);
+            found.push(FoundAllocator { path, code_at, samples_itself, functions });
         }
+    }
+    if found.iter().any(|found| found.samples_itself) {
+        found.retain(|found| found.samples_itself);
     }
     (is_whole || !found.is_empty()).then_some(found)
 }
 
 /// Has a worker read the symbol tables of a file; `None` where the file is not open, or the worker does not come back.
-fn functions_of(module: &ModuleFile) -> Option<Vec<AllocatorFunction>> {
+fn allocator_of(module: &ModuleFile) -> Option<FileAllocator> {
     if module.vdso.is_some() {
-        return Some(Vec::new());
+        return Some(FileAllocator::default());
     }
     let file = module.file.as_ref()?;
     if !workers::is_running() {
@@ -89,8 +113,14 @@ pub(crate) fn work(descriptors: Vec<OwnedFd>) -> Vec<u8> {
     file.and_then(|file| postcard::to_stdvec(&read(file)).ok()).unwrap_or_default()
 }
 
-fn read(file: Arc<File>) -> Vec<AllocatorFunction> {
-    let Ok(image) = ElfImage::open_shared(&file, &Limits::default().elf) else { return Vec::new() };
+fn read(file: Arc<File>) -> FileAllocator {
+    let Ok(image) = ElfImage::open_shared(&file, &Limits::default().elf) else {
+        return FileAllocator::default();
+    };
+    FileAllocator { samples_itself: allocator_probes::are_declared(&image), functions: functions_of(&image) }
+}
+
+fn functions_of(image: &ElfImage) -> Vec<AllocatorFunction> {
     let code: Vec<_> =
         image.sections().iter().filter(|section| section.is_code()).map(|code| code.range()).collect();
     let mut functions: Vec<AllocatorFunction> = Vec::new();
@@ -133,7 +163,9 @@ mod tests {
             Some(line.get(line.find('/')?..)?.to_owned()).filter(|path| path.contains("/libc.so"))
         });
         let Some(path) = path else { return println!("skipped: this program has no C library of its own") };
-        let functions = read(Arc::new(File::open(path).expect("it can be opened")));
+        let FileAllocator { samples_itself, functions } =
+            read(Arc::new(File::open(path).expect("it can be opened")));
+        assert!(!samples_itself, "the probes of glibc are others");
         for kind in [FunctionKind::Malloc, FunctionKind::Free, FunctionKind::Realloc, FunctionKind::Calloc] {
             assert!(functions.iter().any(|function| function.kind == kind), "{kind:?} of {functions:?}");
         }

@@ -6,9 +6,11 @@ use super::inject::entry::HeldCommand;
 use super::inject::examiner::Examiner;
 use super::inject::image::{SEMAPHORE_AT, SamplerImage};
 use super::inject::patch::Patch;
+use super::listened_file::ListenedFile;
 use crate::base::opener::{self, Service};
 use crate::base::privilege;
 use crate::record::kernel::perf_event;
+use crate::record::probes::allocator_probes::AllocatorProbe;
 use crate::record::process::named::NamedProcesses;
 use crate::record::workers::LentWorker;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,10 @@ enum HeapRequest {
     Mean { pid: u32, mean: u64 },
     /// An event of a probe of a sampler in a process.
     Probe { pid: u32, sampler: usize, probe: Probe },
+    /// The places at which a file says which blocks are sampled, that has code at this address of a process.
+    Places { pid: u32, code_at: u64 },
+    /// The event of one of them, by its number.
+    PlaceEvent { pid: u32, code_at: u64, index: usize },
     /// The process is to be as it was.
     Restore { pid: u32 },
     /// A command that has not begun is to stop at its entry point.
@@ -73,6 +79,18 @@ pub(super) fn probe(pid: u32, sampler: usize, probe: Probe) -> io::Result<OwnedF
     event.ok_or_else(|| io::ErrorKind::Other.into())
 }
 
+/// The places at which the file that has code at an address of a process says which blocks it samples.
+pub(super) fn places(pid: u32, code_at: u64) -> io::Result<Vec<AllocatorProbe>> {
+    let (body, _) = ask(&HeapRequest::Places { pid, code_at })?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// The event of one of these places, by its number.
+pub(super) fn place_event(pid: u32, code_at: u64, index: usize) -> io::Result<OwnedFd> {
+    let (_, event) = ask(&HeapRequest::PlaceEvent { pid, code_at, index })?;
+    event.ok_or_else(|| io::ErrorKind::Other.into())
+}
+
 /// Has a process be as it was. Returns the number of blocks that could not be followed.
 pub(super) fn restore(pid: u32) -> io::Result<u64> {
     let (body, _) = ask(&HeapRequest::Restore { pid })?;
@@ -105,6 +123,8 @@ pub(crate) struct HeapService {
     /// Who reads code of processes; `None` where the heap is not recorded at all.
     examiner: Option<Examiner>,
     patches: Mutex<BTreeMap<u32, Patch>>,
+    /// Files that sample blocks themselves, by process and an address of their code.
+    listened: Mutex<BTreeMap<(u32, u64), ListenedFile>>,
     held: Mutex<BTreeMap<u32, HeldCommand>>,
 }
 
@@ -116,8 +136,8 @@ impl HeapService {
     /// When there can be no worker that reads code of processes.
     pub(crate) fn new(may_change: NamedProcesses, is_wanted: bool) -> io::Result<Self> {
         let examiner = if is_wanted { Some(Examiner::new(LentWorker::make()?)) } else { None };
-        let (patches, held) = (Mutex::default(), Mutex::default());
-        Ok(HeapService { may_change, examiner, patches, held })
+        let (patches, listened, held) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(HeapService { may_change, examiner, patches, listened, held })
     }
 
     /// Whether the heap is recorded at all.
@@ -140,6 +160,8 @@ impl HeapService {
         let (HeapRequest::Patch { pid, .. }
         | HeapRequest::Mean { pid, .. }
         | HeapRequest::Probe { pid, .. }
+        | HeapRequest::Places { pid, .. }
+        | HeapRequest::PlaceEvent { pid, .. }
         | HeapRequest::Restore { pid }
         | HeapRequest::Hold { pid }
         | HeapRequest::AwaitEntry { pid }
@@ -162,6 +184,10 @@ impl HeapService {
             HeapRequest::Probe { sampler, probe, .. } => {
                 Ok((Vec::new(), Some(self.probe(pid, sampler, probe)?)))
             }
+            HeapRequest::Places { code_at, .. } => Ok((self.places(pid, code_at)?, None)),
+            HeapRequest::PlaceEvent { code_at, index, .. } => {
+                Ok((Vec::new(), Some(self.place_event(pid, code_at, index)?)))
+            }
             HeapRequest::Restore { .. } => {
                 let patch = self.patches().remove(&pid);
                 let not_followed = patch.map_or(Ok(0), |patch| on_own_thread(|| patch.undo()))?;
@@ -177,13 +203,7 @@ impl HeapService {
                 held.wait().map_err(io::Error::other)?;
                 nothing()
             }
-            HeapRequest::Continue { .. } => {
-                // SAFETY: kill takes numbers.
-                match unsafe { libc::kill(pid.cast_signed(), libc::SIGCONT) } {
-                    0 => nothing(),
-                    _ => Err(io::Error::last_os_error()),
-                }
-            }
+            HeapRequest::Continue { .. } => go_on_here(pid).and_then(|()| nothing()),
         }
     }
 
@@ -220,7 +240,19 @@ impl HeapService {
             Probe::Freed => image.probe_free,
         };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        privilege::open_event(|| perf_event::open_probe(&path, offset, SEMAPHORE_AT))
+        privilege::open_event(|| perf_event::open_probe(&path, offset, SEMAPHORE_AT, None))
+    }
+
+    fn places(&self, pid: u32, code_at: u64) -> io::Result<Vec<u8>> {
+        let file = ListenedFile::find(pid, code_at, self.worker()).map_err(io::Error::other)?;
+        let places = serde_json::to_vec(&file.places)?;
+        self.listened().insert((pid, code_at), file);
+        Ok(places)
+    }
+
+    fn place_event(&self, pid: u32, code_at: u64, index: usize) -> io::Result<OwnedFd> {
+        let listened = self.listened();
+        listened.get(&(pid, code_at)).ok_or(io::ErrorKind::NotFound)?.event(pid, index)
     }
 
     fn may_change(&self, pid: u32) -> bool {
@@ -231,8 +263,21 @@ impl HeapService {
         self.patches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn listened(&self) -> MutexGuard<'_, BTreeMap<(u32, u64), ListenedFile>> {
+        self.listened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeMap<u32, HeldCommand>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a stopped process go on.
+fn go_on_here(pid: u32) -> io::Result<()> {
+    // SAFETY: kill takes numbers.
+    match unsafe { libc::kill(pid.cast_signed(), libc::SIGCONT) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

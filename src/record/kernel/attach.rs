@@ -1,8 +1,9 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
+use super::blocks::{BlockPrograms, configure_blocks};
 use super::capacity::max_walked_frames;
 use super::perf_event::{self, CpuEvent, SidebandRing};
-use super::rings::{Rings, configure_blocks};
+use super::rings::Rings;
 use super::span::SamplingSpan;
 use super::stopper::Stopper;
 use super::table_space::make_room;
@@ -45,7 +46,7 @@ pub(crate) struct KernelConfig {
     /// Number of counters that are sampled.
     pub(crate) counters: usize,
     /// Whether blocks of memory are sampled.
-    pub(crate) samples_blocks: bool,
+    pub(crate) blocks_overhead_ppm: Option<u32>,
     /// Bit n: the counter of number n, from 1, counts page faults.
     pub(crate) fault_counters: u64,
     /// Whether what runtimes know of frames of managed code is sent.
@@ -84,6 +85,8 @@ pub(crate) struct KernelSide<'obj> {
     pub(crate) tables: KernelTables,
     /// Samplers of running threads, and of counters, with their CPUs.
     samplers: Vec<(u32, Link)>,
+    /// The programs of blocks.
+    pub(crate) block_programs: BlockPrograms,
     /// All other programs.
     pub(crate) links: Vec<Link>,
     /// The times of the recording, as the programs see them.
@@ -156,11 +159,13 @@ impl<'obj> KernelSide<'obj> {
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
         let span = Arc::new(SamplingSpan::new(maps.bss.as_fd())?);
-        let has_span = config.waits.is_some() || config.probes.is_some() || config.samples_blocks;
+        let has_span =
+            config.waits.is_some() || config.probes.is_some() || config.blocks_overhead_ppm.is_some();
         Ok(KernelSide {
             skeleton,
             tables,
             samplers: Vec::new(),
+            block_programs: BlockPrograms::default(),
             links: Vec::new(),
             stopper: Arc::new(Stopper::new(has_span.then(|| Arc::clone(&span)))),
             span,
@@ -255,6 +260,7 @@ impl<'obj> KernelSide<'obj> {
     /// Stops everything. What is in the rings can still be received.
     pub(crate) fn stop(&mut self) {
         self.samplers.clear();
+        self.block_programs.stop();
         self.links.clear();
     }
 
@@ -406,7 +412,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     programs::configure(open, config.probes.as_ref(), config.cpus.len())?;
     open.progs.on_cpu.set_autoload(config.on_cpu);
     open.progs.on_count.set_autoload(config.counters > 0);
-    configure_blocks(open, config.samples_blocks, config.waits.is_none())?;
+    configure_blocks(open, config.blocks_overhead_ppm, config.waits.is_none())?;
     open.progs.find_namespace.set_autoload(config.translation.is_needed());
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;

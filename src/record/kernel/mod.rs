@@ -2,6 +2,7 @@
 //! memory. It knows bytes, numbers and times, and nothing of processes, modules or the profile.
 
 pub(crate) mod attach;
+mod blocks;
 pub(crate) mod capacity;
 pub(crate) mod cpus;
 pub(crate) mod drain;

@@ -32,6 +32,8 @@ impl CpuEvent {
 
 /// Task of an event that is of all that runs on its CPU.
 pub(super) const EVERY_TASK: libc::pid_t = -1;
+/// A task's event is of whatever CPU it runs on: -1.
+const EVERY_CPU: u32 = u32::MAX;
 
 pub(super) fn new_attr() -> perf_event_attr {
     perf_event_attr { size: size_of::<perf_event_attr>() as u32, ..Default::default() }
@@ -105,9 +107,14 @@ pub(super) fn count(attr: &mut perf_event_attr, counter: &PerfCounter, hz: u32, 
     }
 }
 
-/// Opens an event of a probe at a position of a file of code, wherever that is mapped, not counting yet. At `semaphore_at` the
-/// kernel counts who listens.
-pub(crate) fn open_probe(path: &str, position: u64, semaphore_at: u64) -> io::Result<OwnedFd> {
+/// Opens an event of a probe at a position of a file of code, in one process or wherever that is mapped, not counting yet. At
+/// `semaphore_at` the kernel counts who listens, unless that is 0.
+pub(crate) fn open_probe(
+    path: &str,
+    position: u64,
+    semaphore_at: u64,
+    pid: Option<u32>,
+) -> io::Result<OwnedFd> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let path = std::ffi::CString::new(path)?;
     let mut attr = new_attr();
@@ -117,7 +124,11 @@ pub(crate) fn open_probe(path: &str, position: u64, semaphore_at: u64) -> io::Re
     attr.__bindgen_anon_3.uprobe_path = path.as_ptr().expose_provenance() as u64;
     attr.__bindgen_anon_4.probe_offset = position;
     attr.set_disabled(1);
-    open(&mut attr, 0)
+    match pid {
+        // Of a process, on whatever CPU.
+        Some(pid) => open_for(&mut attr, pid.cast_signed(), EVERY_CPU),
+        None => open(&mut attr, 0),
+    }
 }
 
 /// Opens an event that never comes.

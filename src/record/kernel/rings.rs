@@ -3,9 +3,7 @@
 use super::drain::{Batch, RingSource, Wakes};
 use super::perf_event::SidebandRing;
 use super::sideband;
-use crate::bpf::{
-    NewCodeEvent, OpenProfSkel, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent,
-};
+use crate::bpf::{NewCodeEvent, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -23,33 +21,6 @@ pub(crate) struct Rings {
     pub(crate) rescues: [Ring; 2],
     pub(crate) stack_copies: Ring,
     pub(crate) sidebands: Vec<SidebandRing>,
-}
-
-/// Room for sampled blocks, bytes: some 30,000.
-const BLOCK_RING_BYTES: u32 = 8 << 20;
-/// Room for copies of their stacks, bytes: some 120.
-const BLOCK_RESCUE_RING_BYTES: u32 = 8 << 20;
-
-/// Makes room for sampled blocks, and for copies of their stacks unless waits have theirs in the same ring; else none of the
-/// programs for blocks is loaded.
-pub(super) fn configure_blocks(
-    open: &mut OpenProfSkel<'_>,
-    are_sampled: bool,
-    has_copies: bool,
-) -> libbpf_rs::Result<()> {
-    open.progs.on_block_allocated.set_autoload(are_sampled);
-    open.progs.on_block_freed.set_autoload(are_sampled);
-    if !are_sampled {
-        return Ok(());
-    }
-    open.maps.blocks.set_max_entries(BLOCK_RING_BYTES)?;
-    if has_copies {
-        open.maps.wait_rescue_ring.set_max_entries(BLOCK_RESCUE_RING_BYTES)?;
-    }
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.block_wake_bytes = BLOCK_RING_BYTES / 4;
-    }
-    Ok(())
 }
 
 impl RingSource for Rings {

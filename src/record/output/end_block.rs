@@ -50,7 +50,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     lines.extend(names_lines(summary, &file));
     let is_of_probe =
         |notice: &&String| profile.events.iter().any(|event| event.kind().is_subject_of(notice));
-    let of_probes = end.notices.iter().filter(is_of_probe);
+    let of_probes = end.notices.iter().filter(|notice| is_of_probe(notice) || notice.starts_with("heap: "));
     lines.extend(of_probes.map(|notice| format!("  note     {}", safe_text::message(notice))));
     lines.extend(refused.iter().map(|notice| format!("  note     {}", safe_text::message(notice))));
     if samples == 0 && (profile.counter(counter::UNRECORDED_NS) > 0 || is_silent(profile, totals)) {

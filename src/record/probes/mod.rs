@@ -4,18 +4,17 @@
 //! notes and code of a file are foreign bytes. `instruction` says what a probe at an instruction costs, `price` measures that
 //! here. `tracepoint` looks names up in the kernel's types. `plan` puts all of that together before the programs are loaded,
 //! `programs` configures them, `attached` attaches them and takes off what costs too much;
-//! `call_totals` has the sums of system calls.
+//! `call_totals` has the sums of system calls. `allocator_probes` are the probes of allocators that sample blocks themselves (`heap`).
 
+pub(super) mod allocator_probes;
 pub(super) mod attached;
 pub(super) mod call_totals;
 mod files;
 mod instruction;
-mod notes;
 pub(super) mod plan;
 pub(super) mod price;
 pub(super) mod programs;
 pub(super) mod site;
 pub(super) mod spec;
-mod symbols;
 mod tracepoint;
 mod weight;

@@ -4,7 +4,7 @@
 use super::files::{ProbedFile, ProcessFiles};
 use super::price::Prices;
 use super::programs::ProbePrograms;
-use super::site::{self, Site};
+use super::site::search::{self, Site};
 use super::spec::{ProbePlace, ProbeSpec};
 use super::tracepoint;
 use super::weight::WeightPlace;
@@ -128,7 +128,7 @@ impl ProbePlan {
         let files = mapped.named(module, whom.pids, program)?;
         let mut failures = Vec::new();
         for file in &files {
-            match site::find(spec, &file.file) {
+            match search::find(spec, &file.file) {
                 Ok(sites) => self.add_sites(spec, probe, file, sites, whom, prices),
                 Err(why) => failures.push(format!("`{}`: {why}", safe_text::terminal(&file.path))),
             }

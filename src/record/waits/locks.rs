@@ -3,8 +3,8 @@
 
 use crate::bpf::{FutexWait, SampleEvent, WaitEvent, WaitKind};
 use crate::profile::{
-    FUTEX_LABEL, Frame, FrameFlags, GLOBAL_MEMORY, LOCK_LABEL, LOCK_OBJECT_LABEL, LabelSetId, MEMORY_LABEL,
-    Profile, SHARED_MEMORY, counter,
+    FUTEX_LABEL, Frame, FrameFlags, GLOBAL_MEMORY, LOCK_ALLOCATION_LABEL, LOCK_LABEL, LOCK_OBJECT_LABEL,
+    LabelSetId, MEMORY_LABEL, Profile, SHARED_MEMORY, StackId, Tables, counter,
 };
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::modules::{FileId, ModuleFiles};
@@ -24,6 +24,12 @@ const READ_SHARE: u64 = 100;
 const MOST_PAUSE_NS: u64 = 5_000_000_000;
 /// Most processes whose memory is kept.
 const MOST_PROCESSES: usize = 256;
+
+/// Frames of the stack that allocated a lock's block that are kept with it.
+const MOST_ALLOCATION_FRAMES: usize = 4;
+
+/// The stack that allocated the sampled block that an address is in.
+type AllocationOf<'a> = &'a dyn Fn(u64) -> Option<StackId>;
 
 /// Locks that are known so far.
 #[derive(Debug, Default)]
@@ -65,11 +71,12 @@ enum LockPlace {
 
 impl KnownLocks {
     /// The labels of a sample that has `labels`: with those of the lock that its thread waited for, if it is a wait for one.
+    /// `allocation` knows the stacks that allocated sampled blocks, by an address in them.
     pub(crate) fn labels(
         &mut self,
         sample: &SampleEvent,
         labels: Option<LabelSetId>,
-        processes: &Processes,
+        (processes, allocation): (&Processes, AllocationOf<'_>),
         files: &mut ModuleFiles,
         profile: &mut Profile,
     ) -> Option<LabelSetId> {
@@ -99,7 +106,11 @@ impl KnownLocks {
             LockPlace::Memory(_) => sample.time_ns.saturating_add(TRUSTED_NS),
         };
         note_frame(place, sample.tgid, files, profile);
-        let found = labels_of(futex, place, labels, files, profile);
+        let mut found = labels_of(futex, place, labels, files, profile);
+        if let (LockPlace::Memory(_), Some(stack)) = (place, futex.address.and_then(allocation)) {
+            let frames = allocation_text(stack, &profile.tables);
+            found = profile.tables.add_label(Some(found), (LOCK_ALLOCATION_LABEL, &frames));
+        }
         self.known.insert(key, KnownLock { labels: found, place, changed_ns, until_ns });
         if self.known.len() > 2 * MOST_LOCKS {
             self.known.clear();
@@ -175,6 +186,15 @@ fn labels_of(
             tables.add_label(Some(set), (LOCK_OBJECT_LABEL, &object))
         }
     }
+}
+
+/// The innermost frames of a stack that allocated a block, as in [`LOCK_ALLOCATION_LABEL`].
+fn allocation_text(stack: StackId, tables: &Tables) -> String {
+    let text = |frame| {
+        let Frame { module, address, .. } = *tables.frame(frame);
+        format!("{}+{address:#x}", tables.string(tables.module(module).path))
+    };
+    tables.stack_frames(stack).take(MOST_ALLOCATION_FRAMES).map(text).collect::<Vec<_>>().join("\n")
 }
 
 /// Memory of a process that it can write to, as `/proc/PID/maps` had it.

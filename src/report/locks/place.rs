@@ -1,8 +1,8 @@
 //! Which lock a wait was for, and what it is called: by the labels of the wait.
 
 use crate::profile::{
-    FUTEX_LABEL, FrameId, GOROUTINE_LOCK, LOCK_LABEL, LOCK_OBJECT_LABEL, LabelSetId, MEMORY_LABEL, Profile,
-    SHARED_MEMORY, Sample, StringId, TaskId,
+    FUTEX_LABEL, FrameId, GOROUTINE_LOCK, LOCK_ALLOCATION_LABEL, LOCK_LABEL, LOCK_OBJECT_LABEL, LabelSetId,
+    MEMORY_LABEL, Profile, SHARED_MEMORY, Sample, StringId, TaskId,
 };
 use crate::report::naming::name::module_file;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,6 +24,7 @@ struct LockLabels<'p> {
     address: Option<u64>,
     memory: Option<&'p str>,
     object: Option<&'p str>,
+    allocation: Option<&'p str>,
     is_lock: bool,
     /// Of goroutines, which are in no futex.
     is_of_goroutines: bool,
@@ -38,10 +39,18 @@ impl<'p> LockLabels<'p> {
                 FUTEX_LABEL => (labels.is_lock, labels.is_of_goroutines) = (true, value == GOROUTINE_LOCK),
                 MEMORY_LABEL => labels.memory = Some(value),
                 LOCK_OBJECT_LABEL => labels.object = Some(value),
+                LOCK_ALLOCATION_LABEL => labels.allocation = Some(value),
                 _ => {}
             }
         }
         labels
+    }
+}
+
+impl<'p> LockLabels<'p> {
+    /// The places that allocated the lock's block, innermost first.
+    fn allocators(&self) -> impl Iterator<Item = &'p str> + use<'p> {
+        self.allocation.into_iter().flat_map(str::lines)
     }
 }
 
@@ -60,6 +69,8 @@ pub(crate) struct LockName {
     pub(crate) module_address: Option<u64>,
     /// Kind of memory that the lock is in. Foreign text.
     pub(crate) memory: Option<String>,
+    /// Function that allocated the block of memory that the lock is in. Foreign text.
+    pub(crate) allocated_by: Option<String>,
     /// Whether it is one of goroutines, whose runtime does not say which.
     pub(crate) is_of_goroutines: bool,
 }
@@ -74,7 +85,11 @@ impl LockName {
             (Some(variable), ..) => variable.clone(),
             (None, Some(module), Some(at), _) => format!("{}+{at:#x}", module_file(module)),
             (_, _, _, Some(address)) => {
-                let place = self.memory.as_ref().map_or(String::new(), |memory| format!(" in {memory}"));
+                let place = match (&self.allocated_by, &self.memory) {
+                    (Some(function), _) => format!(" in a block of {function}"),
+                    (None, Some(memory)) => format!(" in {memory}"),
+                    (None, None) => String::new(),
+                };
                 format!("lock {address:#x}{place}")
             }
             _ => "[address not known]".to_owned(),
@@ -98,8 +113,9 @@ impl<'p> Locks<'p> {
         let sets = 0..profile.tables.label_sets().len();
         let labels = sets.map(|index| LockLabels::of(profile, LabelSetId(index as u32)));
         let of_set: Vec<_> = labels.map(|labels| labels.is_lock.then_some(labels)).collect();
-        let objects: FxHashSet<(&str, u64)> =
-            of_set.iter().flatten().filter_map(|labels| split_object(labels.object?)).collect();
+        let places =
+            of_set.iter().flatten().flat_map(|labels| labels.object.into_iter().chain(labels.allocators()));
+        let objects: FxHashSet<(&str, u64)> = places.filter_map(split_object).collect();
         let mut frames = FxHashMap::default();
         for (index, frame) in profile.tables.frames().iter().enumerate().filter(|_| !objects.is_empty()) {
             let path = profile.tables.string(profile.tables.module(frame.module).path);
@@ -141,18 +157,23 @@ impl<'p> Locks<'p> {
         Some(LockKey { pid, process: task.process, address: labels.address })
     }
 
+    /// Name of what is at a place in a module. Foreign text.
+    fn name_at(&self, place: (&str, u64)) -> Option<String> {
+        // The innermost of functions that are inlined into each other.
+        let location = self.profile.symbols.locations(*self.frames.get(&place)?).first()?;
+        let function = self.profile.symbols.function(location.function);
+        let name = self.profile.tables.string(function.name);
+        (!name.is_empty()).then(|| name.to_owned())
+    }
+
     /// The name of the lock of these labels.
     pub(crate) fn name(&self, labels: Option<LabelSetId>) -> LockName {
         let Some(labels) = self.labels(labels) else { return LockName::default() };
         let object = labels.object.and_then(split_object);
-        let frame = object.and_then(|object| self.frames.get(&object));
-        let location = frame.and_then(|frame| self.profile.symbols.locations(*frame).first());
-        let variable = location.map(|location| {
-            let function = self.profile.symbols.function(location.function);
-            self.profile.tables.string(function.name).to_owned()
-        });
+        let mut allocators = labels.allocators().filter_map(split_object);
         LockName {
-            variable: variable.filter(|name| !name.is_empty()),
+            variable: object.and_then(|object| self.name_at(object)),
+            allocated_by: allocators.find_map(|place| self.name_at(place)),
             module: object.map(|(module, _)| module.to_owned()),
             module_address: object.map(|(_, address)| address),
             memory: labels.memory.map(str::to_owned),
@@ -175,6 +196,8 @@ mod tests {
     fn locks_are_called_by_what_is_known() {
         let name = LockName { memory: Some("heap".to_owned()), ..LockName::default() };
         assert_eq!(name.text(Some(0x7f00)), "lock 0x7f00 in heap");
+        let in_block = LockName { allocated_by: Some("make_table".to_owned()), ..name };
+        assert_eq!(in_block.text(Some(0x7f00)), "lock 0x7f00 in a block of make_table");
         assert_eq!(LockName::default().text(Some(0x7f00)), "lock 0x7f00");
         assert_eq!(LockName::default().text(None), "[address not known]");
         let object = split_object("/usr/bin/a+b+0x4060");

@@ -4,8 +4,8 @@ use super::filter::{meant_labels, meant_sets};
 use super::selection::Selection;
 use super::{advice, filter_words, notes};
 use crate::base::failure::{Failure, status};
-use crate::base::units;
-use crate::profile::{End, Profile, counter};
+use crate::base::{safe_text, units};
+use crate::profile::{End, EventKind, Profile, counter};
 use crate::report::analysis::Analysis;
 use crate::report::heap::heap_blocks::all_blocks;
 use crate::report::model::metric::{self, Metric, Shown};
@@ -83,20 +83,17 @@ impl Recording {
         if let Some(why) = notes::unaccounted_note(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
-        if let Some(failure) = self.no_such_block(selection).or_else(|| self.nothing_yet(selection)) {
+        let blocks = self.no_such_block(selection);
+        if let Some(failure) =
+            blocks.or_else(|| self.nothing_yet(selection)).or_else(|| self.no_blocks(selection))
+        {
             return failure;
         }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording has no waits: the target did not wait");
         }
         if !selection.shown.metric().is_time() {
-            let title = &selection.shown.title;
-            let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
-            let why = match lost {
-                0 => format!("no {title} were counted"),
-                lost => format!("{} of {title} were lost", units::counted(lost, "sample")),
-            };
-            return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
+            return self.nothing_counted(selection);
         }
         if self.profile.end.as_ref().is_some_and(End::is_before_first_sample) {
             let message = format!("the recording has no {noun}s: the target ended before the first of them");
@@ -112,10 +109,34 @@ impl Recording {
     /// Error for a recording of blocks of memory none of which counts.
     fn no_such_block(&self, selection: &Selection<'_>) -> Option<Failure> {
         let all = all_blocks(&self.profile).filter(|all| all.observations() > 0)?;
-        let which = selection.shown.title.trim_start_matches("heap, ");
-        let blocks = units::counted(all.observations(), &selection.shown.noun);
-        let failure = Failure::new(status::NO_MATCH, format!("none of {blocks} is {which}"));
+        let (title, blocks) = (&selection.shown.title, units::count(all.observations()));
+        let failure =
+            Failure::new(status::NO_MATCH, format!("none of {blocks} sampled blocks counts as `{title}`"));
         Some(failure.hint("all that was allocated:  prof report --heap --allocated"))
+    }
+
+    /// Error for a recording of an event that has no samples.
+    fn nothing_counted(&self, selection: &Selection<'_>) -> Failure {
+        let title = &selection.shown.title;
+        let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
+        let why = match lost {
+            0 => format!("no {title} were counted"),
+            lost => format!("{} of {title} were lost", units::counted(lost, "sample")),
+        };
+        Failure::new(status::NO_MATCH, format!("the recording has no {}s: {why}", selection.shown.noun))
+    }
+
+    /// Error for a recording of the heap in which no block was sampled.
+    fn no_blocks(&self, selection: &Selection<'_>) -> Option<Failure> {
+        selection.shown.sampled.filter(|event| event.kind().is(&EventKind::HEAP))?;
+        let lost = self.profile.lost_samples(&EventKind::HEAP);
+        let why = match lost {
+            0 => "the target allocated nothing that was sampled".to_owned(),
+            lost => format!("{} of them were lost", units::counted(lost, "sample")),
+        };
+        let failure = Failure::new(status::NO_MATCH, format!("the recording has no blocks: {why}"));
+        let of_heap = self.profile.notices().filter(|notice| notice.starts_with("heap: "));
+        Some(of_heap.map(|notice| safe_text::message(notice).into_owned()).fold(failure, Failure::hint))
     }
 
     /// Error for a recording that goes on, has nothing to show so far and has lost nothing.

@@ -5,9 +5,10 @@ use crate::harness::fixture;
 use crate::harness::heap_storm::HeapStorm;
 use crate::harness::machine::{account, copy_for_everyone, skip, turn};
 use crate::harness::profiler::{Recording, binary, messages, prof};
-use crate::harness::running::Running;
+use crate::harness::running::{Running, wait_for};
 use serde_json::Value;
 use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -55,6 +56,124 @@ fn what_functions_allocate_and_keep_is_what_the_program_says() {
     stacks.assert_has(&["main", "keep"]);
     let short = recording.report_with(&["--heap", "--short", "1s"]).0;
     assert!(bytes_of(&short, "waste").is_some() && bytes_of(&short, "keep").is_none(), "{short:#}");
+}
+
+/// With a copy of its parent's countdown, each worker would have the same of its blocks sampled, or none of them any.
+#[test]
+fn children_of_fork_are_sampled_independently() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("forked_heap") else { return };
+    let program = program.to_str().expect("a plain path");
+    // 320 workers allocate 0.5 MB each: as much as there is between two samples.
+    let recording = Recording::with(["-e", "heap", "--children", "--", program, "320", "256"]);
+    let said = String::from_utf8_lossy(&recording.output).into_owned();
+    let said: f64 =
+        said.trim().strip_prefix("work ").and_then(|number| number.parse().ok()).expect("it says");
+    let allocated = recording.report_with(&["--heap", "--allocated"]).0;
+    let (bytes, error) = bytes_of(&allocated, "work").expect("it allocates");
+    // What is sampled is 320 blocks in the mean, with a standard error of 18.
+    assert!((bytes - said).abs() <= 2.5 * error, "{bytes} ± {error} of {said}");
+    // They have all ended.
+    let (profile, _) = prof::internals::profile::read_path(&recording.file()).expect("it can be read");
+    let live = profile
+        .events
+        .iter()
+        .flat_map(|event| event.samples())
+        .filter(|sample| sample.block.is_some_and(|block| block.lifetime_ns.is_none()));
+    assert!(live.count() <= 1, "only the parent's block may be live at its end");
+}
+
+/// A lock without a name is told by what allocated the memory that it is in; a block of megabytes is hardly ever left out.
+#[test]
+fn a_lock_in_a_block_is_told_by_what_allocated_it() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("lock_in_block") else { return };
+    let program = program.to_str().expect("a plain path");
+    let recording = Recording::with(["-e", "heap,lock", "--", program]);
+    let locks = recording.report_with(&["--locks"]).0;
+    let rows = locks["rows"].as_array().expect("a table");
+    let row = rows.iter().find(|row| row["lock"]["allocated_by"] == "make_table");
+    let row = row.unwrap_or_else(|| panic!("{locks:#}"));
+    assert!(
+        row["lock"]["name"].as_str().is_some_and(|name| name.ends_with(" in a block of make_table")),
+        "{row}"
+    );
+    // Two recordings of it can be compared by their locks.
+    let file = recording.file();
+    let diff = prof().arg("diff").args([&file, &file]).args(["--locks", "--json"]).output();
+    let diff = diff.expect("`timeout` can be run");
+    assert!(diff.status.success(), "{}", messages(&diff));
+    let diff: Value = serde_json::from_slice(&diff.stdout).expect("it is JSON");
+    assert!(
+        diff["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["function"] == "take_turns"))
+    );
+}
+
+/// Two recordings cannot have one sampler: the end of one would be that of the other.
+#[test]
+fn a_heap_that_is_being_recorded_is_not_recorded_by_another() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("temporary") else { return };
+    let program = Running::start_ready(&mut Command::new(program));
+    let pid = program.pid().to_string();
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let mut first = Command::new(binary())
+        .args(["record", "-e", "heap", "-d", "6s", "-p", &pid, "-o"])
+        .arg(folder.path().join("first.data"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut said = BufReader::new(first.stderr.take().expect("it was piped")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("patched")), "it says when it has patched the functions");
+    let mut second = prof();
+    second
+        .args(["record", "-e", "heap", "-d", "1s", "-p", &pid, "-o"])
+        .arg(folder.path().join("second.data"));
+    let second = second.output().expect("`timeout` can be run");
+    let words = messages(&second);
+    assert!(!second.status.success() && words.contains("another recording samples its heap"), "{words}");
+    said.for_each(drop);
+    assert!(first.wait().expect("it ends").success());
+    let (profile, _) =
+        prof::internals::profile::read_path(&folder.path().join("first.data")).expect("it is there");
+    let last = profile.events.iter().flat_map(|event| event.samples()).map(|sample| sample.time_ns).max();
+    // It has gone on after the other one was refused.
+    assert!(last.is_some_and(|last_ns| last_ns > profile.duration_ns() * 3 / 4), "{last:?}");
+}
+
+/// A program with probes of `otel_memory` is listened to: none of its functions is patched, and what it says is what counts.
+#[test]
+fn a_program_that_samples_blocks_itself_is_not_changed() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("self_sampled") else { return };
+    for variant in ["", ".library"] {
+        let program = format!("{}{variant}", program.display());
+        let command = ["--max-overhead", "0", "--", &program, "8000"];
+        let recording = Recording::with(["-e", "heap"].into_iter().chain(command));
+        let said = &recording.messages;
+        assert!(said.contains("listens to the otel_memory probes of ") && !said.contains("patch"), "{said}");
+        assert!(said.contains("samples blocks itself, by a rule of its own"), "{said}");
+        let allocated = recording.report_with(&["--heap", "--allocated"]).0;
+        assert_eq!(number(&allocated["total"]), 8000.0 * (4096.0 + 8192.0), "{variant}: {allocated:#}");
+        let live = recording.report_with(&["--heap"]).0;
+        assert_eq!(number(&live["total"]), 8000.0 * 4096.0, "{variant}: what is wasted is freed: {live:#}");
+        // A library's own frames are left out, as those of an allocator that is patched are.
+        let (function, path) = match variant {
+            "" => ("take_block", vec!["main", "keep", "take_block"]),
+            _ => ("keep", vec!["main", "keep"]),
+        };
+        let found = bytes_of(&live, function).map(|(bytes, _)| bytes);
+        assert_eq!(found, Some(8000.0 * 4096.0), "{variant}: {live:#}");
+        recording.stacks_with(&["--heap"]).assert_has(&path);
+    }
+    // Within its share, fewer are taken, and count as more.
+    let program = format!("{}.library", program.display());
+    let recording = Recording::with(["-e", "heap", "--", &program, "200000"]);
+    let allocated = recording.report_with(&["--heap", "--allocated"]).0;
+    for (function, said) in [("keep", 200_000.0 * 4096.0), ("waste", 200_000.0 * 8192.0)] {
+        let (bytes, error) = bytes_of(&allocated, function).expect("it allocates");
+        assert!((bytes - said).abs() <= 2.5 * error, "{function}: {bytes} ± {error} of {said}");
+    }
 }
 
 /// Allocators have operators of their own, which do not call their `malloc`; those of the C++ library do.
@@ -212,6 +331,45 @@ fn a_recorder_that_is_killed_leaves_the_program_well() {
     }
     assert!(storm.code() == before, "no byte of the C library is another one");
     storm.end().expect("nothing was wrong");
+}
+
+/// What a recorder that is killed has is what matters most of a program that ends because there is no memory left.
+#[test]
+fn what_was_live_when_the_recorder_was_killed_is_in_the_file() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("heap") else { return };
+    let mut program = Command::new(program)
+        .args(["20000", "wait"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it can be started");
+    let mut input = program.stdin.take().expect("it was piped");
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("killed.data");
+    let mut recorder = Command::new(binary())
+        .args(["record", "-e", "heap", "-p", &program.id().to_string(), "-o"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let said = recorder.stderr.take().expect("it was piped");
+    let mut said = BufReader::new(said).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("patched")), "it says when it has patched the functions");
+    input.write_all(b"1").expect("it reads");
+    let live = || {
+        let report = prof().args(["report", "--heap", "--json", "-n", "0"]).arg(&file).output();
+        let report: Value = serde_json::from_slice(&report.expect("`timeout` can be run").stdout).ok()?;
+        bytes_of(&report, "keep")
+    };
+    // Once it has been live for some seconds.
+    wait_for("blocks in the file", || live().filter(|(bytes, _)| *bytes > 60e6));
+    recorder.kill().expect("it can be killed");
+    recorder.wait().expect("it ends");
+    let (bytes, error) = live().expect("the file has what was live");
+    assert!((bytes - 20000.0 * 4096.0).abs() <= 2.5 * error, "{bytes} ± {error}");
+    drop(input);
+    assert!(program.wait().expect("it ends").success());
 }
 
 #[test]

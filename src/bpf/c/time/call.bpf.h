@@ -121,7 +121,8 @@ static __always_inline void end_call(void *ctx, struct task_struct *task, struct
 		__sync_fetch_and_add(&total->time_ns, length);
 	}
 	__sync_fetch_and_add(&counted->hits, 1);
-	hit->weight = kept_weight(length, hit_factor(budget, hit->now, probe->hit_ns));
+	hit->weight = kept_weight(length,
+				  hit_factor(budget, hit->now, probe->hit_ns, probe_overhead_ppm));
 	time_call(counted, budget, hit->now);
 	if (!hit->weight)
 		return;

@@ -78,8 +78,9 @@ struct {
 	__type(value, struct hit_budget);
 } hit_budgets SEC(".maps");
 
-/* One of how many hits is kept now. */
-static __always_inline __u32 hit_factor(struct hit_budget *budget, __u64 now, __u64 hit_ns)
+/* One of how many hits is kept now, within `ppm` millionths of the CPU's time. */
+static __always_inline __u32 hit_factor(struct hit_budget *budget, __u64 now, __u64 hit_ns,
+					__u32 ppm)
 {
 	__sync_fetch_and_add(&budget->traps_ns, hit_ns);
 	if (now - budget->share.filled_ns >= P_AGE_NS || !budget->factor) {
@@ -87,8 +88,7 @@ static __always_inline __u32 hit_factor(struct hit_budget *budget, __u64 now, __
 		__u64 taken = budget->traps_ns;
 
 		budget->traps_ns = 0;
-		budget->factor = 1
-				 << (fill_up(&budget->share, now, probe_overhead_ppm, taken) & 31);
+		budget->factor = 1 << (fill_up(&budget->share, now, ppm, taken) & 31);
 	}
 	return budget->factor;
 }
@@ -166,12 +166,18 @@ static __always_inline bool read_weight(struct scratch *s, void *ctx,
 	return false;
 }
 
+/* The bits of a value that count. */
+static __always_inline __u64 value_bits(const struct prof_probe *probe)
+{
+	return probe->bytes < 8 ? (1ULL << ((8 * probe->bytes) & 63)) - 1 : -1ULL;
+}
+
 /* What a hit is weighted as. Of a value that is no amount, 0. */
 static __always_inline __u64 hit_weight(struct scratch *s, void *ctx, struct task_struct *task,
 					const struct prof_probe *probe,
 					struct prof_probe_counts *counted, bool is_tracepoint)
 {
-	__u64 value = 0, top;
+	__u64 value = 0, bits = value_bits(probe);
 
 	if (probe->weight_kind == PROF_WEIGHT_ONE)
 		return 1;
@@ -179,12 +185,9 @@ static __always_inline __u64 hit_weight(struct scratch *s, void *ctx, struct tas
 		value = tracepoint_argument(ctx, probe->base);
 	else if (!take_task_registers(s, task) || !read_weight(s, ctx, probe, &value))
 		value = -1ULL;
-	if (probe->bytes < 8) {
-		top = 1ULL << ((8 * probe->bytes) & 63);
-		value &= top - 1;
-		if (probe->is_signed && value & top >> 1)
-			value = -1ULL;
-	}
+	value &= bits;
+	if (probe->is_signed && value & ~(bits >> 1))
+		value = -1ULL;
 	if (value <= PROF_MAX_PROBE_WEIGHT)
 		return value;
 	__sync_fetch_and_add(&counted->odd, 1);
@@ -304,7 +307,7 @@ static __always_inline int hit(void *ctx, __u32 number, enum hit_kind kind)
 	if (!this_hit.now || is_over_at(this_hit.now) || !budget)
 		return 0;
 	__sync_fetch_and_add(&counted->hits, 1);
-	this_hit.factor = hit_factor(budget, this_hit.now, probe->hit_ns);
+	this_hit.factor = hit_factor(budget, this_hit.now, probe->hit_ns, probe_overhead_ppm);
 	if (this_hit.factor > 1 && bpf_get_prandom_u32() & (this_hit.factor - 1))
 		return 0;
 	keep_hit(ctx, task, numbers, process, &this_hit, kind);

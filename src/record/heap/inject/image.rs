@@ -13,8 +13,12 @@ pub(super) const NOTE_BYTES: usize = (ROOM_BYTES - DISPLACED_BYTES) as usize;
 pub(crate) const FILE_NAME: &str = "prof-heap";
 /// Position of the data, which is one with the address in the mapping; the code ends before.
 pub(super) const DATA_AT: u64 = 0x1_0000;
-/// `struct data` of sampler/core.h, to whole pages.
-pub(super) const DATA_BYTES: u64 = (0x21_2040u64).next_multiple_of(PAGE_BYTES);
+/// The part of it that is of the file, bytes: its first page.
+pub(super) const FILE_DATA_BYTES: u64 = PAGE_BYTES;
+/// Position of the rest, which children of fork have for themselves.
+pub(super) const OWN_DATA_AT: u64 = DATA_AT + FILE_DATA_BYTES;
+/// Size of the rest, bytes: `struct data` of sampler/core.h is no larger.
+pub(super) const OWN_DATA_BYTES: u64 = BUCKETS_AT + (BUCKET_BYTES << 16) - OWN_DATA_AT;
 /// Position of the count of listeners, which the kernel keeps: the semaphore of the probes.
 pub(crate) const SEMAPHORE_AT: u64 = DATA_AT + 8;
 /// Position of the mean number of bytes between sampled ones.
@@ -22,7 +26,7 @@ pub(super) const MEAN_AT: u64 = DATA_AT + 16;
 /// Position of the number of sampled blocks that the set had no room for.
 pub(super) const NOT_FOLLOWED_AT: u64 = DATA_AT + 24;
 /// Position and size of the bits of buckets that are not empty.
-pub(super) const BITS_AT: u64 = DATA_AT + 64 + (64 << 10);
+pub(super) const BITS_AT: u64 = OWN_DATA_AT + (64 << 10);
 pub(super) const BITS_BYTES: usize = (1 << 16) / 8;
 /// Position of the buckets, and the size of one.
 pub(super) const BUCKETS_AT: u64 = BITS_AT + BITS_BYTES as u64;
@@ -48,6 +52,12 @@ pub(crate) struct SamplerImage {
 }
 
 impl SamplerImage {
+    /// Whether a file of this path in /proc/PID/maps is a sampler.
+    pub(crate) fn is_mapped_as(path: &str) -> bool {
+        let name = path.strip_prefix("/memfd:");
+        name.is_some_and(|name| name.strip_suffix(" (deleted)").unwrap_or(name) == FILE_NAME)
+    }
+
     /// The sampler of this build; `None` where there is none for the processor.
     pub(crate) fn of_this_build() -> Option<Self> {
         let number = |index: usize| {
@@ -84,7 +94,9 @@ impl SamplerImage {
 }
 
 /// Size of the file in the target, bytes.
-pub(super) const FILE_BYTES: u64 = DATA_AT + DATA_BYTES;
+pub(super) const FILE_BYTES: u64 = DATA_AT + FILE_DATA_BYTES;
+/// What the sampler takes of the target's addresses, bytes.
+pub(super) const MAPPED_BYTES: u64 = OWN_DATA_AT + OWN_DATA_BYTES;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {

@@ -1,6 +1,6 @@
 //! What a process has mapped, and where there is room for the sampler.
 
-use super::image::{DATA_AT, FILE_NAME};
+use super::image::{DATA_AT, OWN_DATA_AT, SamplerImage};
 use std::io;
 
 /// One line of /proc/PID/maps.
@@ -48,13 +48,12 @@ impl MemoryMap {
 
     /// Mappings of a sampler's code.
     pub(super) fn samplers(&self) -> impl Iterator<Item = &MappedRange> {
-        let is_of_sampler = |range: &MappedRange| {
-            let name = range.path.strip_prefix("/memfd:").and_then(|path| path.strip_suffix(" (deleted)"));
-            name == Some(FILE_NAME)
-        };
+        let is_of_sampler = |range: &MappedRange| SamplerImage::is_mapped_as(&range.path);
         let has_data = move |at: u64| {
             let data = self.at(at + DATA_AT).filter(|data| is_of_sampler(data) && !data.is_executable);
-            data.is_some_and(|data| data.file_offset == DATA_AT)
+            // A sampler of an earlier version has all of its data in the file.
+            let has_own = self.at(at + OWN_DATA_AT).is_some_and(|own| own.inode == 0 && !own.is_executable);
+            has_own && data.is_some_and(|data| data.file_offset == DATA_AT)
         };
         let is_code =
             move |range: &&MappedRange| is_of_sampler(range) && range.is_executable && range.file_offset == 0;
@@ -62,9 +61,11 @@ impl MemoryMap {
         self.0.iter().filter(is_code).filter(move |range| has_data(range.start))
     }
 
-    /// Code of files, where a few zeros at the end may be replaced for a moment.
+    /// Code of files, and then that of the kernel in the process, where what fills up the last page may be replaced for a moment.
     pub(super) fn code(&self) -> impl Iterator<Item = &MappedRange> {
-        self.0.iter().filter(|range| range.is_executable && range.inode != 0 && !range.is_shared)
+        let is_code = |range: &&MappedRange| range.is_executable && !range.is_shared;
+        let of_files = self.0.iter().filter(|range| range.inode != 0);
+        of_files.chain(self.0.iter().filter(|range| range.path == "[vdso]")).filter(is_code)
     }
 
     /// A place for `bytes` that is near to all of `addresses`: at the end of a gap, since the heap and the stack grow away from
@@ -118,7 +119,8 @@ mod tests {
                         00600000-00700000 rw-p 00000000 00:00 0    [heap]\n\
                         7f0000000000-7f0000200000 r-xp 00028000 08:01 9    /lib/libc.so.6\n\
                         7f0000400000-7f0000404000 r-xp 00000000 00:01 5    /memfd:prof-heap (deleted)\n\
-                        7f0000410000-7f0000420000 rw-p 00010000 00:01 5    /memfd:prof-heap (deleted)\n\
+                        7f0000410000-7f0000411000 rw-p 00010000 00:01 5    /memfd:prof-heap (deleted)\n\
+                        7f0000411000-7f0000420000 rw-p 00000000 00:00 0 \n\
                         7f0000500000-7f0000504000 r-xp 00000000 00:01 6    /memfd:prof-heap (deleted)\n\
                         7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0    [stack]\n";
 

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The instruction int3.
+const TRAP: u8 = 0xcc;
 /// Functions that are farther apart than this jump to samplers of their own, bytes: one has to be within 2 GiB of all.
 const GROUP_SPAN: u64 = 1 << 30;
 
@@ -90,7 +92,11 @@ impl Patch {
     /// Has samplers in place for all functions, to which nothing jumps yet. The process goes on, but for where it maps one.
     fn placed(stops: &mut Stops, kit: &Kit<'_>, functions: &[AllocatorFunction]) -> Result<Self, Failed> {
         let (pid, memory) = (stops.pid, open_memory(stops.pid)?);
-        if MemoryMap::read(pid)?.samplers().any(|range| is_in_use(&memory, kit.image, range.start)) {
+        let map = MemoryMap::read(pid)?;
+        if map.samplers().any(|range| has_listeners(&memory, range.start)) {
+            return Err("another recording samples its heap".into());
+        }
+        if map.samplers().any(|range| is_in_use(&memory, kit.image, range.start)) {
             stops.stop(|process| take_back(process, kit.image))?;
         }
         let mut patch = Patch { pid, samplers: Vec::new(), skipped: Vec::new(), stopped: Duration::ZERO };
@@ -135,7 +141,7 @@ impl Patch {
         }
         let addresses: Vec<u64> = wanted.iter().map(|(function, _)| function.address).collect();
         let at =
-            map.place_near(&addresses, image::FILE_BYTES).ok_or("there is no room near its allocator")?;
+            map.place_near(&addresses, image::MAPPED_BYTES).ok_or("there is no room near its allocator")?;
         let (patched, why) = moved_to(memory, kit, &wanted, at)?;
         let file = stops.stop(|process| map_sampler(process, kit, &map, at))?;
         file.write_all_at(&file_bytes(kit.image, &patched), 0)?;
@@ -382,28 +388,37 @@ fn map_sampler(
     map: &MemoryMap,
     at: u64,
 ) -> Result<File, Failed> {
-    let zeros = [0; stub::MOST_BYTES];
-    // The end of code is filled up to a whole page.
+    // The end of code is filled up to a whole page: with zeros, and by some linkers with traps.
+    let fillings = [[0; stub::MOST_BYTES], [TRAP; stub::MOST_BYTES]];
+    let filling = |place: u64| fillings.iter().find(|bytes| has_bytes(process.memory(), place, &bytes[..]));
     let mut places = map.code().map(|range| range.end - stub::MOST_BYTES as u64);
-    let place = places.find(|place| has_bytes(process.memory(), *place, &zeros));
-    let place = place.ok_or("it has no room for code to map the sampler")?;
+    let place = places.find_map(|place| Some((place, filling(place)?)));
+    let (place, filling) = place.ok_or("it has no room for code to map the sampler")?;
     let code_bytes = image.code_bytes();
     if let Some(why) = process.filters_refuse(&stub::system_calls(at, code_bytes), examination) {
         return Err(Failed::ForGood(why));
     }
     let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);
-    process.write_code(place, &zeros)?;
+    process.write_code(place, filling)?;
     match results?[..] {
         [file, ..] if file < 0 => Err(call_error("memfd_create", file)),
         [_, size, ..] if size < 0 => Err(call_error("ftruncate", size)),
-        [_, _, code, data, _] if code == at.cast_signed() && data == (at + image::DATA_AT).cast_signed() => {
+        [_, _, code, data, own, wiped, _]
+            if wiped == 0
+                && code == at.cast_signed()
+                && data == (at + image::DATA_AT).cast_signed()
+                && own == (at + image::OWN_DATA_AT).cast_signed() =>
+        {
             Ok(open_mapped(process, &process.map()?, at)?)
         }
         // Something else has come there since its map was read.
-        [_, _, code, data, _] if code.min(data) == -i64::from(libc::EEXIST) => {
+        [_, _, code, data, own, ..] if code.min(data).min(own) == -i64::from(libc::EEXIST) => {
             Err(Failed::ForNow("there is no room near its allocator".to_owned()))
         }
-        [_, _, code, data, _] => Err(call_error("mmap", code.min(data))),
+        [_, _, code, data, own, ..] if code.min(data).min(own) < 0 => {
+            Err(call_error("mmap", code.min(data).min(own)))
+        }
+        [_, _, _, _, _, wiped, _] => Err(call_error("madvise", wiped)),
         _ => Err("its system calls did something else".into()),
     }
 }
@@ -411,6 +426,12 @@ fn map_sampler(
 fn call_error(call: &str, result: i64) -> Failed {
     let error = std::io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO));
     Failed::ForGood(format!("{call} failed in it: {error}"))
+}
+
+/// Whether someone listens to the probes of a sampler.
+fn has_listeners(memory: &ProcessMemory, at: u64) -> bool {
+    let mut count = [0; 2];
+    memory.read_all(at + image::SEMAPHORE_AT, &mut count).is_ok() && count != [0; 2]
 }
 
 /// Whether functions jump to a sampler that a prof which was killed has left, or it follows blocks.

@@ -1,8 +1,12 @@
 //! Processes that are left alone, and why.
 
+use crate::record::process::proc_fs;
+
 /// Why the process must not be stopped or changed, by its /proc/PID/status; `None` if it may.
 pub(super) fn reason(pid: u32) -> Option<String> {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+    // A first thread that has ended has no memory any more.
+    let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")) else {
         return Some("it has ended".to_owned());
     };
     by_status(&status).or_else(|| {

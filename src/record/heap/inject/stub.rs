@@ -3,35 +3,35 @@
 //! The stub leaves the thread as it was, by itself: a tracer that dies while it runs harms nothing. It saves the registers that
 //! system calls change below the stack's red zone, and returns to where the thread was. Signals may come meanwhile.
 
-use super::image::{DATA_AT, DATA_BYTES, FILE_BYTES, FILE_NAME};
+use super::image::{DATA_AT, FILE_BYTES, FILE_DATA_BYTES, FILE_NAME, OWN_DATA_AT, OWN_DATA_BYTES};
 use super::seccomp::SystemCall;
 
 /// System calls of the stub.
-pub(super) const CALLS: usize = 5;
+pub(super) const CALLS: usize = 7;
 /// The system calls of the stub that maps the sampler at `at`. Where the name of its file is, and which descriptor it gets, is not
 /// known before.
 pub(super) fn system_calls(at: u64, code_bytes: u64) -> [SystemCall; CALLS] {
     const ADDRESS: u64 = 0x7f00_0000_0000;
     const DESCRIPTOR: u64 = 3;
-    let map = |at: u64, bytes: u64, protection: libc::c_int, offset: u64| SystemCall {
+    let map = |at: u64, bytes: u64, protection: libc::c_int, flags: u32, offset: u64| SystemCall {
         name: "mmap",
         number: libc::SYS_mmap,
-        arguments: [
-            at,
-            bytes,
-            u64::from(protection.unsigned_abs()),
-            u64::from(MAP_PRIVATE | MAP_FIXED_NOREPLACE),
-            DESCRIPTOR,
-            offset,
-        ],
+        arguments: [at, bytes, u64::from(protection.unsigned_abs()), flags.into(), DESCRIPTOR, offset],
     };
     let call =
         |name, number, first, second| SystemCall { name, number, arguments: [first, second, 0, 0, 0, 0] };
+    let own = [at + OWN_DATA_AT, OWN_DATA_BYTES];
     [
         call("memfd_create", libc::SYS_memfd_create, ADDRESS, MFD_CLOEXEC.into()),
         call("ftruncate", libc::SYS_ftruncate, DESCRIPTOR, FILE_BYTES),
-        map(at, code_bytes, libc::PROT_READ | libc::PROT_EXEC, 0),
-        map(at + DATA_AT, DATA_BYTES, libc::PROT_READ | libc::PROT_WRITE, DATA_AT),
+        map(at, code_bytes, CODE, OF_FILE, 0),
+        map(at + DATA_AT, FILE_DATA_BYTES, DATA, OF_FILE, DATA_AT),
+        map(own[0], own[1], DATA, OF_ITS_OWN, 0),
+        SystemCall {
+            name: "madvise",
+            number: libc::SYS_madvise,
+            arguments: [own[0], own[1], MADV_WIPEONFORK.into(), 0, 0, 0],
+        },
         call("close", libc::SYS_close, DESCRIPTOR, 0),
     ]
 }
@@ -39,8 +39,13 @@ pub(super) fn system_calls(at: u64, code_bytes: u64) -> [SystemCall; CALLS] {
 /// Most bytes of a stub.
 pub(super) const MOST_BYTES: usize = 256;
 
-const MAP_PRIVATE: u32 = 0x2;
-const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+/// Protection of the parts.
+const CODE: libc::c_int = libc::PROT_READ | libc::PROT_EXEC;
+const DATA: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+/// MAP_PRIVATE | MAP_FIXED_NOREPLACE, and the same with MAP_ANONYMOUS.
+const OF_FILE: u32 = 0x10_0002;
+const OF_ITS_OWN: u32 = OF_FILE | 0x20;
+const MADV_WIPEONFORK: u8 = 18;
 const MFD_CLOEXEC: u32 = 1;
 
 /// The stub that maps the sampler with `code_bytes` of code at `at`, and returns to `back`. It can be anywhere.
@@ -62,8 +67,13 @@ pub(super) fn code(at: u64, code_bytes: u64, back: u64) -> Vec<u8> {
     code.add(&[0x4c, 0x63, 0xc0, 0x89, 0xc7]);
     code.esi(FILE_BYTES as u32);
     code.call(libc::SYS_ftruncate);
-    code.map(at, code_bytes as u32, libc::PROT_READ | libc::PROT_EXEC, 0);
-    code.map(at + DATA_AT, DATA_BYTES as u32, libc::PROT_READ | libc::PROT_WRITE, DATA_AT as u32);
+    code.map(at, code_bytes as u32, CODE, OF_FILE, 0);
+    code.map(at + DATA_AT, FILE_DATA_BYTES as u32, DATA, OF_FILE, DATA_AT as u32);
+    code.map(at + OWN_DATA_AT, OWN_DATA_BYTES as u32, DATA, OF_ITS_OWN, 0);
+    // madvise(%rax, %rsi, MADV_WIPEONFORK), or of nothing if it is not mapped: mov %rax,%rdi
+    code.add(&[0x48, 0x89, 0xc7]);
+    code.edx(MADV_WIPEONFORK);
+    code.call(libc::SYS_madvise);
     // mov %r8d,%edi
     code.add(&[0x44, 0x89, 0xc7]);
     code.call(libc::SYS_close);
@@ -110,17 +120,21 @@ impl StubCode {
         self.add(&[0x0f, 0x05]);
     }
 
-    /// mmap(address, bytes, protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, %r8, offset)
-    fn map(&mut self, address: u64, bytes: u32, protection: i32, offset: u32) {
+    /// push $value; pop %rdx
+    fn edx(&mut self, value: u8) {
+        self.add(&[0x6a, value, 0x5a]);
+    }
+
+    /// mmap(address, bytes, protection, flags, %r8, offset)
+    fn map(&mut self, address: u64, bytes: u32, protection: i32, flags: u32, offset: u32) {
         // mov $address,%rdi
         self.add(&[0x48, 0xbf]);
         self.add(&address.to_le_bytes());
         self.esi(bytes);
-        // mov $protection,%edx; mov $flags,%r10d; mov $offset,%r9d
-        self.add(&[0xba]);
-        self.add(&protection.to_le_bytes());
+        self.edx(protection as u8);
+        // mov $flags,%r10d; mov $offset,%r9d
         self.add(&[0x41, 0xba]);
-        self.add(&(MAP_PRIVATE | MAP_FIXED_NOREPLACE).to_le_bytes());
+        self.add(&flags.to_le_bytes());
         self.add(&[0x41, 0xb9]);
         self.add(&offset.to_le_bytes());
         self.call(libc::SYS_mmap);

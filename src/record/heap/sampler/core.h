@@ -20,6 +20,7 @@ typedef unsigned short u16;
 /* A block that is worth more intervals than this is counted by division. */
 #define MOST_INTERVALS 4096
 #define GOLDEN 0x9e3779b97f4a7c15UL
+#define PAGE_BYTES 4096
 /* A countdown that no allocation ends. */
 #define ENDLESS (1L << 62)
 
@@ -37,8 +38,10 @@ struct slot {
 	u64 pad[4];
 };
 
-/* Mapped from the same file as the code. prof reads and writes it by these offsets, which
- * src/record/heap/image.rs has, too. */
+/* prof reads and writes it by these offsets, which src/record/heap/inject/image.rs has, too. The
+ * first page is mapped from the same file as the code, since the semaphore of the probes has to be
+ * in it. The rest is memory that is empty in a child of fork (MADV_WIPEONFORK): with copies of its
+ * parent's countdowns, all children would have the same of their allocations sampled. */
 struct data {
 	u64 reserved;
 	volatile u16 listeners; /* counted up and down by the kernel: the semaphore of the probes */
@@ -46,7 +49,7 @@ struct data {
 	volatile u64 mean;		     /* bytes between sampled ones; written by prof */
 	u64 not_followed;		     /* sampled blocks for which the set had no room */
 	volatile unsigned char operators[8]; /* what is known of each `operator new` */
-	u64 more_reserved[3];
+	u64 more_reserved[3 + (PAGE_BYTES - 64) / 8];
 	struct slot slots[1 << SLOT_BITS];
 	u64 bits[(1 << BUCKET_BITS) / 64]; /* buckets that are not empty: small, so that it stays
 					    * in the cache */

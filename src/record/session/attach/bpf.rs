@@ -140,7 +140,7 @@ fn kernel_config(
         follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
         on_cpu: options.on_cpu(),
         counters: options.counters().count(),
-        samples_blocks: options.heap().is_some(),
+        blocks_overhead_ppm: options.heap(),
         fault_counters: fault_counters(options),
         translation: Translation::of_self(),
         waits,

@@ -1,17 +1,15 @@
 //! The heap in a session: when the target is patched, and given back.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::Failure;
 use crate::profile::counter;
 use crate::record::collect::collector::Collector;
-use crate::record::heap::{HeapSampling, of_pids};
-use crate::record::kernel::load::failure::load_failure;
+use crate::record::heap::{HeapSampling, RefusedProcesses, cannot, of_pids};
 use crate::record::modules::Wanted;
 use crate::record::options::{RecordOptions, Target};
-use crate::record::process::mappings;
+use crate::record::process::{mappings, proc_fs};
 use crate::record::session::Session;
-use crate::record::session::sampling::{BpfSampling, Sampling};
+use crate::record::session::sampling::Sampling;
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Attempts to read the files of a process, and the time between them.
@@ -29,7 +27,7 @@ pub(super) fn of_options(options: &RecordOptions) -> Result<Option<HeapSampling>
         Target::System => "the whole machine",
         Target::Tids(_) => "single threads",
         Target::Pids(_) | Target::Name(_) | Target::Launch(_) => {
-            return HeapSampling::new(overhead_ppm).map(Some);
+            return HeapSampling::new(overhead_ppm, options.delay.is_none()).map(Some);
         }
     };
     Err(Failure::usage(format!("-e heap changes the memory of processes, and is not for {whole}"))
@@ -45,10 +43,10 @@ impl Session<'_> {
     /// When a process has none, or the command cannot be stopped.
     pub(crate) fn expect_heap(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
         let of_go_waits = self.plan_go_waits();
-        let of_heap = match command.filter(|_| self.heap.is_some()) {
-            Some(pid) => HeapSampling::hold(pid).map(|()| Vec::new()).map_err(Into::into),
-            None if command.is_some() => Ok(Vec::new()),
-            None => self.plan_heap(true),
+        let of_heap = match (command, &self.heap) {
+            (Some(pid), Some(heap)) => heap.hold(pid).map(|()| Vec::new()).map_err(Into::into),
+            (Some(_), None) => Ok(Vec::new()),
+            (None, _) => self.plan_heap(true),
         };
         Ok(of_go_waits.into_iter().chain(of_heap?).collect())
     }
@@ -81,22 +79,15 @@ impl Session<'_> {
         let Some(heap) = &mut self.heap else { return Ok(Vec::new()) };
         let mut roots: Vec<u32> = self.roots.iter().copied().collect();
         roots.sort_unstable();
-        let collector = &mut self.collector;
         let mut planned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut refused = RefusedProcesses::default();
         for pid in roots {
-            let (processes, files) = (&collector.processes, &collector.files);
-            let goroutines = &mut collector.goroutines;
-            let process = processes.get(pid);
-            if process.is_some_and(|process| goroutines.has_program(process, files)) {
-                let what = collector.go_heap.add((pid, has_begun), goroutines, (processes, files))?;
-                planned.entry(what).or_default().push(pid);
-            }
-            // Its own code is not changed; that of a program that has a library in Go is.
-            if !process.is_some_and(|process| goroutines.is_program(process, files)) {
-                let what = format!("patches {}", planned_of(heap, pid, collector)?);
-                planned.entry(what).or_default().push(pid);
+            match planned_of(heap, (pid, has_begun), &mut self.collector) {
+                Ok(words) => words.into_iter().for_each(|what| planned.entry(what).or_default().push(pid)),
+                Err(failure) => refused.add(pid, failure),
             }
         }
+        self.notices.extend(refused.unless_all(planned.is_empty())?);
         let words =
             |(what, pids): (String, Vec<u32>)| format!("heap: {what} in {} while it records", of_pids(&pids));
         Ok(planned.into_iter().map(words).collect())
@@ -109,7 +100,10 @@ impl Session<'_> {
     /// Why a process is left as it is.
     pub(in crate::record::session) fn begin_heap(&mut self) -> anyhow::Result<()> {
         let Some(heap) = &mut self.heap else { return Ok(()) };
-        let probes = heap.patch(&mut self.notices)?;
+        if let Some(blocks) = &mut self.collector.blocks {
+            heap.libraries().for_each(|path| blocks.add_library(path));
+        }
+        let probes = heap.begin(&mut self.notices)?;
         if probes.is_empty() {
             return Ok(());
         }
@@ -117,10 +111,12 @@ impl Session<'_> {
         self.take()?;
         self.place_tables(Duration::from_millis(500), Wanted::Whole);
         let Sampling::Bpf(bpf) = &mut self.kernel else { return Ok(()) };
-        for [allocated, freed] in probes {
-            attach_probes(bpf, allocated, freed)?;
-        }
-        Ok(())
+        probes.into_iter().try_for_each(|probe| {
+            let place = probe.place.map(|(number, place)| (number as u32, place.for_kernel()));
+            let place = place.as_ref().map(|(number, place)| (*number, place));
+            let kernel = &mut bpf.kernel;
+            kernel.block_programs.attach(&kernel.skeleton, probe.is_end, probe.event, place)
+        })
     }
 
     /// Patches a command that was let run and stands at its entry point. Returns what was done to it, in words.
@@ -129,13 +125,15 @@ impl Session<'_> {
     ///
     /// Why it is left as it is; it runs in any case.
     pub(crate) fn begin_heap_of_command(&mut self, command: Option<u32>) -> anyhow::Result<Vec<String>> {
-        let Some(pid) = command.filter(|_| self.heap.is_some()) else { return Ok(Vec::new()) };
-        HeapSampling::await_entry(pid)?;
-        let begun = self.take().and_then(|()| self.plan_heap(false)).and_then(|words| {
+        let (Some(pid), Some(heap)) = (command, &self.heap) else { return Ok(Vec::new()) };
+        let is_held = heap.await_entry(pid)?;
+        let begun = self.take().and_then(|()| self.plan_heap(!is_held)).and_then(|words| {
             self.begin_heap()?;
             Ok(words)
         });
-        HeapSampling::go_on(pid);
+        if is_held {
+            HeapSampling::go_on(pid);
+        }
         begun
     }
 
@@ -158,31 +156,49 @@ impl Session<'_> {
     }
 }
 
-/// What is planned for a process, whose files may take a moment to be read on a busy machine.
-fn planned_of(heap: &mut HeapSampling, pid: u32, collector: &mut Collector) -> Result<String, Failure> {
+/// What is done to sample the heap of a process, and whether it `has_begun`, in words.
+fn planned_of(
+    heap: &mut HeapSampling,
+    (pid, has_begun): (u32, bool),
+    collector: &mut Collector,
+) -> Result<Vec<String>, Failure> {
+    let (processes, files) = (&collector.processes, &collector.files);
+    let goroutines = &mut collector.goroutines;
+    let process = processes.get(pid);
+    let mut words = Vec::new();
+    if process.is_some_and(|process| goroutines.has_program(process, files)) {
+        words.push(collector.go_heap.add((pid, has_begun), goroutines, (processes, files))?);
+    }
+    // Its own code is not changed; that of a program that has a library in Go is.
+    if !process.is_some_and(|process| goroutines.is_program(process, files)) {
+        words.push(planned_of_allocator(heap, pid, collector)?);
+    }
+    Ok(words)
+}
+
+/// The same of its allocator. Its files may take a moment to be read on a busy machine.
+fn planned_of_allocator(
+    heap: &mut HeapSampling,
+    pid: u32,
+    collector: &mut Collector,
+) -> Result<String, Failure> {
     for _ in 0..ATTEMPTS {
         if let Some(planned) = heap.plan(pid, &collector.processes, &collector.files)? {
             return Ok(planned);
         }
-        std::thread::sleep(PAUSE);
+        match proc_fs::code_mappings(pid) {
+            Ok(mappings) if mappings.is_empty() => {
+                return Err(cannot(pid, "it has no memory of its own: it is the kernel's, or has ended"));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(cannot(pid, "it has ended"));
+            }
+            _ => std::thread::sleep(PAUSE),
+        }
         if let Some(process) = collector.processes.get_mut(pid) {
             mappings::read_mappings(pid, process, 0, &mut collector.files);
         }
     }
-    let what = format!("cannot sample the heap of pid {pid}: its files could not be read in time");
-    Err(Failure::new(status::FAILED, what)
-        .hint("the machine is busy, or a file server does not answer: try again"))
-}
-
-/// Attaches the programs of blocks to the probes of a sampler: of blocks that are allocated, and freed.
-fn attach_probes(bpf: &mut BpfSampling<'_>, allocated: OwnedFd, freed: OwnedFd) -> anyhow::Result<()> {
-    let programs = &bpf.kernel.skeleton.progs;
-    // The ends first: a block whose end is missed looks as if it were live.
-    for (program, event) in [(&programs.on_block_freed, freed), (&programs.on_block_allocated, allocated)] {
-        // libbpf enables the event, and the link that it returns owns the descriptor.
-        let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| load_failure(&error))?;
-        let _ = event.into_raw_fd();
-        bpf.kernel.links.push(link);
-    }
-    Ok(())
+    Err(cannot(pid, "its files could not be read in time")
+        .hint("the machine is busy, a file server does not answer, or this user may not open them"))
 }

@@ -48,6 +48,9 @@ struct LockJson {
     pid: Option<u32>,
     process: String,
     memory: Option<String>,
+    /// Function that allocated the block that the lock is in; not there where that was not sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_by: Option<String>,
     module: Option<String>,
     module_address: Option<u64>,
 }
@@ -82,6 +85,7 @@ fn fields(selection: &Selection<'_>, row: &LockRow, names: NameStyle) -> LockFie
         pid: row.lock.pid,
         process: selection.profile.tables.string(row.lock.process).to_owned(),
         memory: row.name.memory.clone(),
+        allocated_by: row.name.allocated_by.clone(),
         module: row.name.module.clone(),
         module_address: row.name.module_address,
     };

@@ -1,13 +1,13 @@
-//! Where the probes of a file are: a worker looks them up, since names, notes and code of a file are foreign bytes.
+//! The search for the probes of a file: a worker looks them up, since names, notes and code of a file are foreign bytes.
 
-use super::instruction::{ChosenSite, SiteClass, SiteWish, choose};
 use super::notes::{DeclaredProbe, declared};
-use super::spec::{ProbePlace, ProbeSpec};
 use super::symbols::{FoundFunction, around, functions};
-use super::weight::WeightPlace;
 use crate::base::deadline::Deadline;
 use crate::base::units::counted;
 use crate::elf::{Architecture, ElfError, ElfImage, ElfLimits};
+use crate::record::probes::instruction::{ChosenSite, SiteClass, SiteWish, choose};
+use crate::record::probes::spec::{ProbePlace, ProbeSpec};
+use crate::record::probes::weight::WeightPlace;
 use crate::record::workers::{self, JobKind, JobUrgency, WorkerJob, WorkerLane};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -20,7 +20,7 @@ const LONGEST_READ: Duration = Duration::from_secs(20);
 /// Most bytes of code of one function that are looked at.
 const MAX_CODE_BYTES: u64 = 1 << 20;
 /// Most places of one probe.
-pub(super) const MOST_SITES: usize = 64;
+pub(in crate::record::probes) const MOST_SITES: usize = 64;
 /// Longest text of an instruction, bytes.
 const MAX_TEXT_BYTES: usize = 100;
 
@@ -33,28 +33,36 @@ enum WantedPlace {
 
 /// A question to a worker.
 #[derive(Debug, Serialize, Deserialize)]
-struct SiteRequest {
+pub(in crate::record::probes) struct SiteRequest {
     wanted: WantedPlace,
     /// Number of the argument that is the weight, from 1, and its size in bytes.
     argument: Option<(u32, u32)>,
 }
 
+impl SiteRequest {
+    /// For the places of a declared probe, with an argument of it, from 1.
+    pub(in crate::record::probes) fn of_declared(provider: &str, name: &str, argument: u32) -> Self {
+        let wanted = WantedPlace::Declared { provider: provider.to_owned(), name: name.to_owned() };
+        SiteRequest { wanted, argument: Some((argument, 8)) }
+    }
+}
+
 /// A place that can be probed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Site {
+pub(in crate::record::probes) struct Site {
     /// Place in the file, bytes.
-    pub(super) file_offset: u64,
+    pub(in crate::record::probes) file_offset: u64,
     /// Place in the file of the counter that switches the probe on; 0: there is none.
-    pub(super) semaphore_offset: u64,
+    pub(in crate::record::probes) semaphore_offset: u64,
     /// Bytes from the start of the function, if that is known.
-    pub(super) function_offset: u64,
-    pub(super) class: SiteClass,
+    pub(in crate::record::probes) function_offset: u64,
+    pub(in crate::record::probes) class: SiteClass,
     /// Text of its instruction.
-    pub(super) text: String,
+    pub(in crate::record::probes) text: String,
     /// Class and text of the instruction that was meant, if the probe was moved.
-    pub(super) instead_of: Option<(SiteClass, String)>,
+    pub(in crate::record::probes) instead_of: Option<(SiteClass, String)>,
     /// Where the weight of a hit is.
-    pub(super) weight: WeightPlace,
+    pub(in crate::record::probes) weight: WeightPlace,
 }
 
 /// The places of a probe in a file, of which a worker has read what it takes.
@@ -62,7 +70,7 @@ pub(super) struct Site {
 /// # Errors
 ///
 /// Why there is none, in words.
-pub(super) fn find(spec: &ProbeSpec, file: &Arc<File>) -> Result<Vec<Site>, String> {
+pub(in crate::record::probes) fn find(spec: &ProbeSpec, file: &Arc<File>) -> Result<Vec<Site>, String> {
     let wanted = match &spec.place {
         ProbePlace::Function { function, offset, .. } => {
             WantedPlace::Function { name: function.clone(), offset: *offset }
@@ -74,26 +82,32 @@ pub(super) fn find(spec: &ProbeSpec, file: &Arc<File>) -> Result<Vec<Site>, Stri
     };
     let argument = spec.weight.map(|weight| (weight.argument, if weight.is_half { 4 } else { 8 }));
     let request = SiteRequest { wanted, argument };
-    let body = postcard::to_stdvec(&request).map_err(|error| error.to_string())?;
-    let answer = if workers::is_running() {
+    ask(&request, file, |body| {
+        if !workers::is_running() {
+            return work_here(body, file);
+        }
         let deadline = Deadline::after(LONGEST_READ, &Arc::default());
-        let descriptors = [file.as_fd()];
-        let job = WorkerJob {
-            kind: JobKind::Probes,
-            urgency: JobUrgency::Ordinary,
-            part: 0,
-            body: &body,
-            descriptors: &descriptors,
-        };
+        let (kind, urgency) = (JobKind::Probes, JobUrgency::Ordinary);
+        let job = WorkerJob { kind, urgency, part: 0, body, descriptors: &[file.as_fd()] };
         let answer =
             workers::take(WorkerLane::Slow, &deadline).and_then(|mut worker| worker.work(&job, &deadline));
-        answer.map_err(|end| end.to_string())?
-    } else {
-        let descriptor = file.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        work(&body, vec![descriptor])
-    };
-    let sites: Result<Vec<Site>, String> =
-        postcard::from_bytes(&answer).map_err(|_| "the process that read it gave no answer".to_owned())?;
+        answer.map_err(|end| end.to_string())
+    })
+}
+
+/// The places in a file, of which `answer` has read what it takes.
+///
+/// # Errors
+///
+/// Why there is none, in words.
+pub(in crate::record::probes) fn ask(
+    request: &SiteRequest,
+    file: &File,
+    answer: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
+) -> Result<Vec<Site>, String> {
+    let body = postcard::to_stdvec(request).map_err(|error| error.to_string())?;
+    let sites: Result<Vec<Site>, String> = postcard::from_bytes(&answer(&body)?)
+        .map_err(|_| "the process that read it gave no answer".to_owned())?;
     let sites = sites?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     let is_possible = |site: &Site| {
@@ -103,6 +117,12 @@ pub(super) fn find(spec: &ProbeSpec, file: &Arc<File>) -> Result<Vec<Site>, Stri
         return Err("what was found is not possible".to_owned());
     }
     Ok(sites)
+}
+
+/// Looks for the places in this process, which has no workers.
+pub(in crate::record::probes) fn work_here(body: &[u8], file: &File) -> Result<Vec<u8>, String> {
+    let descriptor = file.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+    Ok(work(body, vec![descriptor]))
 }
 
 /// Looks for the places in a worker.
@@ -151,7 +171,9 @@ fn of_function(
     }
     let weight = argument.map_or(Ok(WeightPlace::default()), |(number, bytes)| {
         let register = register_of_argument(image.is_go(), number)?;
-        Ok::<_, String>(WeightPlace { bytes, ..WeightPlace::default() }.register(register))
+        // Half a register is an `int`, which may be negative.
+        let is_signed = bytes == 4;
+        Ok::<_, String>(WeightPlace { bytes, is_signed, ..WeightPlace::default() }.register(register))
     })?;
     if known.found.len() > MOST_SITES {
         let count = known.found.len();

@@ -1,9 +1,9 @@
 //! Probes that a program declares itself (USDT), by the notes that `sys/sdt.h` of SystemTap leaves in it, and where their
 //! arguments are. Format: SystemTap's "UserSpaceProbeImplementation".
 
-use super::weight::WeightPlace;
 use crate::elf::fields::{Fields, c_string};
 use crate::elf::{ElfError, ElfImage};
+use crate::record::probes::weight::WeightPlace;
 
 /// Bytes of notes that are looked at.
 const MAX_NOTE_BYTES: u64 = 16 << 20;
@@ -12,15 +12,15 @@ const NT_STAPSDT: u32 = 3;
 
 /// A declared probe, at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DeclaredProbe {
-    pub(super) provider: String,
-    pub(super) name: String,
+pub(in crate::record::probes) struct DeclaredProbe {
+    pub(in crate::record::probes) provider: String,
+    pub(in crate::record::probes) name: String,
     /// The module's own address of its instruction.
-    pub(super) address: u64,
+    pub(in crate::record::probes) address: u64,
     /// That of the counter that switches it; 0: it is always on.
-    pub(super) semaphore: u64,
+    pub(in crate::record::probes) semaphore: u64,
     /// Its arguments, as the assembler wrote them.
-    pub(super) arguments: String,
+    pub(in crate::record::probes) arguments: String,
 }
 
 /// All declared probes of a file.
@@ -28,7 +28,7 @@ pub(super) struct DeclaredProbe {
 /// # Errors
 ///
 /// The notes cannot be read.
-pub(super) fn declared(image: &ElfImage) -> Result<Vec<DeclaredProbe>, ElfError> {
+pub(in crate::record::probes) fn declared(image: &ElfImage) -> Result<Vec<DeclaredProbe>, ElfError> {
     let Some(section) = image.section(b".note.stapsdt") else { return Ok(Vec::new()) };
     if section.size > MAX_NOTE_BYTES {
         return Err(ElfError::TooLarge { what: "notes", size: section.size, limit: MAX_NOTE_BYTES });
@@ -83,7 +83,7 @@ impl DeclaredProbe {
     /// # Errors
     ///
     /// Why it cannot be read, in words.
-    pub(super) fn argument(&self, number: u32) -> Result<WeightPlace, String> {
+    pub(in crate::record::probes) fn argument(&self, number: u32) -> Result<WeightPlace, String> {
         let all: Vec<&str> = self.arguments.split_whitespace().collect();
         let text = all.get(number as usize - 1).ok_or_else(|| {
             format!(

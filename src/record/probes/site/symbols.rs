@@ -14,26 +14,26 @@ const MOST_SIMILAR: usize = 100;
 
 /// A function, by its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundFunction {
+pub(in crate::record::probes) struct FoundFunction {
     /// The module's own address.
-    pub(super) address: u64,
+    pub(in crate::record::probes) address: u64,
     /// Bytes of code; 0: not known.
-    pub(super) size: u64,
+    pub(in crate::record::probes) size: u64,
 }
 
 /// What is known of a name.
 #[derive(Debug, Default)]
-pub(super) struct FunctionSearch {
+pub(in crate::record::probes) struct FunctionSearch {
     /// Functions of that name, by address.
-    pub(super) found: BTreeMap<u64, FoundFunction>,
+    pub(in crate::record::probes) found: BTreeMap<u64, FoundFunction>,
     /// One of them is chosen by the program when it starts, by what the processor can do.
-    pub(super) has_chosen: bool,
+    pub(in crate::record::probes) has_chosen: bool,
     /// The file takes a function of that name from another file.
-    pub(super) is_imported: bool,
+    pub(in crate::record::probes) is_imported: bool,
     /// Names that contain it.
-    pub(super) similar: Vec<String>,
+    pub(in crate::record::probes) similar: Vec<String>,
     /// The file has a table of all its functions, not only of those that it exports.
-    pub(super) has_all: bool,
+    pub(in crate::record::probes) has_all: bool,
 }
 
 /// Looks for functions of a name: the symbol's own, or the readable form of a mangled one, with or without its parameters.
@@ -41,7 +41,7 @@ pub(super) struct FunctionSearch {
 /// # Errors
 ///
 /// A table cannot be read.
-pub(super) fn functions(image: &ElfImage, name: &str) -> Result<FunctionSearch, ElfError> {
+pub(in crate::record::probes) fn functions(image: &ElfImage, name: &str) -> Result<FunctionSearch, ElfError> {
     let mut functions = FunctionSearch::default();
     let finder = memchr::memmem::Finder::new(distinctive_part(name));
     for table in TABLES {
@@ -63,7 +63,10 @@ pub(super) fn functions(image: &ElfImage, name: &str) -> Result<FunctionSearch, 
 /// # Errors
 ///
 /// A table cannot be read.
-pub(super) fn around(image: &ElfImage, address: u64) -> Result<Option<FoundFunction>, ElfError> {
+pub(in crate::record::probes) fn around(
+    image: &ElfImage,
+    address: u64,
+) -> Result<Option<FoundFunction>, ElfError> {
     let mut best: Option<FoundFunction> = None;
     for table in TABLES {
         image.visit_entries(table, |_, TableEntry { kind, is_defined, symbol }| {
