@@ -167,6 +167,7 @@ impl CommonArgs {
             threads: None,
             locks: None,
             chains: false,
+            idle_is_gone: false,
             heap: None,
         }
     }

@@ -21,7 +21,8 @@ pub(super) struct SamplerArgs {
     #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event,
         long_help = event_help())]
     event: Vec<EventName>,
-    /// For perf events: take one sample per N events; 1 samples every event [default: -F samples a second]
+    /// For perf events: take one sample per N events; 1 samples every event [default: 101 for page faults,
+    /// else -F samples a second]
     #[arg(short = 'c', long, value_name = "N", value_parser = value::period, allow_negative_numbers = true)]
     count: Option<u64>,
     /// Samples per second and CPU, or max for the kernel's limit

@@ -273,6 +273,8 @@ pub struct CommonOptions {
     pub(crate) locks: Option<ChargedTo>,
     /// Waits as what the threads did meanwhile that ended them.
     pub(crate) chains: bool,
+    /// The recording has been left without its idle waits: they cannot be shown any more, and none of the others is one.
+    pub(crate) idle_is_gone: bool,
     /// Only these blocks of the heap; `None` for everything that was recorded.
     pub(crate) heap: Option<HeapView>,
 }
@@ -311,6 +313,7 @@ impl Default for CommonOptions {
             threads: None,
             locks: None,
             chains: false,
+            idle_is_gone: false,
             heap: None,
         }
     }

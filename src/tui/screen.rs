@@ -225,7 +225,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     }
     let idle_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.idle_ns());
     if filter.idle {
-        parts.push((1, "with idle".to_owned()));
+        parts.push((1, if query.common.idle_is_gone { "without idle" } else { "with idle" }.to_owned()));
     } else if picture.event.has_waits && idle_ns > 0 {
         parts.push((1, format!("idle {} hidden", duration(idle_ns))));
     }

@@ -231,7 +231,7 @@ impl HeapSampling {
             end.growth_bytes += memory_bytes.map_or(0, |(now, before)| now.saturating_sub(before));
             if processes.get(pid).is_some_and(|process| process.exec_ns > sampled.since_ns) {
                 end.notices.push(format!(
-                    "heap: pid {pid} has called exec since its blocks are sampled: what its new program allocates is not in this recording"
+                    "heap: pid {pid} has called exec: what its new program allocates is not in this recording"
                 ));
             }
             if !sampled.is_patched {

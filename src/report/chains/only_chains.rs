@@ -178,6 +178,7 @@ impl CommonOptions {
             .hint("to see idle ones, too:  --idle"));
         }
         // Idle ones are gone. Among those that are left, others would look idle.
+        options.idle_is_gone = !self.filter.idle;
         options.filter.idle = true;
         Ok((left, options))
     }

@@ -119,7 +119,7 @@ mod tests {
         let (part, common) =
             HeapPart::of(&recording(), &common, None).expect("it has a heap").expect("it is");
         let empty = part.blocks().select_for_report(&common).expect_err("none is that short-lived");
-        assert_eq!(empty.message, "none of 20 blocks is short-lived");
+        assert_eq!(empty.message, "none of 20 sampled blocks counts as `heap, short-lived`");
     }
 
     #[test]

@@ -84,6 +84,11 @@ impl KeptWaits {
             self.idle_ns = self.idle_ns.saturating_add(sample.weight);
             return;
         }
+        // A runtime that looks again after a while is woken by a timer, which holds nothing.
+        let is_by_interrupt = matches!(wait.waker.kind, WakerKind::SoftInterrupt | WakerKind::Interrupt);
+        if charged_to == ChargedTo::EitherSide && is_by_interrupt {
+            return self.uncharged += 1;
+        }
         if charged_to != ChargedTo::Holder {
             self.samples.push(sample);
             return;

@@ -197,6 +197,11 @@ impl App {
         if !picture.metrics.contains(&Metric::OFF_CPU) {
             return self.context.show_message("the recording has no waits, idle or not");
         }
+        if self.context.query.common.idle_is_gone {
+            return self
+                .context
+                .show_message("idle waits were left out from the start: prof tui --idle has them");
+        }
         self.context.ask(|query| query.common.filter.idle = !query.common.filter.idle);
         self.context.show_message(match self.context.query.common.filter.idle {
             true => "idle waits are shown: o hides them",

@@ -3,8 +3,9 @@
 use super::screen::{PLAIN, TestScreen};
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, FilterOptions, Metric, Space, ThreadFilter};
+use crate::report::{ChargedTo, CommonOptions, FilterOptions, Metric, Space, ThreadFilter};
 use crate::tui::app::action::Action;
+use crate::tui::views::locks::tests::contended;
 use ratatui::layout::Position;
 
 /// The line with the filters: its number and its text.
@@ -87,6 +88,21 @@ fn filters_without_room_are_counted_and_named_on_a_click() {
     assert_eq!(said.as_deref(), Some("ignore a_function_that_nobody_has; thread ingest"));
     screen.app.context.size.width = 120;
     assert!(!rule(&screen).1.contains("more"), "{}", rule(&screen).1);
+}
+
+/// Waits for locks alone were left without idle ones when the program began: a key that showed the rest would do nothing.
+#[test]
+fn idle_waits_that_were_left_out_from_the_start_are_not_promised() {
+    let common = CommonOptions { locks: Some(ChargedTo::Waiter), ..CommonOptions::default() };
+    let (locks, common) = common.of_waits(contended()).expect("it has waits for locks");
+    assert!(common.idle_is_gone);
+    let mut screen = TestScreen::with(locks, common, 120, 24);
+    assert!(screen.text(&PLAIN).contains("without idle"), "{}", screen.text(&PLAIN));
+    screen.keys("o");
+    assert!(screen.app.context.toast.as_deref().is_some_and(|said| said.contains("prof tui --idle")));
+    let with_idle = FilterOptions { idle: true, ..FilterOptions::default() };
+    let all = CommonOptions { locks: Some(ChargedTo::Waiter), filter: with_idle, ..CommonOptions::default() };
+    assert!(!all.of_waits(contended()).expect("it has waits for locks").1.idle_is_gone);
 }
 
 /// Detail 25 of the promises: idle time is hidden but counted, and widths are time.

@@ -7,7 +7,7 @@ mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text};
-use crate::report::{CommonOptions, FunctionRow, LabelId, LabelKey, NameStyle, SortKey, module_stem};
+use crate::report::{CommonOptions, FunctionRow, LabelId, LabelKey, Metric, NameStyle, SortKey, module_stem};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::query::Query;
@@ -110,7 +110,8 @@ fn placed(view: &TopState, picture: &Picture, columns: usize) -> PlacedColumns<T
     if is_wide || picture.query.sort == SortKey::Count {
         all.push(column(
             TopColumn::Count,
-            if picture.event.has_waits { "COUNT" } else { "SAMPLES" },
+            // Of blocks, those that the samples stand for.
+            if picture.event.has_waits || picture.event.metric == Metric::HEAP { "COUNT" } else { "SAMPLES" },
             9,
             true,
             2,
