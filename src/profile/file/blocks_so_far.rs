@@ -3,44 +3,48 @@
 //! runs, those blocks are the live ones that were not freed.
 
 use crate::profile::contents::Profile;
-use crate::profile::event::{Event, Sample};
+use crate::profile::event::Sample;
 use crate::profile::kind::EventKind;
-use crate::profile::rows::{StackId, TaskId};
 use std::collections::HashSet;
 
-/// What tells a block from all others: two of one thread do not begin at the same time.
-type BlockIdentity = (u64, TaskId, Option<StackId>);
+/// What tells a block from all others: its time, process and thread, and size. Numbers of rows do not: a long recording begins its tables
+/// again.
+type BlockIdentity = (u64, u32, u32, u64);
 
 /// Leaves one event of blocks: with those that were live so far unless the recording `has_end`.
 pub(super) fn settle(profile: &mut Profile, has_end: bool) {
-    let is_of = |kind: &'static EventKind| move |event: &Event| event.kind().is(kind);
-    let Some(at) = profile.events.iter().position(is_of(&EventKind::HEAP_SO_FAR)) else { return };
-    let so_far = profile.events.remove(at);
-    let Some(blocks) = profile.events.iter_mut().find(|event| event.kind().is(&EventKind::HEAP)) else {
-        return;
-    };
+    let Profile { events, tables, .. } = profile;
+    let Some(at) = events.iter().position(|event| event.kind().is(&EventKind::HEAP_SO_FAR)) else { return };
+    let so_far = events.remove(at);
+    let Some(blocks) = events.iter_mut().find(|event| event.kind().is(&EventKind::HEAP)) else { return };
     if has_end {
         return;
     }
+    let identity = |block: &Sample| -> BlockIdentity {
+        let task = tables.task(block.task);
+        (block.time_ns, task.pid, task.tid, block.block.map_or(0, |block| block.size))
+    };
     let freed: HashSet<BlockIdentity> = blocks.samples().map(|block| identity(&block)).collect();
     for block in so_far.samples().filter(|block| !freed.contains(&identity(block))) {
         blocks.push(block);
     }
 }
 
-fn identity(block: &Sample) -> BlockIdentity {
-    (block.time_ns, block.task, block.stack)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{EventInfo, HeapBlock, Meta};
+    use crate::profile::{EventInfo, HeapBlock, Meta, Task};
 
     fn profile() -> Profile {
         let mut profile = Profile::new(Meta::default());
-        let block = |time_ns, lifetime_ns| Sample {
+        // The same thread as two rows: its tables have begun again in between.
+        let [first, again] = ["a", "b"].map(|comm| {
+            let comm = profile.tables.intern_string(comm);
+            profile.tables.intern_task(Task { pid: 7, tid: 8, comm, ..Task::default() })
+        });
+        let block = |time_ns, lifetime_ns: Option<u64>| Sample {
             time_ns,
+            task: if lifetime_ns.is_some() { again } else { first },
             weight: 1,
             block: Some(HeapBlock { size: 1, lifetime_ns }),
             ..Sample::default()

@@ -16,6 +16,10 @@ use std::collections::BTreeMap;
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// A block that is live for so long is in the file before it is freed, ns.
 const SO_FAR_NS: u64 = 3_000_000_000;
+/// Time between two searches for old ends, ns.
+const PRUNING_NS: u64 = 1_000_000_000;
+/// No more ends are kept.
+const MOST_ENDS: usize = 1 << 18;
 /// Number of such ends after which old ones are looked for.
 const MANY_ENDS: usize = 4096;
 
@@ -50,6 +54,8 @@ pub(crate) struct LiveBlocks {
     /// Times of ends whose beginning was not stored yet, if it was sampled at all.
     ends: FxHashMap<BlockKey, Vec<u64>>,
     samples: u64,
+    /// When old ends were looked for, ns.
+    pruned_ns: u64,
     /// Processes that have ended lately, and when: samples of them may come later.
     ended: FxHashMap<u32, u64>,
     /// Paths of libraries that sample blocks themselves. Foreign text.
@@ -75,6 +81,7 @@ impl LiveBlocks {
             sizes: BTreeMap::new(),
             ends,
             samples: 0,
+            pruned_ns: 0,
             ended: FxHashMap::default(),
             libraries: Vec::new(),
         }
@@ -178,14 +185,18 @@ impl LiveBlocks {
         {
             return self.store(key, block, Some(sample.time_ns), rows);
         }
-        // Of a child of fork, a block may be its parent's.
-        self.ends.entry(key).or_default().push(sample.time_ns);
-        if self.ends.len() > MANY_ENDS {
+        // Of a child of fork, a block may be its parent's; of a program that samples itself, one that was left out.
+        if self.ends.len() > MANY_ENDS && sample.time_ns.saturating_sub(self.pruned_ns) > PRUNING_NS {
+            self.pruned_ns = sample.time_ns;
             let since_ns = sample.time_ns.saturating_sub(PATIENCE_NS);
             self.ends.retain(|_, ends| {
                 ends.retain(|end_ns| *end_ns >= since_ns);
                 !ends.is_empty()
             });
+        }
+        // The beginning of nearly all of them is not to come.
+        if self.ends.len() < MOST_ENDS {
+            self.ends.entry(key).or_default().push(sample.time_ns);
         }
     }
 

@@ -7,6 +7,9 @@ use crate::profile::{ALLOCATED_BEFORE, EventInfo, EventKind, FrameId, Outcome, S
 use crate::record::collect::collector::Collector;
 use crate::record::collect::row_writer::RowWriter;
 
+/// Blocks that a look at a Go program has found begin at so many different times, ns.
+const GO_BLOCKS_APART: u64 = 1 << 20;
+
 impl Collector {
     /// Blocks of memory are sampled; `sampling` says by which rule, for people.
     pub(crate) fn add_heap(&mut self, sampling: String) {
@@ -89,9 +92,11 @@ impl Collector {
         let before = || self.profile.tables.intern_labels(&[ALLOCATED_BEFORE]);
         let labels = step.is_from_before.then(before);
         let part = BlockPart { stack, outcome: trusted.outcome, labels };
-        let allocated = SampleEvent { time_ns: step.since_ns, ..sample.clone() };
+        let mut allocated = SampleEvent { time_ns: step.since_ns, ..sample.clone() };
         self.with_blocks(|blocks, rows| {
             for &number in &step.allocated {
+                // Blocks are told apart by their times, too.
+                allocated.time_ns = now_ns.min(step.since_ns + number % GO_BLOCKS_APART);
                 let block = BlockEvent {
                     step: BlockStep::Allocated,
                     address: number,

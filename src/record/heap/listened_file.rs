@@ -47,7 +47,9 @@ impl ListenedFile {
     pub(super) fn event(&self, pid: u32, index: usize) -> io::Result<OwnedFd> {
         let place = self.places.get(index).ok_or(io::ErrorKind::NotFound)?;
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let open = || perf_event::open_probe(&path, place.offset, place.semaphore_offset, Some(pid));
+        // The kernel goes by the memory of this thread, which one that has ended has not.
+        let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+        let open = || perf_event::open_probe(&path, place.offset, place.semaphore_offset, Some(thread));
         privilege::open_event(open)
     }
 }

@@ -12,7 +12,7 @@ use crate::record::modules::ModuleFiles;
 use crate::record::probes::allocator_probes::AllocatorProbe;
 use crate::record::process::proc_fs;
 use crate::record::process::table::Processes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 /// Time between two looks at how much memory processes have, ns.
@@ -174,8 +174,12 @@ impl HeapSampling {
     ///
     /// # Errors
     ///
-    /// Why a process is left as it is.
-    pub(crate) fn begin(&mut self, notices: &mut Vec<String>) -> Result<Vec<BlockProbe>, Failure> {
+    /// Why no process is sampled, unless `others_are_sampled` in other ways.
+    pub(crate) fn begin(
+        &mut self,
+        notices: &mut Vec<String>,
+        others_are_sampled: bool,
+    ) -> Result<Vec<BlockProbe>, Failure> {
         let mut probes = Vec::new();
         let mut patches = Patches::default();
         let mut refused = RefusedProcesses::default();
@@ -183,22 +187,28 @@ impl HeapSampling {
             let memory_bytes = proc_fs::anonymous_bytes(pid);
             let is_patched = !found.iter().any(|found| found.samples_itself);
             let begun = match is_patched {
-                true => patches.add(pid, found, self.mean.bytes, notices),
+                true => patches.add(pid, found, self.mean.bytes, notices).map(|()| Vec::new()),
                 false => {
                     notices.push(format!("heap: pid {pid} samples blocks itself, by a rule of its own"));
                     self.listen(pid, &found)
                 }
             };
-            // What was patched is given back, also where its probes cannot be listened to.
-            let (since_ns, last_bytes) = (monotonic_ns(), memory_bytes);
-            self.sampled.insert(pid, SampledProcess { since_ns, memory_bytes, last_bytes, is_patched });
             match begun {
                 Ok(found) => probes.extend(found),
-                Err(error) => refused.add(pid, cannot(pid, &io_words(&error))),
+                Err(error) => {
+                    refused.add(pid, cannot(pid, &io_words(&error)));
+                    continue;
+                }
             }
+            let (since_ns, last_bytes) = (monotonic_ns(), memory_bytes);
+            self.sampled.insert(pid, SampledProcess { since_ns, memory_bytes, last_bytes, is_patched });
+        }
+        // Whoever listens to a sampler listens to those of all processes that have its file: children of fork that are patched, too.
+        for (pid, error) in patches.listen(&mut probes) {
+            refused.add(pid, cannot(pid, &io_words(&error)));
         }
         notices.extend(patches.said());
-        notices.extend(refused.unless_all(probes.is_empty())?);
+        notices.extend(refused.unless_all(probes.is_empty() && !others_are_sampled)?);
         probes.sort_by_key(|probe| !probe.is_end);
         Ok(probes)
     }
@@ -322,17 +332,21 @@ struct Patches {
     pids: Vec<u32>,
     functions: u64,
     longest_us: u64,
+    /// Process and number of each sampler that is a file of its own.
+    samplers: Vec<(u32, usize)>,
+    /// Their files, by device and inode.
+    files: BTreeSet<(u64, u64)>,
 }
 
 impl Patches {
-    /// Patches a process. Returns the probes of its samplers.
+    /// Patches a process.
     fn add(
         &mut self,
         pid: u32,
         found: Vec<FoundAllocator>,
         mean: u64,
         notices: &mut Vec<String>,
-    ) -> std::io::Result<Vec<BlockProbe>> {
+    ) -> std::io::Result<()> {
         let functions: Vec<AllocatorFunction> = found.into_iter().flat_map(|found| found.functions).collect();
         let reply = service::patch(pid, functions, mean)?;
         self.pids.push(pid);
@@ -352,13 +366,26 @@ impl Patches {
             let skipped = list(freeing);
             notices.push(format!("heap: what these functions of pid {pid} free counts as live: {skipped}"));
         }
-        let mut probes = Vec::new();
-        for sampler in 0..reply.samplers {
-            for (probe, is_end) in [(Probe::Freed, true), (Probe::Allocated, false)] {
-                probes.push(BlockProbe { event: service::probe(pid, sampler, probe)?, is_end, place: None });
+        for (sampler, file) in reply.samplers.into_iter().enumerate() {
+            if self.files.insert(file) {
+                self.samplers.push((pid, sampler));
             }
         }
-        Ok(probes)
+        Ok(())
+    }
+
+    /// Adds the probes of all samplers. Returns the processes of those that cannot be listened to, and why.
+    fn listen(&self, probes: &mut Vec<BlockProbe>) -> Vec<(u32, std::io::Error)> {
+        let mut failed = Vec::new();
+        for &(pid, sampler) in &self.samplers {
+            for (probe, is_end) in [(Probe::Freed, true), (Probe::Allocated, false)] {
+                match service::probe(pid, sampler, probe) {
+                    Ok(event) => probes.push(BlockProbe { event, is_end, place: None }),
+                    Err(error) => failed.push((pid, error)),
+                }
+            }
+        }
+        failed
     }
 
     /// What was done, in words.

@@ -15,9 +15,14 @@ use crate::record::process::named::NamedProcesses;
 use crate::record::workers::LentWorker;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most files of processes that sample blocks themselves.
+const MOST_LISTENED_FILES: usize = 64;
 
 /// What is asked for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,8 +59,8 @@ pub(super) enum Probe {
 pub(super) struct PatchReply {
     /// Number of functions that jump to a sampler.
     pub(super) count: usize,
-    /// Number of samplers.
-    pub(super) samplers: usize,
+    /// The files of its samplers, by device and inode. Children of fork have that of their parent.
+    pub(super) samplers: Vec<(u64, u64)>,
     /// Functions that do not, and why. Foreign text.
     pub(super) skipped: Vec<String>,
     /// Time for which the process was stopped, us.
@@ -209,6 +214,7 @@ impl HeapService {
 
     /// Has every process be as it was: the recorder has ended, perhaps without a word.
     pub(crate) fn end(&self) {
+        self.listened().clear();
         let patches = std::mem::take(&mut *self.patches());
         for patch in patches.into_values() {
             // There is no one left to be told.
@@ -224,7 +230,8 @@ impl HeapService {
         let examiner = self.examiner.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
         let patch = on_own_thread(|| Patch::apply(pid, &functions, mean, examiner))?;
         let stopped_us = u64::try_from(patch.stopped.as_micros()).unwrap_or(u64::MAX);
-        let (count, samplers) = (patch.count(), patch.files().count());
+        let file = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
+        let (count, samplers) = (patch.count(), patch.files().map(file).collect::<io::Result<_>>()?);
         let reply = PatchReply { count, samplers, skipped: patch.skipped.clone(), stopped_us };
         patches.insert(pid, patch);
         Ok(reply)
@@ -244,6 +251,10 @@ impl HeapService {
     }
 
     fn places(&self, pid: u32, code_at: u64) -> io::Result<Vec<u8>> {
+        // Each keeps a file open.
+        if self.listened().len() >= MOST_LISTENED_FILES {
+            return Err(io::Error::other("too many files are listened to"));
+        }
         let file = ListenedFile::find(pid, code_at, self.worker()).map_err(io::Error::other)?;
         let places = serde_json::to_vec(&file.places)?;
         self.listened().insert((pid, code_at), file);

@@ -148,16 +148,17 @@ fn begin<'obj>(
     }
     let of_heap = session.expect_heap(command)?;
     session.notices.extend(of_heap);
+    let mut is_delay_over = true;
     if let Some(delay) = options.delay {
         let duration = options.duration;
         let mut watch = RecordingLoop { session: &mut session, child: &mut child, has_launched, duration };
-        watch.pass(delay, |_| is_asked_to_end(control))?;
+        is_delay_over = watch.pass(delay, |_| is_asked_to_end(control))?;
     }
     session.begin(options.duration)?;
     if let Some(child) = &mut child {
         child.release()?;
     }
-    let of_heap = session.begin_heap_of_command(command)?;
+    let of_heap = session.begin_heap_of_command(command.filter(|_| is_delay_over))?;
     session.notices.extend(of_heap);
     privilege::keep_recording()?;
     Ok((session, child))

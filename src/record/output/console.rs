@@ -2,7 +2,7 @@
 
 use super::end_block::{Summary, end_block};
 use crate::base::{safe_text, units};
-use crate::profile::{Profile, Unit};
+use crate::profile::{EventKind, Profile, Unit};
 use crate::record::collect::totals::CollectedTotals;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -92,7 +92,9 @@ impl Console {
 
 /// Text on what was taken so far of each event that is recorded.
 pub(crate) fn taken(profile: &Profile, totals: &CollectedTotals) -> String {
-    let taken = profile.events.iter().enumerate().map(|(number, event)| {
+    let shown =
+        profile.events.iter().enumerate().filter(|(_, event)| !event.kind().is(&EventKind::HEAP_SO_FAR));
+    let taken = shown.map(|(number, event)| {
         let kind = event.kind();
         let samples = units::counted(totals.of_event(number).samples, &kind.noun);
         if kind.unit == Unit::Nanoseconds { samples } else { format!("{samples} of {}", kind.title) }
@@ -103,7 +105,7 @@ pub(crate) fn taken(profile: &Profile, totals: &CollectedTotals) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{EventInfo, EventKind, Meta};
+    use crate::profile::{EventInfo, Meta};
 
     #[test]
     fn the_status_line_counts_what_is_recorded() {

@@ -74,7 +74,8 @@ fn saved_line(summary: &Summary<'_>, duration_ns: u64) -> String {
 
 /// A line for each event but waiting time.
 fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<String> {
-    let others = profile.events.iter().enumerate().filter(|(_, event)| !event.kind().is(&EventKind::OFF_CPU));
+    let is_other = |kind: &EventKind| !kind.is(&EventKind::OFF_CPU) && !kind.is(&EventKind::HEAP_SO_FAR);
+    let others = profile.events.iter().enumerate().filter(|(_, event)| is_other(event.kind()));
     let line = |(number, event): (usize, &Event)| {
         let (kind, taken) = (event.kind(), totals.of_event(number));
         // Goroutines are no threads, and threads that only waited were not counted.

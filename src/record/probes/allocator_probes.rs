@@ -81,9 +81,9 @@ impl AllocatorProbe {
         AllocatorProbe { is_end, offset, semaphore_offset, class, address, size, weight }
     }
 
-    /// As the programs have it. Measures what a hit costs.
+    /// As the programs have it. Who asks may open no probe any more that could be measured.
     pub(crate) fn for_kernel(&self) -> prof_block_place {
-        let hit_ns = Prices::default().of(self.class).unwrap_or(0);
+        let hit_ns = Prices::usual(self.class);
         let place = |place: &WeightPlace| place.for_kernel(0, hit_ns);
         prof_block_place {
             address: place(&self.address),

@@ -23,6 +23,14 @@ pub(super) struct Prices {
 }
 
 impl Prices {
+    /// What a hit at an instruction of this class costs about, where that cannot be measured: by docs/performance.md, ns.
+    pub(super) fn usual(class: SiteClass) -> u64 {
+        match class {
+            SiteClass::Emulated => 450,
+            SiteClass::LongNop | SiteClass::Stepped | SiteClass::Unknown => 15_000,
+        }
+    }
+
     /// What a hit at an instruction of this class costs, ns.
     pub(super) fn of(&mut self, class: SiteClass) -> Option<u64> {
         *self.known.entry(class).or_insert_with(|| code(class).and_then(|code| measure(code).ok()))

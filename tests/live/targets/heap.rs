@@ -5,7 +5,7 @@ use crate::harness::fixture;
 use crate::harness::heap_storm::HeapStorm;
 use crate::harness::machine::{account, copy_for_everyone, skip, turn};
 use crate::harness::profiler::{Recording, binary, messages, prof};
-use crate::harness::running::{Running, wait_for};
+use crate::harness::running::{Running, children, wait_for};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
@@ -81,6 +81,40 @@ fn children_of_fork_are_sampled_independently() {
         .flat_map(|event| event.samples())
         .filter(|sample| sample.block.is_some_and(|block| block.lifetime_ns.is_none()));
     assert!(live.count() <= 1, "only the parent's block may be live at its end");
+}
+
+/// A sampler stays mapped, and children of fork have its file: who listens to it in one of them listens to it in all.
+#[test]
+fn workers_of_a_server_that_was_recorded_before_are_all_sampled() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("prefork") else { return };
+    let mut server = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut input = server.stdin.take().expect("it was piped");
+    let mut ready = String::new();
+    let output = server.stdout.take().expect("it was piped");
+    BufReader::new(output).read_line(&mut ready).expect("it says that it is ready");
+    let own = server.id();
+    Recording::with(["-e", "heap", "-d", "1s", "-p", &own.to_string()]);
+    input.write_all(b"1").expect("it reads");
+    let mut pids = wait_for("three workers", || Some(children(own)).filter(|workers| workers.len() == 3));
+    pids.push(own);
+    let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let recording = Recording::with(["-e", "heap", "-d", "2s", "-p", &list]);
+    assert!(!recording.messages.contains("is not sampled"), "{}", recording.messages);
+    let (profile, _) = prof::internals::profile::read_path(&recording.file()).expect("it can be read");
+    let samples = profile.events.iter().flat_map(|event| event.samples());
+    let sampled: std::collections::BTreeSet<u32> =
+        samples.map(|sample| profile.tables.task(sample.task).pid).collect();
+    pids.sort_unstable();
+    assert_eq!(sampled.into_iter().collect::<Vec<_>>(), pids);
+    // Each block once: two listeners to one file would see each twice.
+    assert_eq!(profile.counter("block_ends_missed"), 0, "{:?}", profile.counters);
+    drop(input);
+    assert!(server.wait().expect("it ends").success());
 }
 
 /// A lock without a name is told by what allocated the memory that it is in; a block of megabytes is hardly ever left out.

@@ -84,16 +84,14 @@ static __always_inline struct prof_block_place *block_place(void *ctx)
 	return cookie ? bpf_map_lookup_elem(&block_places, &number) : NULL;
 }
 
-/* A value of a block; the registers of the current thread are in the scratch. 0 if it cannot be
- * read. */
-static __always_inline __u64 block_value(struct scratch *s, void *ctx,
-					 const struct prof_probe *place)
+/* Reads a value of a block; the registers of the current thread are in the scratch. */
+static __always_inline bool block_value(struct scratch *s, void *ctx,
+					const struct prof_probe *place, __u64 *value)
 {
-	__u64 value = 0;
+	bool is_read = read_weight(s, ctx, place, value);
 
-	if (!read_weight(s, ctx, place, &value))
-		return 0;
-	return value & value_bits(place);
+	*value &= value_bits(place);
+	return is_read;
 }
 
 /* One of how many blocks is kept that programs sample themselves. */
@@ -129,10 +127,11 @@ static __always_inline bool note_block(struct scratch *s, void *ctx, struct task
 	}
 	if (!take_task_registers(s, task))
 		return false;
-	s->block.address = block_value(s, ctx, &place->address);
-	s->block.size = block_value(s, ctx, &place->size);
 	s->block.mean = 0;
-	s->block.weight = block_value(s, ctx, &place->weight);
+	if (!block_value(s, ctx, &place->address, &s->block.address) ||
+	    !block_value(s, ctx, &place->size, &s->block.size) ||
+	    !block_value(s, ctx, &place->weight, &s->block.weight))
+		return false;
 	/* More is no amount of memory. */
 	if (s->block.weight > PROF_MAX_PROBE_WEIGHT || s->block.size > PROF_MAX_PROBE_WEIGHT)
 		return false;
@@ -197,22 +196,22 @@ int on_block_allocated(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The address of a block that is freed at a place of a program's own; 0 if it cannot be read. */
-static __always_inline __u64 freed_address(void *ctx, struct task_struct *task,
-					   const struct prof_block_place *place)
+/* Reads the address of a block that is freed at a place of a program's own. */
+static __always_inline bool freed_address(void *ctx, struct task_struct *task,
+					  const struct prof_block_place *place, __u64 *address)
 {
 	int taken = take_block_scratch();
 	__u32 slot = taken;
-	__u64 address = 0;
+	bool is_read = false;
 	struct scratch *s;
 
 	if (taken < 0)
-		return 0;
+		return false;
 	s = bpf_map_lookup_elem(&block_scratches, &slot);
 	if (s && take_task_registers(s, task))
-		address = block_value(s, ctx, &place->address);
+		is_read = block_value(s, ctx, &place->address, address);
 	give_block_scratch_back(slot);
-	return address;
+	return is_read;
 }
 
 /* A block and the head of a sample without frames. */
@@ -236,14 +235,27 @@ int on_block_freed(struct pt_regs *ctx)
 	if (!is_target(process, numbers.tid) || is_over_at(now))
 		return 0;
 	freed.block.kind = PROF_BLOCK_FREED;
-	freed.block.address = place ? freed_address(ctx, task, place) : probe_argument(task, 0);
+	if (!place) {
+		freed.block.address = probe_argument(task, 0);
+	} else {
+		/* No end is left out, but what they cost has fewer beginnings taken. */
+		block_factor(now, place->address.hit_ns);
+		if (!freed_address(ctx, task, place, &freed.block.address)) {
+			count(PROF_COUNT_FREES_FULL);
+			return 0;
+		}
+		/* free(NULL) */
+		if (!freed.block.address)
+			return 0;
+	}
 	freed.sample.time_ns = now;
 	freed.sample.tgid = numbers.tgid;
 	freed.sample.tid = numbers.tid;
 	freed.sample.cpu = bpf_get_smp_processor_id();
-	if (!freed.block.address ||
-	    bpf_ringbuf_output(&blocks, &freed, sizeof(freed), block_wakeup()))
+	if (bpf_ringbuf_output(&blocks, &freed, sizeof(freed), block_wakeup()))
 		count(PROF_COUNT_FREES_FULL);
+	if (place)
+		pay_for_block(now);
 	return 0;
 }
 

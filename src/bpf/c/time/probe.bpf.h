@@ -178,17 +178,18 @@ static __always_inline __u64 hit_weight(struct scratch *s, void *ctx, struct tas
 					struct prof_probe_counts *counted, bool is_tracepoint)
 {
 	__u64 value = 0, bits = value_bits(probe);
+	bool is_read = true;
 
 	if (probe->weight_kind == PROF_WEIGHT_ONE)
 		return 1;
 	if (is_tracepoint)
 		value = tracepoint_argument(ctx, probe->base);
-	else if (!take_task_registers(s, task) || !read_weight(s, ctx, probe, &value))
-		value = -1ULL;
+	else
+		is_read = take_task_registers(s, task) && read_weight(s, ctx, probe, &value);
 	value &= bits;
 	if (probe->is_signed && value & ~(bits >> 1))
-		value = -1ULL;
-	if (value <= PROF_MAX_PROBE_WEIGHT)
+		is_read = false;
+	if (is_read && value <= PROF_MAX_PROBE_WEIGHT)
 		return value;
 	__sync_fetch_and_add(&counted->odd, 1);
 	return 0;

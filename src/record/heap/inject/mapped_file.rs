@@ -6,6 +6,7 @@
 use super::image::{FILE_BYTES, FILE_NAME};
 use super::memory_map::MemoryMap;
 use super::stopped::StoppedProcess;
+use crate::record::process::proc_fs;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::fs::File;
 use std::io;
@@ -18,7 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// When another file is mapped there, or none.
 pub(super) fn open_mapped(process: &StoppedProcess, map: &MemoryMap, at: u64) -> io::Result<File> {
     let range = map.at(at).ok_or_else(|| io::Error::other("the sampler is not where it was mapped"))?;
-    let path = format!("/proc/{}/map_files/{:x}-{:x}", process.pid(), range.start, range.end);
+    let thread = proc_fs::live_thread(process.pid()).unwrap_or(process.pid());
+    let path = format!("/proc/{thread}/map_files/{:x}-{:x}", range.start, range.end);
     let owner = process.user()?;
     // This opens nothing: what is there may be a device.
     let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;

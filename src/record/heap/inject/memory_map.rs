@@ -1,6 +1,7 @@
 //! What a process has mapped, and where there is room for the sampler.
 
 use super::image::{DATA_AT, OWN_DATA_AT, SamplerImage};
+use crate::record::process::proc_fs;
 use std::io;
 
 /// One line of /proc/PID/maps.
@@ -34,7 +35,10 @@ impl MemoryMap {
     ///
     /// As of reading the file.
     pub(super) fn read(pid: u32) -> io::Result<Self> {
-        Ok(MemoryMap::parse(&String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/maps"))?)))
+        // A first thread that has ended has no memory any more.
+        let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+        let text = std::fs::read(format!("/proc/{pid}/task/{thread}/maps"))?;
+        Ok(MemoryMap::parse(&String::from_utf8_lossy(&text)))
     }
 
     fn parse(text: &str) -> Self {

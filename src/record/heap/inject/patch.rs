@@ -399,8 +399,10 @@ fn map_sampler(
         return Err(Failed::ForGood(why));
     }
     let results = process.run(place, |back| stub::code(at, code_bytes, back), stub::CALLS);
+    // After an error the thread may still be there; what is left of it harms nothing.
+    let results = results?;
     process.write_code(place, filling)?;
-    match results?[..] {
+    match results[..] {
         [file, ..] if file < 0 => Err(call_error("memfd_create", file)),
         [_, size, ..] if size < 0 => Err(call_error("ftruncate", size)),
         [_, _, code, data, own, wiped, _]
@@ -418,7 +420,7 @@ fn map_sampler(
         [_, _, code, data, own, ..] if code.min(data).min(own) < 0 => {
             Err(call_error("mmap", code.min(data).min(own)))
         }
-        [_, _, _, _, _, wiped, _] => Err(call_error("madvise", wiped)),
+        [_, _, _, _, _, wiped, _] if wiped < 0 => Err(call_error("madvise", wiped)),
         _ => Err("its system calls did something else".into()),
     }
 }

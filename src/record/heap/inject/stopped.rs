@@ -7,6 +7,7 @@ use super::seccomp::{self, SystemCall};
 use super::stub::MOST_BYTES;
 use crate::base::failure::io_words;
 use crate::record::interpreters::process_memory::ProcessMemory;
+use crate::record::process::proc_fs;
 use crate::record::process::written::write_memory;
 use std::io;
 use std::ops::Range;
@@ -274,7 +275,8 @@ impl StoppedProcess {
 ///
 /// Why it cannot be opened.
 pub(super) fn open_memory(pid: u32) -> Result<ProcessMemory, String> {
-    ProcessMemory::open(pid).map_err(|error| format!("its memory cannot be opened: {}", io_words(&error)))
+    let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+    ProcessMemory::open(thread).map_err(|error| format!("its memory cannot be opened: {}", io_words(&error)))
 }
 
 impl Drop for StoppedProcess {

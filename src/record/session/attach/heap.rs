@@ -103,7 +103,8 @@ impl Session<'_> {
         if let Some(blocks) = &mut self.collector.blocks {
             heap.libraries().for_each(|path| blocks.add_library(path));
         }
-        let probes = heap.begin(&mut self.notices)?;
+        let has_others = !self.collector.go_heap.is_empty();
+        let probes = heap.begin(&mut self.notices, has_others)?;
         if probes.is_empty() {
             return Ok(());
         }
