@@ -80,7 +80,6 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
         .and_then(|(placed, is_delay_over)| {
             announce(&mut console, &mut session, options, &found, child.as_ref());
             let placed = release(child.as_mut(), placed)?;
-            // A recording that has ended with its delay has none.
             let command = launched_pid.filter(|_| is_delay_over);
             Ok((begin_heap(&mut console, &mut session, command, placed)?, is_delay_over))
         });
