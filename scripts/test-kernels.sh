@@ -8,7 +8,7 @@
 #                  `make dist ARCH=aarch64` makes
 #   KERNELS=DIR    where the kernels are, or are put (target/kernels)
 #
-# For each kernel: doctor, a recording of running time, one with waits, one of a command, reports, Perl, the live view on a
+# For each kernel: doctor, a recording of running time, one with waits, one of a command, reports, Perl, its heap, the live view on a
 # terminal that nobody sees, then the recordings, 200 ms each, of a program that starts and ends threads and processes all
 # the time. On 5.10, which cannot run the BPF programs, all of this has to work by perf events; elsewhere a step that took
 # that way has failed. Ends with a table, and with status 1 if a step failed, a recording failed, or a guest hung or

@@ -141,6 +141,16 @@ perl_functions() {
 	fi
 }
 
+# What Perl allocates. The programs of blocks are loaded for this alone; without BPF it is refused.
+heap() {
+	if [ "$wanted" != bpf ]; then
+		! prof record -f -e heap -o /tmp/heap.data -- perl -e 1 && echo 'refused, as all by perf events'
+		return
+	fi
+	prof record -f -e heap -o /tmp/heap.data -- perl -e 'my @kept = map { "x" x 2000 } 1 .. 50000' &&
+		prof report --heap --allocated /tmp/heap.data >/tmp/heap.txt && grep -q ALLOCATED /tmp/heap.txt
+}
+
 # On a terminal that nobody sees, until it shows what the target does; `q` ends it.
 live() {
 	rm -f /tmp/keys /tmp/screen
@@ -181,6 +191,7 @@ step command launch
 step report report
 if [ -x /files/perl ]; then
 	step perl perl_functions
+	step heap heap
 else
 	echo "@@ step perl skipped: no perl"
 fi
