@@ -168,7 +168,7 @@ impl StackCopies {
             return Ok(maps.number);
         }
         maps.read_ns = sample.time_ns;
-        let pid = proc_fs::live_thread(sample.tgid).unwrap_or(sample.tgid);
+        let pid = proc_fs::thread_to_read(sample.tgid);
         let text = proc_fs::mappings_text(pid).unwrap_or_default();
         // Empty: it has ended, and what was known holds for its last samples.
         if text.is_empty() || text.len() > MAX_MAPS_BYTES || text == maps.text {

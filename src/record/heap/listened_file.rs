@@ -3,6 +3,7 @@
 //! A probe changes an instruction, and its counter a word, of the process alone. Which ones is not for the recorder to say: the
 //! opener finds the file in the process, and a worker without rights reads where its probes are.
 
+use crate::base::failure::io_words;
 use crate::base::privilege;
 use crate::record::kernel::perf_event;
 use crate::record::modules::open_mapped_file;
@@ -28,7 +29,7 @@ impl ListenedFile {
     ///
     /// Why they cannot be listened to, in words.
     pub(super) fn find(pid: u32, code_at: u64, worker: Option<&LentWorker>) -> Result<Self, String> {
-        let mappings = proc_fs::code_mappings(pid).map_err(|error| error.to_string())?;
+        let mappings = proc_fs::code_mappings(pid).map_err(|error| io_words(&error))?;
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&code_at));
         let mapping = mapping.ok_or("the file with its otel_memory probes is not mapped any more")?;
         let file = open_mapped_file(pid, mapping, &mapping.path)
@@ -48,7 +49,7 @@ impl ListenedFile {
         let place = self.places.get(index).ok_or(io::ErrorKind::NotFound)?;
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         // The kernel goes by the memory of this thread, which one that has ended has not.
-        let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+        let thread = proc_fs::thread_to_read(pid);
         let open = || perf_event::open_probe(&path, place.offset, place.semaphore_offset, Some(thread));
         privilege::open_event(open)
     }

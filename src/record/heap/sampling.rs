@@ -203,7 +203,7 @@ impl HeapSampling {
             let (since_ns, last_bytes) = (monotonic_ns(), memory_bytes);
             self.sampled.insert(pid, SampledProcess { since_ns, memory_bytes, last_bytes, is_patched });
         }
-        // Whoever listens to a sampler listens to those of all processes that have its file: children of fork that are patched, too.
+        // A probe is in every process that has the sampler's file, as children of fork have: one listener for each file.
         for (pid, error) in patches.listen(&mut probes) {
             refused.add(pid, cannot(pid, &io_words(&error)));
         }

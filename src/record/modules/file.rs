@@ -272,7 +272,7 @@ pub(in crate::record) fn open_mapped_file(
     mapping: &CodeMapping,
     path: &str,
 ) -> Result<File, Unopened> {
-    let pid = proc_fs::live_thread(pid).unwrap_or(pid);
+    let pid = proc_fs::thread_to_read(pid);
     let the_mapped_one = |file: File| {
         let known = KnownFile::of(&file)?;
         (known.is_regular && known.inode == mapping.inode).then_some(file)

@@ -33,6 +33,11 @@ pub(crate) fn root_of(pid: u32) -> PathBuf {
     if opener::folder(&root).is_ok() { root } else { PathBuf::from("/") }
 }
 
+/// The thread under which /proc shows what a process has: one that lives, or the first one where none does.
+pub(crate) fn thread_to_read(pid: u32) -> u32 {
+    live_thread(pid).unwrap_or(pid)
+}
+
 /// A thread of the process that has not ended: the process itself, unless its first thread has ended before
 /// the others. /proc shows what such a process has mapped only under a thread that lives.
 pub(crate) fn live_thread(pid: u32) -> Option<u32> {
@@ -278,7 +283,7 @@ pub(crate) fn mappings_text(pid: u32) -> io::Result<Vec<u8>> {
 
 /// The executable mappings of a process, in ascending order.
 pub(crate) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
-    let bytes = read(live_thread(pid).unwrap_or(pid), "maps")?;
+    let bytes = read(thread_to_read(pid), "maps")?;
     Ok(parse_maps(&bytes))
 }
 

@@ -83,7 +83,7 @@ fn children_of_fork_are_sampled_independently() {
     assert!(live.count() <= 1, "only the parent's block may be live at its end");
 }
 
-/// A sampler stays mapped, and children of fork have its file: who listens to it in one of them listens to it in all.
+/// A sampler stays mapped, and children of fork have its file: a probe in one of them is in all.
 #[test]
 fn workers_of_a_server_that_was_recorded_before_are_all_sampled() {
     let Some(_turn) = turn() else { return };
@@ -117,9 +117,9 @@ fn workers_of_a_server_that_was_recorded_before_are_all_sampled() {
     assert!(server.wait().expect("it ends").success());
 }
 
-/// A lock without a name is told by what allocated the memory that it is in; a block of megabytes is hardly ever left out.
+/// A lock without a name is described by what allocated its memory; a block of megabytes is hardly ever left out.
 #[test]
-fn a_lock_in_a_block_is_told_by_what_allocated_it() {
+fn a_lock_in_a_block_is_described_by_what_allocated_it() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("lock_in_block") else { return };
     let program = program.to_str().expect("a plain path");

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// When another file is mapped there, or none.
 pub(super) fn open_mapped(process: &StoppedProcess, map: &MemoryMap, at: u64) -> io::Result<File> {
     let range = map.at(at).ok_or_else(|| io::Error::other("the sampler is not where it was mapped"))?;
-    let thread = proc_fs::live_thread(process.pid()).unwrap_or(process.pid());
+    let thread = proc_fs::thread_to_read(process.pid());
     let path = format!("/proc/{thread}/map_files/{:x}-{:x}", range.start, range.end);
     let owner = process.user()?;
     // This opens nothing: what is there may be a device.

@@ -36,7 +36,7 @@ impl MemoryMap {
     /// As of reading the file.
     pub(super) fn read(pid: u32) -> io::Result<Self> {
         // A first thread that has ended has no memory any more.
-        let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+        let thread = proc_fs::thread_to_read(pid);
         let text = std::fs::read(format!("/proc/{pid}/task/{thread}/maps"))?;
         Ok(MemoryMap::parse(&String::from_utf8_lossy(&text)))
     }

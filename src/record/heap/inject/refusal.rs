@@ -5,7 +5,7 @@ use crate::record::process::proc_fs;
 /// Why the process must not be stopped or changed, by its /proc/PID/status; `None` if it may.
 pub(super) fn reason(pid: u32) -> Option<String> {
     // A first thread that has ended has no memory any more.
-    let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+    let thread = proc_fs::thread_to_read(pid);
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")) else {
         return Some("it has ended".to_owned());
     };

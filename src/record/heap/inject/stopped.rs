@@ -275,7 +275,7 @@ impl StoppedProcess {
 ///
 /// Why it cannot be opened.
 pub(super) fn open_memory(pid: u32) -> Result<ProcessMemory, String> {
-    let thread = proc_fs::live_thread(pid).unwrap_or(pid);
+    let thread = proc_fs::thread_to_read(pid);
     ProcessMemory::open(thread).map_err(|error| format!("its memory cannot be opened: {}", io_words(&error)))
 }
 
