@@ -63,6 +63,15 @@ const SIGNALLED: [(&str, LockKind); 16] = [
     ("runtime.note", LockKind::Park),
 ];
 
+/// The same of Java's library, whose threads wait for all of these as for a condition variable.
+const OF_JAVA: [(&str, LockKind); 5] = [
+    ("java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject", LockKind::Condvar),
+    ("java.util.concurrent.locks.ReentrantReadWriteLock$", LockKind::RwLock),
+    ("java.util.concurrent.locks.StampedLock", LockKind::RwLock),
+    ("java.util.concurrent.locks.ReentrantLock", LockKind::Lock),
+    ("java.util.concurrent.Semaphore", LockKind::Semaphore),
+];
+
 impl LockKind {
     /// Kind of a wait for `reason` whose functions, innermost first, have these names.
     pub(crate) fn of<'n>(reason: Reason, names: impl Iterator<Item = &'n str> + Clone) -> Self {
@@ -72,7 +81,7 @@ impl LockKind {
                 .find_map(|name| table.iter().find(|(part, _)| name.contains(part)).map(|(_, kind)| *kind))
         };
         match reason {
-            Reason::Condvar => LockKind::Condvar,
+            Reason::Condvar => first(&OF_JAVA).unwrap_or(LockKind::Condvar),
             Reason::Gil => LockKind::Gil,
             Reason::Lock => first(&LOCKS).unwrap_or(LockKind::Lock),
             _ => first(&SIGNALLED).unwrap_or(LockKind::Futex),
@@ -116,6 +125,14 @@ mod tests {
         assert_eq!(kind(Reason::Lock, &["__cxa_guard_acquire"]), "once");
         assert_eq!(kind(Reason::Lock, &["lock_slow"]), "lock");
         assert_eq!(kind(Reason::Condvar, &["pthread_cond_wait"]), "condvar");
+        let aqs = "java.util.concurrent.locks.AbstractQueuedSynchronizer";
+        let lock = "java.util.concurrent.locks.ReentrantLock$Sync.lock";
+        assert_eq!(
+            kind(Reason::Condvar, &["pthread_cond_wait", &format!("{aqs}.acquire"), lock, "App.want"]),
+            "lock"
+        );
+        let awaits = format!("{aqs}$ConditionObject.await");
+        assert_eq!(kind(Reason::Condvar, &["pthread_cond_wait", &awaits, "App.take"]), "condvar");
         assert_eq!(kind(Reason::Futex, &["__new_sem_wait_slow64", "sem_wait", "work"]), "semaphore");
         assert_eq!(kind(Reason::Futex, &["__pthread_clockjoin_ex", "main"]), "join");
         assert_eq!(kind(Reason::Futex, &["syscall", "std::thread::park"]), "park");

@@ -2,9 +2,10 @@
 
 use crate::profile::{FrameSpace, ModuleKind, Profile, StackId, Waker, WakerKind};
 use crate::report::model::label::{code_kind, module_text};
-use crate::report::naming::code::{Code, is_own};
+use crate::report::naming::code::Code;
 use crate::report::naming::name::{self, module_file};
 use crate::report::naming::style::NameStyle;
+use crate::report::waits::own_code::OwnCode;
 
 /// Who ended a wait. Foreign text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +59,9 @@ impl Releaser {
 /// The innermost function of the program itself on a stack, and the next one; of a stack without any the innermost function
 /// outside of the kernel. Code of which nothing is known has no name here.
 fn functions(profile: &Profile, stack: StackId) -> [Option<String>; 2] {
-    let (mut own, mut innermost): (Vec<String>, Option<String>) = (Vec::new(), None);
+    let own_code = OwnCode::of(profile, stack);
+    let mut own: Vec<String> = Vec::new();
+    let (mut innermost, mut says_more): (Option<String>, Option<String>) = (None, None);
     for frame in profile.tables.stack_frames(stack) {
         let row = profile.tables.frame(frame);
         let module = profile.tables.module(row.module);
@@ -72,14 +75,17 @@ fn functions(profile: &Profile, stack: StackId) -> [Option<String>; 2] {
             let name = profile.tables.string(profile.symbols.function(location.function).name);
             let file = profile.tables.string(location.file);
             innermost.get_or_insert_with(|| name.to_owned());
-            if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined })
+            if own_code.says_more(kind) {
+                says_more.get_or_insert_with(|| name.to_owned());
+            }
+            if own_code.has(Code { kind, module: &path, name, file, is_inlined: location.is_inlined })
                 && own.last().is_none_or(|last| last != name)
             {
                 own.push(name.to_owned());
             }
         }
         let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
-        if locations.is_empty() && is_own(unnamed) {
+        if locations.is_empty() && own_code.has(unnamed) {
             own.push(format!("{}+{:#x}", module_file(&path), row.lookup_address()));
         }
         if own.len() > 1 {
@@ -87,5 +93,5 @@ fn functions(profile: &Profile, stack: StackId) -> [Option<String>; 2] {
         }
     }
     let mut own = own.into_iter();
-    [own.next().or(innermost), own.next()]
+    [own.next().or(says_more).or(innermost), own.next()]
 }

@@ -58,7 +58,7 @@ impl Recording {
             let hints = nearest_names(selection, &options.filter).into_iter();
             let failure =
                 hints.chain(known_labels(&self.profile, &options.filter)).fold(failure, Failure::hint);
-            return failure.hint("to see what is in it:  prof report -n 0, prof report --threads");
+            return failure.hint(what_is_in_it(options));
         }
         if !selection.hidden_idle.is_empty() {
             let idle = units::counted(selection.hidden_idle.count(), noun);
@@ -238,4 +238,13 @@ fn nothing_read(nouns: &str, problem: &str, is_being_written: bool) -> Failure {
         false => "to record again:  prof record -d 10s -p PID",
     };
     Failure::new(status::NO_MATCH, message).hint(hint)
+}
+
+/// Hint that lists what the view of these options is made of.
+fn what_is_in_it(options: &CommonOptions) -> &'static str {
+    match (options.heap, options.locks) {
+        (Some(_), _) => "to see what is in it:  prof report --heap -n 0",
+        (None, Some(_)) => "to see what is in it:  prof report --locks -n 0, prof report --threads",
+        (None, None) => "to see what is in it:  prof report -n 0, prof report --threads",
+    }
 }

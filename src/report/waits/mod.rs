@@ -6,6 +6,7 @@ pub(crate) mod calls;
 pub(crate) mod hidden_idle;
 pub(crate) mod idle;
 mod idle_work;
+pub(crate) mod own_code;
 pub(crate) mod reasons;
 pub(crate) mod site;
 pub(crate) mod table;

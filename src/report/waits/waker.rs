@@ -1,9 +1,10 @@
 //! Who ended waits, by name: the function that a thread was in, an interrupt, or the thread alone.
 
+use super::own_code::OwnCode;
 use crate::base::units::{count, percent};
 use crate::profile::{FrameSpace, ModuleKind, OUTSIDE, Profile, Reason, StackId, Waker, WakerKind};
 use crate::report::model::label::{code_kind, module_text};
-use crate::report::naming::code::{Code, is_own};
+use crate::report::naming::code::Code;
 use crate::report::naming::name::{self, module_file};
 use crate::report::naming::style::NameStyle;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -201,7 +202,8 @@ const EXIT: &str = "do_exit";
 /// The function that a waking thread was in, the program's own if there is one; and where that is. `None`
 /// for a stack of code that nothing is known of: an address alone tells no one anything.
 fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
-    let mut innermost = None;
+    let own = OwnCode::of(profile, stack);
+    let (mut innermost, mut says_more) = (None, None);
     let mut in_kernel = None;
     let mut is_user = false;
     let mut place = WakerPlace::KernelThread;
@@ -225,8 +227,11 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
                 continue;
             }
             let file = profile.tables.string(location.file);
-            if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
+            if own.has(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
                 return Some((name.to_owned(), WakerPlace::Program));
+            }
+            if own.says_more(kind) {
+                says_more.get_or_insert_with(|| name.to_owned());
             }
             innermost.get_or_insert_with(|| name.to_owned());
         }
@@ -236,7 +241,7 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
         }
     }
     let in_kernel = in_kernel.filter(|_| !is_user);
-    innermost.map(|name| (name, WakerPlace::Program)).or(in_kernel.map(|name| (name, place)))
+    says_more.or(innermost).map(|name| (name, WakerPlace::Program)).or(in_kernel.map(|name| (name, place)))
 }
 
 fn has_timer(profile: &Profile, stack: Option<StackId>) -> bool {

@@ -5,6 +5,7 @@ mod by_user;
 mod go_heap;
 mod go_locks;
 mod goroutines;
+mod held;
 mod java;
 mod javascript;
 mod perl;

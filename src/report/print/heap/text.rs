@@ -53,6 +53,17 @@ pub(in crate::report::print) fn heap(
     Ok(())
 }
 
+/// How much of what the memory of the target grew by is `live` blocks, both in bytes.
+fn growth_fact(live: u64, growth: u64) -> String {
+    let numbers =
+        format!("live at the end: {}, where memory without files grew by {}", bytes(live), bytes(growth));
+    // A percentage of little says nothing: blocks went where others had been before the recording.
+    match live > growth.saturating_mul(3) / 2 {
+        true => format!("{numbers}: most of them are in memory that was there before"),
+        false => format!("{numbers} ({:.0} %)", percent(live, growth)),
+    }
+}
+
 /// How far to trust the table.
 fn facts(recording: &Analysis) -> Vec<String> {
     let profile = &recording.profile;
@@ -74,12 +85,7 @@ fn facts(recording: &Analysis) -> Vec<String> {
     )];
     match number(counter::RSS_GROWTH_BYTES) {
         0 => {}
-        growth => facts.push(format!(
-            "live at the end: {}, where memory without files grew by {} ({:.0} %)",
-            bytes(live),
-            bytes(growth),
-            percent(live, growth)
-        )),
+        growth => facts.push(growth_fact(live, growth)),
     }
     let unsure = [
         (
