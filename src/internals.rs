@@ -45,7 +45,7 @@ pub mod profile {
 }
 
 pub mod record {
-    pub use crate::record::{CAPABILITIES, Capability, Output};
+    pub use crate::record::{CAPABILITIES, Capability, Keep, Output};
 
     pub mod live {
         use crate::cli::{Request, Stop, parse};

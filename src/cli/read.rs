@@ -4,7 +4,7 @@ use super::event::{EventArgs, HeapArgs, LockArgs};
 use super::request::{HELP_TEMPLATE, Stop};
 use super::sampler::DebugSourceArgs;
 use super::value;
-use super::value::Ids;
+use super::value::{Ids, TimePart};
 use crate::base::failure::Failure;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::profile::RuntimeFrames;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// The profile to read.
 #[derive(Debug, Args)]
 pub(super) struct InputArgs {
-    /// The profile; - is standard input
+    /// The profile, or a folder of windows; - is standard input
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
     /// The profile (perf's spelling)
@@ -30,7 +30,7 @@ pub(super) struct InputArgs {
 impl InputArgs {
     pub(super) fn into_input(self) -> Input {
         let path = self.input.unwrap_or(self.file);
-        if path.as_os_str() == "-" { Input::Stdin } else { Input::File(path) }
+        if path.as_os_str() == "-" { Input::Stdin } else { Input::named(path) }
     }
 }
 
@@ -106,9 +106,9 @@ pub(super) struct CommonArgs {
     /// Only samples with this label, of any value or one that matches; gil=held: the thread held its interpreter's lock
     #[arg(long, value_name = "KEY[=REGEX]", value_parser = value::label_pattern)]
     label: Vec<LabelPattern>,
-    /// Only this part of the recording: 2s..5s, 2s.. or ..5s
-    #[arg(long, value_name = "FROM..TO", value_parser = value::time_range, allow_hyphen_values = true)]
-    time: Option<TimeRange>,
+    /// Only this part of the recording: 2s..5s, 2s.. or ..5s; by the clock 14:00..14:10 or 2026-11-29T14:00..
+    #[arg(long, value_name = "FROM..TO", value_parser = value::time_part, allow_hyphen_values = true)]
+    time: Option<TimePart>,
     /// Only user frames; kernel time counts for the user code that entered the kernel
     #[arg(long, conflicts_with = "kernel")]
     user: bool,
@@ -142,8 +142,13 @@ impl CommonArgs {
         threads.extend(value::any_of(self.process).map(ThreadFilter::OfProcessesMatching));
         threads.extend((!pids.is_empty()).then_some(ThreadFilter::OfProcesses(pids)));
         threads.extend((!tids.is_empty()).then_some(ThreadFilter::Ids(tids)));
+        let (since, clock) = match self.time {
+            Some(TimePart::Since(range)) => (range, None),
+            Some(TimePart::Clock(span)) => (TimeRange::default(), Some(span)),
+            None => (TimeRange::default(), None),
+        };
         CommonOptions {
-            input,
+            input: input.within(clock),
             metric: time.metric(),
             filter: FilterOptions {
                 focus: value::any_of(self.focus),
@@ -153,7 +158,7 @@ impl CommonArgs {
                 module: value::any_of(self.module),
                 cpus: self.cpu,
                 labels: self.label,
-                time: self.time.unwrap_or_default(),
+                time: since,
                 space,
                 idle: time.idle,
                 threads,

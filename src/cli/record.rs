@@ -6,10 +6,11 @@ use super::target::{self, RunningArgs};
 use super::value;
 use crate::base::failure::Failure;
 use crate::profile::RuntimeFrames;
-use crate::record::{Output, RecordOptions};
+use crate::record::{Keep, Output, RecordOptions, Sampler};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Record where programs spend their time, running and waiting
 ///
@@ -42,6 +43,12 @@ pub(super) struct RecordArgs {
     /// output; %p, %c and %t are replaced with the process id, its name and the time
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
+    /// Go on in a new file after this time, for as long as it is to last: -o names a folder, with a file for each window
+    #[arg(long, value_name = "TIME", value_parser = value::window, help_heading = "Output")]
+    rotate: Option<Duration>,
+    /// With --rotate: remove windows that are older, and the oldest when all together are larger: 24h, 2GB or 24h,2GB
+    #[arg(long, value_name = "AGE,SIZE", value_parser = value::keep, requires = "rotate", help_heading = "Output")]
+    keep: Option<Keep>,
     /// Replace the file of -o if it exists
     #[arg(short, long, help_heading = "Output")]
     force: bool,
@@ -80,13 +87,15 @@ impl RecordArgs {
             return Err(failure.hint("leave out one of them").into());
         }
         let (target, timer) = self.running.into_target(self.command, "record")?;
-        let output = match self.output {
-            None => Output::Default,
-            Some(path) if value::is_stdout(&path) => Output::Stdout,
-            Some(path) => Output::File { path, force: self.force },
+        let output = match (self.output, self.rotate) {
+            (path, Some(_)) => folder_of_windows(path, self.keep.unwrap_or_default())?,
+            (None, None) => Output::Default,
+            (Some(path), None) if value::is_stdout(&path) => Output::Stdout,
+            (Some(path), None) => Output::File { path, force: self.force },
         };
-        Ok(RecordOptions {
+        let options = RecordOptions {
             output,
+            window: self.rotate,
             debug_folders: self.sources.folders,
             debuginfod: self.sources.debuginfod,
             quiet: self.quiet,
@@ -95,6 +104,42 @@ impl RecordArgs {
             stray_options,
             runtime: self.runtime,
             ..self.sampler.into_options(target, timer, &self.span)?
-        })
+        };
+        check_windows(&options)?;
+        Ok(options)
+    }
+}
+
+/// The folder of a recording in windows.
+fn folder_of_windows(path: Option<PathBuf>, keep: Keep) -> Result<Output, Failure> {
+    match path {
+        Some(path) if !value::is_stdout(&path) => Ok(Output::Folder { path, keep }),
+        Some(_) => Err(Failure::usage("--rotate writes many files, and -o - is standard output")
+            .hint("name a folder: -o DIR/")),
+        None => Err(Failure::usage("--rotate writes many files, and needs a folder for them")
+            .hint("name one: -o DIR/")),
+    }
+}
+
+/// Refuses what cannot be divided into windows.
+fn check_windows(options: &RecordOptions) -> Result<(), Failure> {
+    let has_end = |sampler: &&Sampler| {
+        matches!(sampler, Sampler::Heap(_) | Sampler::GoWaits(_) | Sampler::Goroutines(_))
+    };
+    if options.window.is_none() {
+        return Ok(());
+    }
+    if options.debuginfod {
+        return Err(Failure::usage(
+            "--debuginfod adds names to a file when it is complete, and --rotate writes many",
+        )
+        .hint("later, for the windows that matter:  prof symbolize FILE --debuginfod"));
+    }
+    match options.events.iter().find(has_end) {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(
+            "blocks of the heap and goroutines cannot be recorded in windows: they outlive them",
+        )
+        .hint("leave out --rotate, or record cpu, off, faults and counters")),
     }
 }

@@ -148,7 +148,7 @@ impl TuiArgs {
         let is_live = !pid.is_empty() || !tid.is_empty() || name.is_some() || all || !command.is_empty();
         let (input, base) = match (self.input.into_input(), self.new) {
             (base, Some(new)) if new.as_os_str() == "-" => (Input::Stdin, Some(base)),
-            (base, Some(new)) => (Input::File(new), Some(base)),
+            (base, Some(new)) => (Input::named(new), Some(base)),
             (input, None) => (input, None),
         };
         let common = self.locks.apply(self.common.into_options(input, self.time))?;

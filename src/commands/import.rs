@@ -112,7 +112,7 @@ fn import_to(request: &ImportRequest, kernel: OwnKernel) -> anyhow::Result<Impor
 fn open(input: &Input) -> anyhow::Result<ImportSource> {
     let path = match input {
         Input::Stdin => return Ok(ImportSource::of_stream(io::stdin())),
-        Input::File(path) => path,
+        Input::File(path) | Input::Span(path, _) => path,
     };
     let cannot =
         |why: String| Failure::new(status::FAILED, format!("cannot import `{}`: {why}", path.display()));
@@ -138,7 +138,7 @@ fn shown(path: &Path) -> String {
 fn explained(input: &Input, error: ImportError) -> anyhow::Error {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
-        Input::File(path) => format!("`{}`", path.display()),
+        Input::File(path) | Input::Span(path, _) => format!("`{}`", path.display()),
     };
     let status = if matches!(error, ImportError::NoSamples(_)) { status::NO_MATCH } else { status::FAILED };
     let why = match &error {

@@ -31,9 +31,7 @@ impl CommandFiles {
 
     /// Another that is read.
     pub(crate) fn and_input(mut self, input: &Input) -> Self {
-        if let Input::File(path) = input {
-            self.files.read.push(path.clone());
-        }
+        self.files.read.extend(input.path().map(Path::to_owned));
         self
     }
 
@@ -126,7 +124,8 @@ impl Services for ReadingServices {
 pub(crate) fn compare(options: &DiffOptions) -> anyhow::Result<u8> {
     let mut files = CommandFiles::default().to(&options.destination);
     if let Sides::Files(sides) = &options.sides {
-        files.files.read.extend(sides.iter().flatten().cloned());
+        let inputs = sides.iter().flatten().cloned().map(Input::named);
+        files = inputs.fold(files, |files, input| files.and_input(&input));
     }
     files.read(|| compare_files(options))
 }

@@ -30,7 +30,7 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     refuse_idle(options)?;
     let files = files_of_sides(&options.sides)?;
     for file in files.iter().flatten() {
-        check_not_input(&options.destination, &Input::File(file.clone()))?;
+        check_not_input(&options.destination, &Input::named(file.clone()))?;
     }
     let sides = load(&files, options)?;
     let comparison = Comparison::new(sides, options.per, &options.gate.rules)?;
@@ -112,7 +112,9 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
 }
 
 fn load_one(file: &Path, run: &RunOptions<'_>) -> anyhow::Result<(RunSums, Option<String>)> {
-    let input = Input::File(file.to_owned());
+    let named = Input::named(file.to_owned());
+    let span = named.span().or(run.common.input.span());
+    let input = named.within(span);
     let recording = Analysis::load_quietly(&input)?;
     let warning = recording.warning(&input);
     let name = file.display().to_string();

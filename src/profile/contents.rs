@@ -83,6 +83,8 @@ pub(crate) mod counter {
     pub(crate) const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Waits in a futex that do not say which lock it was, since there were too many different ones.
     pub(crate) const LOCKS_LEFT_OUT: &str = "locks_left_out";
+    /// Samples and waits of processes that a rule leaves out.
+    pub(crate) const SAMPLES_LEFT_OUT: &str = "samples_left_out";
     /// Threads of whose time nothing is known.
     pub(crate) const LOST_THREAD_TIMES: &str = "lost_thread_times";
     /// Threads that were there when the recording began, and of whose time nothing is known.
@@ -283,6 +285,8 @@ impl End {
     pub(crate) const STILL_RECORDING: &str = "still recording";
     /// The reason where the launched command has ended, or the one that times the recording.
     pub(crate) const COMMAND_ENDED: &str = "command ended";
+    /// The reason of a window of a recording that goes on in the next one.
+    pub(crate) const WINDOW_OVER: &str = "window over";
     /// The reason where all that was to be recorded has ended.
     pub(crate) const TARGET_ENDED: &str = "target ended";
     /// The same before the first sample could be taken.
@@ -321,7 +325,13 @@ impl End {
 
     /// Whether it ended as the user had asked for.
     pub(crate) fn is_as_asked(&self) -> bool {
-        let asked = [Self::COMMAND_ENDED, Self::DURATION_REACHED, Self::INTERRUPTED, Self::STOPPED];
+        let asked = [
+            Self::COMMAND_ENDED,
+            Self::DURATION_REACHED,
+            Self::INTERRUPTED,
+            Self::STOPPED,
+            Self::WINDOW_OVER,
+        ];
         asked.contains(&self.reason.as_str())
     }
 
@@ -368,18 +378,28 @@ impl Profile {
     /// Forgets all rows but modules and sets of labels, which keep their ids, with the samples and names that refer to them: a recorder that
     /// runs for days has handed them over. Returns the tables as they were. See [`super::Writer::reset`].
     pub(crate) fn reset(&mut self) -> Tables {
-        let old = std::mem::take(&mut self.tables);
-        self.events.iter_mut().for_each(Event::clear);
-        self.thread_times.clear();
-        self.symbols = Symbols::default();
-        self.code.clear();
-        self.sources.clear();
+        // By modules, which stay.
+        let notes = std::mem::take(&mut self.module_notes);
+        let old = self.clear();
+        self.module_notes = notes;
         for module in old.modules() {
             let path = self.tables.intern_string(old.string(module.path));
             self.tables.intern_module(Module { path, ..module.clone() });
         }
         self.tables.intern_label_sets_of(&old);
         old
+    }
+
+    /// Forgets all rows, with the samples and names that refer to them, for a file of its own; events keep their ids. Returns the tables
+    /// as they were.
+    pub(crate) fn clear(&mut self) -> Tables {
+        self.events.iter_mut().for_each(Event::clear);
+        self.thread_times.clear();
+        self.symbols = Symbols::default();
+        self.code.clear();
+        self.sources.clear();
+        self.module_notes.clear();
+        std::mem::take(&mut self.tables)
     }
 
     /// Adds `n` to the counter `name`.

@@ -8,6 +8,7 @@ mod event;
 mod file;
 mod interned;
 mod interpreter_quality;
+mod join;
 mod kernel_addresses;
 mod kind;
 mod labels;
@@ -31,8 +32,9 @@ pub use file::error::{Integrity, ReadError, WriteError};
 pub(crate) use file::lock;
 #[cfg(test)]
 pub(crate) use file::tests::demo_profile;
-pub(crate) use file::{Glance, Opened, begins_as_profile, read_stream};
+pub(crate) use file::{Glance, Opened, begins_as_profile, read_stream, start_of};
 pub use file::{Writer, read, read_path};
+pub(crate) use join::{Joined, MOST_JOINED, TakenRows, cut};
 pub use kernel_addresses::AddressSettings;
 pub use kind::EventKind;
 pub(crate) use kind::KindKey;
@@ -48,7 +50,6 @@ pub use rows::{
 };
 pub(crate) use rows::{LabelSet, ModuleNotes, Stack, SymbolsFrom, call_address};
 pub(crate) use runtime_frames::RuntimeFrames;
-pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};
 pub use table::Tables;
 pub(crate) use wait::is_kernel_lock;

@@ -9,6 +9,7 @@ use super::session::Session;
 use super::session::signal_relay::SignalRelay;
 use super::session::until_end::{GoesOn, Sink};
 use super::target::launch::Child;
+use super::windows::Windows;
 use crate::profile::Writer;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -28,6 +29,10 @@ pub(super) struct FileSink<'a> {
     /// The file holds samples or waits.
     pub(super) has_written_samples: &'a mut bool,
     pub(super) last_flush: Instant,
+    /// Of a recording in windows.
+    pub(super) windows: Option<&'a mut Windows>,
+    /// Details are wanted on the console.
+    pub(super) is_verbose: bool,
 }
 
 impl Sink for FileSink<'_> {
@@ -47,7 +52,14 @@ impl Sink for FileSink<'_> {
         }
         if self.last_flush.elapsed() >= FLUSH_INTERVAL {
             self.last_flush = Instant::now();
-            self.flush(session)?;
+            match self.flush(session) {
+                // The rest of the window is lost, and not the recording.
+                Err(_) if self.windows.is_some() => self.turn_window(session)?,
+                flushed => flushed?,
+            }
+        }
+        if self.windows.as_deref().is_some_and(|windows| windows.is_over(session)) {
+            self.turn_window(session)?;
         }
         let taken = console::taken(&session.collector.profile, &session.collector.totals);
         let lost = session.lost() + session.lost_waits();

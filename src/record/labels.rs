@@ -2,14 +2,32 @@
 //! of system calls.
 
 use super::collect::collector::Collector;
+use super::collect::identities::SampleLabels;
 use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
-use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL};
+use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL, counter};
 use crate::record::probes::call_totals::call_name;
 
 impl Collector {
+    /// The labels of a sample, those of its process among them; `None` if samples of that are left out, which is counted.
+    pub(in crate::record) fn all_labels_of(&mut self, sample: &SampleEvent) -> Option<Option<LabelSetId>> {
+        // Who only ended a wait may be anyone: the wait counts.
+        let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
+        let Collector { identities, processes, profile, .. } = self;
+        let of_process = match is_of_waker || sample.tgid == 0 {
+            true => SampleLabels::Has(None),
+            false => identities.of(sample.tgid, sample.time_ns, processes, &mut profile.tables),
+        };
+        let SampleLabels::Has(of_process) = of_process else {
+            profile.count(counter::SAMPLES_LEFT_OUT, 1);
+            return None;
+        };
+        let labels = self.labels_of(sample);
+        Some(self.profile.tables.join_labels(labels, of_process))
+    }
+
     /// The labels of a sample: those that a runtime gives it, the memory of a page fault, the name of a system call, and the lock of a
     /// wait.
-    pub(in crate::record) fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
+    fn labels_of(&mut self, sample: &SampleEvent) -> Option<LabelSetId> {
         let labels = self.runtime_labels_of(sample);
         let memory = sample.memory.label();
         let labels =

@@ -29,6 +29,7 @@ mod session;
 mod signals;
 mod target;
 mod waits;
+mod windows;
 mod worker_jobs;
 mod workers;
 
@@ -52,10 +53,10 @@ pub(crate) use kernel::load::failure::read_loader_messages;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 pub(crate) use names::symbolize::LeftMaps;
-pub use options::Output;
 #[cfg(feature = "testing")]
 pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};
+pub use options::{Keep, Output};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
 pub(crate) use probes::price::hit_prices;
 #[cfg(feature = "testing")]

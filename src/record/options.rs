@@ -132,8 +132,24 @@ pub enum Output {
         /// Replace an existing regular file.
         force: bool,
     },
+    /// Files in a folder, one for each window of time; what is in the folder is kept within limits.
+    Folder {
+        /// The folder, which is made if it does not exist.
+        path: PathBuf,
+        /// Which windows stay.
+        keep: Keep,
+    },
     /// Standard output.
     Stdout,
+}
+
+/// Which windows of a recording stay in their folder: the oldest go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Keep {
+    /// Those that ended at most so long ago; `None` for all.
+    pub age: Option<Duration>,
+    /// As many as have this many bytes at most, all together; `None` for all.
+    pub bytes: Option<u64>,
 }
 
 /// All options of `prof record`.
@@ -164,6 +180,8 @@ pub(crate) struct RecordOptions {
     pub(crate) children: Children,
     /// Destination of the profile.
     pub(crate) output: Output,
+    /// Length of a window, after which the recording goes on in a file of its own; `None` for a single file.
+    pub(crate) window: Option<Duration>,
     /// Print nothing but errors.
     pub(crate) quiet: bool,
     /// Print what is done, and the loaders' own messages.
@@ -198,6 +216,7 @@ impl Default for RecordOptions {
             user_only: false,
             children: Children::default(),
             output: Output::Default,
+            window: None,
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,

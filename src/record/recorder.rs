@@ -20,12 +20,12 @@ use super::session::{Session, Start, cost, cpu_use};
 use super::target::launch::Child;
 use super::target::run_as::RunAs;
 use super::target::search;
+use super::windows::Windows;
 use super::workers;
 use crate::base::failure::{Failure, status as exit};
 use crate::base::opener::sandbox;
 use crate::base::{opener, privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
-use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Instant;
@@ -66,11 +66,14 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
     let launched_pid = launched.map(|child| child.pid);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
+    // A window ends with a look at what is not over.
+    let is_watched = options.window.is_some();
     let start_of_session =
-        Start { options, found: &found, launched, cache, command: command_line, is_watched: false };
+        Start { options, found: &found, launched, cache, command: command_line, is_watched };
     let mut session = Session::attach(&mut objects, start_of_session)?;
     say_heap(&mut console, expect(&mut session, launched_pid)?);
 
+    let windows = Windows::of(options, (pid, found.name.clone()));
     let (file, unplaced) = destination.create()?;
     let mut writer = Writer::new(file, &session.collector.profile.meta)
         .map_err(|error| write_error(destination.path(), error))?;
@@ -103,6 +106,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
         is_delay_over,
         naming: Naming::new(&options.debug_folders),
         has_written_samples: false,
+        windows,
     };
     let result = recording.until_its_end(&mut writer);
     recording.finish(writer, result)
@@ -221,6 +225,8 @@ struct FileRecording<'a, 'obj> {
     naming: Naming,
     /// The file holds samples or waits.
     has_written_samples: bool,
+    /// Of a recording in windows; the file is that of the last one.
+    windows: Option<Windows>,
 }
 
 impl FileRecording<'_, '_> {
@@ -240,6 +246,8 @@ impl FileRecording<'_, '_> {
             writer,
             has_written_samples: &mut self.has_written_samples,
             last_flush: Instant::now(),
+            windows: self.windows.as_mut(),
+            is_verbose: self.options.verbose,
         };
         // A file is wanted to the end.
         Ok(watch.until_end(&mut sink)?.unwrap_or(StopReason::Stopped))
@@ -293,6 +301,9 @@ impl FileRecording<'_, '_> {
             kept_old: self.placed.kept_old.as_deref(),
             bytes,
         });
+        if let Some(windows) = &self.windows {
+            self.console.info(&windows.summary());
+        }
         if let Some(failure) = self.unrecorded() {
             self.console.error(&failure.into());
         }
@@ -318,8 +329,10 @@ impl FileRecording<'_, '_> {
     fn complete_end(&mut self) -> anyhow::Result<()> {
         let launched = self.child.as_ref().filter(|_| self.has_launched);
         let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
-        // What it did during the delay was not to be recorded.
-        if self.is_delay_over {
+        // What it did during the delay was not to be recorded; what it did before the last window is in others.
+        if self.is_delay_over
+            && self.windows.as_ref().is_none_or(|windows| windows.complete + windows.lost == 0)
+        {
             self.session.close_books(self.has_launched, ended)?;
         }
         let launched = self.child.as_mut().filter(|_| self.has_launched);
@@ -372,7 +385,7 @@ impl FileRecording<'_, '_> {
     fn name_frames(&mut self, writer: &mut Writer<ProfileFile>) -> Result<(), WriteError> {
         let asked_before = self.signals.count();
         let is_asked = || self.signals.count() > asked_before;
-        let bar = self.progress_bar();
+        let bar = self.console.progress_bar();
         let named = self.naming.finish(&mut self.session.collector, writer, is_asked, |done, total| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
@@ -382,20 +395,6 @@ impl FileRecording<'_, '_> {
         let (bytes, with_sources) = (writer.bytes_written(), self.options.embed_source);
         self.naming.save_code(&mut self.session.collector, bytes, with_sources, is_asked);
         Ok(())
-    }
-
-    fn progress_bar(&self) -> indicatif::ProgressBar {
-        let is_hidden = self.options.quiet || !std::io::stderr().is_terminal();
-        let target = if is_hidden {
-            indicatif::ProgressDrawTarget::hidden()
-        } else {
-            indicatif::ProgressDrawTarget::stderr()
-        };
-        let bar = indicatif::ProgressBar::with_draw_target(Some(0), target);
-        if let Ok(style) = indicatif::ProgressStyle::with_template("symbols {pos}/{len} modules [{bar:20}]") {
-            bar.set_style(style.progress_chars("## "));
-        }
-        bar
     }
 
     fn say_details(&mut self) {

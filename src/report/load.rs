@@ -1,9 +1,11 @@
 //! Reading a recording, from a file or from standard input, and what to say when that fails.
 
 use super::analysis::Analysis;
-use super::options::{DEFAULT_FILE, Input};
+use super::input::Input;
+use super::options::DEFAULT_FILE;
 use super::query::notes;
 use super::recording::Recording;
+use super::windows;
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text};
 use crate::profile::{self, Integrity};
@@ -37,8 +39,14 @@ impl Analysis {
                 profile::read_stream(std::io::stdin().lock())
                     .context("cannot read a profile from standard input")?
             }
-            Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
-                Ok(read) => read,
+            Input::File(path) | Input::Span(path, _) => match open(path)?.and_then(profile::Opened::read) {
+                Ok((mut profile, integrity)) => {
+                    if let Some(span) = input.span() {
+                        windows::restrict_to(&mut profile, span);
+                    }
+                    (profile, integrity)
+                }
+                Err(profile::ReadError::Directory) => windows::read(path, input.span())?,
                 Err(error) => return Err(unreadable(path, &error).into()),
             },
         };
@@ -64,7 +72,9 @@ impl Recording {
         let problem = notes::missing_part(&self.profile, &self.integrity)?;
         Some(match input {
             Input::Stdin => notes::not_whole("standard input", &problem),
-            Input::File(path) => notes::not_whole(&format!("`{}`", path.display()), &problem),
+            Input::File(path) | Input::Span(path, _) => {
+                notes::not_whole(&format!("`{}`", path.display()), &problem)
+            }
         })
     }
 }
@@ -102,7 +112,7 @@ fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Fail
 
 /// Adds the writer of a recording that is still being written: that it has no end is no damage.
 fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Integrity {
-    if let (Input::File(path), false) = (input, has_ended)
+    if let (Some(path), false) = (input.path(), has_ended)
         && let Some(writer) = profile::lock::writer_of(path)
     {
         integrity.is_being_written = true;
@@ -113,7 +123,7 @@ fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Inte
 
 /// Adds the recording that was about to be replaced by one that was killed before it had samples.
 fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
-    if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
+    if let (Some(path), Some(problem), false) = (input.path(), &mut integrity.problem, has_samples)
         && let Some(before) = profile::lock::put_aside(path)
     {
         let _ = write!(problem, "; the previous recording is `{}`", before.display());

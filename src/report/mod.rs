@@ -5,10 +5,12 @@
 
 mod analysis;
 mod chains;
+mod clock;
 mod code;
 mod export;
 mod grouping;
 mod heap;
+mod input;
 mod load;
 mod locks;
 mod model;
@@ -22,9 +24,11 @@ mod row_limits;
 pub(crate) mod tests;
 mod views;
 mod waits;
+mod windows;
 
 pub use analysis::Analysis;
 pub(crate) use analysis::Seen;
+pub(crate) use clock::ClockSpan;
 pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
 pub(crate) use code::source_files::{SourceTexts, read as read_sources};
@@ -33,6 +37,7 @@ pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export, write_to_free_name};
 pub(crate) use heap::HeapView;
 pub(crate) use heap::heap_part::HeapPart;
+pub(crate) use input::Input;
 pub(crate) use load::unreadable;
 pub(crate) use locks::ChargedTo;
 pub(crate) use locks::lock_sheet::{LockIdentity, LockLine, LockSheet, has_locks, keep_lock_waits};
@@ -53,7 +58,7 @@ pub(crate) use naming::runtime::Runtime;
 pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
-    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, LabelPattern, NamePattern,
+    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, LabelPattern, NamePattern,
     PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, ThreadSplit, TimeRange};

@@ -2,6 +2,7 @@
 
 pub(crate) use super::grouping::Grouping;
 use super::heap::HeapView;
+use super::input::Input;
 use super::locks::ChargedTo;
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
@@ -9,31 +10,6 @@ use super::row_limits::RowLimits;
 use crate::profile::{EventKind, RuntimeFrames};
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
-
-/// Source of the profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// A file.
-    File(PathBuf),
-    /// Standard input.
-    Stdin,
-}
-
-impl Input {
-    /// Name in messages. Foreign text.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Input::File(path) => path.display().to_string(),
-            Input::Stdin => "standard input".to_owned(),
-        }
-    }
-}
-
-impl Default for Input {
-    fn default() -> Self {
-        Input::File(PathBuf::from(DEFAULT_FILE))
-    }
-}
 
 /// The file that `record` writes and every reader opens when none is named.
 pub(crate) const DEFAULT_FILE: &str = "prof.data";

@@ -422,6 +422,21 @@ pub(crate) fn names_next_to(path: &Path) -> Vec<OsString> {
     names.into_iter().map(OsString::from_vec).collect()
 }
 
+/// Names of what may be recordings in a folder from the command line.
+pub(crate) fn names_in(folder: &Path) -> Vec<OsString> {
+    let names = match makes_files() {
+        false => given::names_in(folder),
+        true => {
+            let path = folder.as_os_str().as_bytes().to_vec();
+            match ask(&OpenerRequest::Given(GivenRequest::NamesIn { path }), None) {
+                Ok((OpenerReply::Done { body }, _)) => serde_json::from_slice(&body).unwrap_or_default(),
+                _ => Vec::new(),
+            }
+        }
+    };
+    names.into_iter().map(OsString::from_vec).collect()
+}
+
 /// Says which process is the command of the recording, if there is one: no other gets signals. Only once, while this process
 /// has read nothing foreign.
 ///

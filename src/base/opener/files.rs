@@ -144,7 +144,8 @@ pub(super) fn is_wanted(file: &File, path: &Path, wanted: FileContent) -> bool {
 
 /// Whether a process without rights may have this file below `/proc/PID` opened.
 pub(super) fn is_open_to_recorder(name: &str) -> bool {
-    const FILES: [&str; 9] = ["maps", "mem", "exe", "stat", "status", "cmdline", "comm", "environ", "auxv"];
+    const FILES: [&str; 10] =
+        ["maps", "mem", "exe", "stat", "status", "cmdline", "comm", "environ", "auxv", "cgroup"];
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if let Some(range) = name.strip_prefix("map_files/") {

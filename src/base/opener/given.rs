@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Most names that are given of files next to one.
 const MOST_NAMES: usize = 64;
+/// Most names that are given of a folder.
+const MOST_IN_FOLDER: usize = 100_000;
 
 /// What a command line names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub(super) enum GivenRequest {
     Open { path: Vec<u8>, how: Opening },
     /// Names of what begins with its name and a dot.
     NamesNextTo { path: Vec<u8> },
+    /// Names of what may be recordings in a folder.
+    NamesIn { path: Vec<u8> },
     /// The name of a file that may be there, for one that was made.
     Replace { from: Vec<u8>, to: Vec<u8> },
     /// The name of a file that is still as it was, for one that was made.
@@ -90,7 +94,10 @@ impl GivenFiles {
             of.parent() == path.parent() && rest.is_some_and(|rest| rest.ends_with(b".old"))
         };
         let contains = |files: &[PathBuf]| files.iter().any(|file| file == path);
-        contains(&self.read) || contains(&self.written) || self.read.iter().any(is_aside)
+        // A folder that is named is read with the recordings in it.
+        let is_inside = is_recording_name(path)
+            && path.parent().is_some_and(|folder| self.read.iter().any(|of| of == folder));
+        contains(&self.read) || contains(&self.written) || is_inside || self.read.iter().any(is_aside)
     }
 
     /// Whether it may be made: one that is named, or one that will have that name.
@@ -170,6 +177,18 @@ pub(super) fn names_next_to(path: &Path) -> Vec<Vec<u8>> {
     let names = entries.map(|entry| entry.file_name().as_bytes().to_vec());
     let is_next = |name: &Vec<u8>| name.strip_prefix(own).is_some_and(|rest| rest.starts_with(b"."));
     names.filter(is_next).take(MOST_NAMES).collect()
+}
+
+/// Names in a folder of what may be recordings.
+pub(super) fn names_in(folder: &Path) -> Vec<Vec<u8>> {
+    let entries = privilege::as_user(|| std::fs::read_dir(folder)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name()).filter(|name| is_recording_name(Path::new(name)));
+    names.map(|name| name.as_bytes().to_vec()).take(MOST_IN_FOLDER).collect()
+}
+
+/// Whether a file may be a recording, by its name.
+fn is_recording_name(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "data")
 }
 
 /// Gives the file `from` the name `to`, whatever has it.

@@ -17,7 +17,7 @@ mod server;
 
 pub(crate) use client::{
     ask_service, folder, given_file, has_ended, inside, is_running, keep_cut, list_processes, list_threads,
-    look, makes_files, name_command, name_new_file, named, names_next_to, new_file, opener_cpu_ns,
+    look, makes_files, name_command, name_new_file, named, names_in, names_next_to, new_file, opener_cpu_ns,
     process_file, process_place, remove_new_file, replace, replace_same, robust_list, signal_command, source,
 };
 pub(crate) use files::is_source;

@@ -238,6 +238,10 @@ impl OpenerState {
                 let path = file(path, &|path| files.may_be_read(path))?;
                 Ok((serde_json::to_vec(&given::names_next_to(&path))?, None))
             }
+            GivenRequest::NamesIn { path } => {
+                let path = file(path, &|path| files.may_be_read(path))?;
+                Ok((serde_json::to_vec(&given::names_in(&path))?, None))
+            }
             GivenRequest::Replace { from, to } => {
                 let (from, to) = (file(from, &is_made)?, file(to, &|path| files.may_be_replaced(path))?);
                 given::replace(&from, &to)?;

@@ -1,6 +1,7 @@
 //! A profile that lies in a file: opened, and looked at without reading all of it.
 
 use super::error::{Integrity, ReadError};
+use super::header;
 use super::lock::is_written;
 use super::reader::{Rest, read_with};
 use crate::base::opener::{self, Opening};
@@ -49,6 +50,12 @@ impl Opened {
         }
         Ok((profile, integrity))
     }
+}
+
+/// When the recording at `path` began, ns since the Unix epoch; `None` where there is none.
+pub(crate) fn start_of(path: &Path) -> Option<u64> {
+    let file = opener::given_file(path, Opening::Regular).ok()?;
+    Some(header::read(&mut io::BufReader::with_capacity(4096, file)).ok()?.start_unix_ns)
 }
 
 /// Reads the profile at `path`, which must be a regular file or a pipe.

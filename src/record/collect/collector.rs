@@ -6,6 +6,7 @@
 use super::call_check::CallChecks;
 use super::deferred_walks::{self, WaitingRescues};
 use super::goroutine_rows::GoroutineRows;
+use super::identities::Identities;
 use super::kernel_frames::KernelFrames;
 use super::rescue;
 use super::row_writer::RowWriter;
@@ -76,6 +77,8 @@ pub(crate) struct Collector {
     pub(crate) managed: ManagedCode,
     /// Labels of samples whose thread held its interpreter's lock, once there is one.
     pub(in crate::record) lock_held: Option<LabelSetId>,
+    /// Labels of processes.
+    pub(crate) identities: Identities,
     path: Vec<FrameId>,
 }
 
@@ -108,6 +111,7 @@ impl Collector {
             goroutine_rows: None,
             managed: ManagedCode::default(),
             lock_held: None,
+            identities: Identities::default(),
             path: Vec::new(),
         }
     }
@@ -281,8 +285,14 @@ impl Collector {
         if self.waits.as_ref().is_some_and(|waits| waits.futexes_only) {
             return;
         }
-        let time = self.rows().thread_time(time);
+        let part = self.waits.as_mut().map(|waits| waits.cuts.part_of(time));
+        let time = self.rows().thread_time(part.as_ref().unwrap_or(time));
         self.profile.thread_times.push(time);
+    }
+
+    /// A window ends with the last look at the threads: it has its part of what is not over.
+    pub(crate) fn end_waits_of_window(&mut self) {
+        self.with_waits(|waits, rows| waits.end_window(rows));
     }
 
     /// A look at the threads that live has found these.
@@ -357,7 +367,10 @@ impl Collector {
         path.reverse();
         self.resolve_kernel(sample, &mut path);
         let stack = self.profile.tables.intern_stack_of(path.iter().copied());
-        let labels = self.labels_of(sample);
+        let Some(labels) = self.all_labels_of(sample) else {
+            self.path = path;
+            return;
+        };
         match &sample.wait {
             None if sample.block.is_some() => {
                 self.store_block(sample, BlockPart { stack, outcome: trusted.outcome, labels });

@@ -4,7 +4,8 @@
 //! days would see ever more of them, and hands over what it has before it begins again.
 
 use super::collector::Collector;
-use crate::profile::{FrameId, StackId, Tables};
+use super::totals::CollectedTotals;
+use crate::profile::{Frame, FrameId, LabelSetId, Module, ModuleId, StackId, Tables};
 use rustc_hash::FxHashMap;
 
 /// Numbers of rows past which a recorder begins tables again.
@@ -27,12 +28,82 @@ impl MostRows {
     }
 }
 
+/// Rows that stay when the tables of a profile begin again: those of what is not over.
+struct KeptRows {
+    old: Tables,
+    /// The new number of each frame that stays.
+    frames: FxHashMap<FrameId, FrameId>,
+    /// The same of modules, and of sets of labels; `None` where all of them stay and keep their numbers.
+    modules: Option<FxHashMap<ModuleId, ModuleId>>,
+    labels: Option<FxHashMap<LabelSetId, LabelSetId>>,
+}
+
+impl KeptRows {
+    fn module(&mut self, id: ModuleId, tables: &mut Tables) -> ModuleId {
+        let (Some(modules), old) = (&mut self.modules, &self.old) else { return id };
+        *modules.entry(id).or_insert_with(|| {
+            let module = old.module(id).clone();
+            let path = tables.intern_string(old.string(module.path));
+            tables.intern_module(Module { path, ..module })
+        })
+    }
+
+    fn frame(&mut self, id: FrameId, tables: &mut Tables) -> FrameId {
+        if let Some(known) = self.frames.get(&id) {
+            return *known;
+        }
+        let frame = *self.old.frame(id);
+        let module = self.module(frame.module, tables);
+        let new = tables.intern_frame(Frame { module, ..frame });
+        self.frames.insert(id, new);
+        new
+    }
+
+    fn stack(&mut self, stack: StackId, tables: &mut Tables) -> StackId {
+        let mut path: Vec<FrameId> = self.old.stack_frames(stack).collect();
+        path.reverse();
+        let path: Vec<FrameId> = path.into_iter().map(|frame| self.frame(frame, tables)).collect();
+        // A stack has a frame at least.
+        tables.intern_stack_of(path).unwrap_or_default()
+    }
+
+    fn label_set(&mut self, id: LabelSetId, tables: &mut Tables) -> LabelSetId {
+        let (Some(labels), old) = (&mut self.labels, &self.old) else { return id };
+        *labels.entry(id).or_insert_with(|| tables.intern_labels(&old.labels(id).collect::<Vec<_>>()))
+    }
+}
+
 impl Collector {
     /// Forgets all samples, threads, frames and stacks. Modules keep their numbers; of stacks only those stay that are
     /// part of waits which are not over, under new numbers.
     pub(crate) fn forget_rows(&mut self) {
         self.totals.forget_rows(&self.profile);
         let old = self.profile.reset();
+        self.begin_tables(KeptRows { old, frames: FxHashMap::default(), modules: None, labels: None });
+    }
+
+    /// Begins a profile of its own with what comes from `start_ns` on (CLOCK_MONOTONIC), `start_unix_ns` by the wall clock: all rows,
+    /// sums and counters begin again. Of stacks those of waits and blocks that are not over stay, under new numbers.
+    pub(crate) fn begin_window(&mut self, start_ns: u64, start_unix_ns: u64) {
+        self.totals = CollectedTotals::default();
+        let old = self.profile.clear();
+        self.profile.counters.clear();
+        self.profile.end = None;
+        self.lock_held = None;
+        self.identities.begin_window(&self.processes);
+        if let Some(waits) = &mut self.waits {
+            waits.locks.forget_labels();
+        }
+        let (modules, labels) = (Some(FxHashMap::default()), Some(FxHashMap::default()));
+        let modules = self.begin_tables(KeptRows { old, frames: FxHashMap::default(), modules, labels });
+        self.files.renumber_rows(&modules);
+        (self.profile.meta.start_mono_ns, self.profile.meta.start_unix_ns) = (start_ns, start_unix_ns);
+        self.set_start(start_ns);
+    }
+
+    /// Gives rows of what is not over their new numbers, and has everything else that knows numbers of rows forget them. Returns the new
+    /// numbers of modules, where they have any.
+    fn begin_tables(&mut self, mut kept: KeptRows) -> FxHashMap<ModuleId, ModuleId> {
         self.tasks.forget_rows();
         self.processes.forget_rows();
         self.dumps.forget_rows();
@@ -40,17 +111,10 @@ impl Collector {
             rows.forget_rows();
         }
 
-        let mut tables = std::mem::take(&mut self.profile.tables);
-        let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
-        let mut renumber = |stack: StackId| {
-            let mut path: Vec<FrameId> = (old.stack_frames(stack))
-                .map(|frame| {
-                    *frames.entry(frame).or_insert_with(|| tables.intern_frame(old.frame(frame).to_owned()))
-                })
-                .collect();
-            path.reverse();
-            // A stack has a frame at least.
-            tables.intern_stack_of(path).unwrap_or_default()
+        let tables = &mut self.profile.tables;
+        let mut renumber = |stack: &mut Option<StackId>, labels: &mut Option<LabelSetId>| {
+            *stack = stack.map(|stack| kept.stack(stack, tables));
+            *labels = labels.map(|set| kept.label_set(set, tables));
         };
         if let Some(waits) = &mut self.waits {
             waits.renumber(&mut renumber);
@@ -58,8 +122,8 @@ impl Collector {
         if let Some(blocks) = &mut self.blocks {
             blocks.renumber(&mut renumber);
         }
-        self.kernel.forget_rows(&frames);
-        self.profile.tables = tables;
+        self.kernel.forget_rows(&kept.frames);
+        kept.modules.unwrap_or_default()
     }
 }
 
@@ -67,7 +131,7 @@ impl Collector {
 mod tests {
     use super::*;
     use crate::bpf::{InterpreterFrames, SampleEvent};
-    use crate::profile::{EventKind, Frame, Meta, Module, Profile};
+    use crate::profile::{EventKind, Meta, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
 
@@ -125,13 +189,41 @@ mod tests {
         assert_eq!(tables.string(tables.module(modules[1]).path), "/bin/b");
         assert_eq!((tables.frames().len(), tables.stacks().len(), tables.strings().len()), (5, 5, 3));
         let mut seen = Vec::new();
-        collector.waits.as_mut().expect("they are recorded").renumber(|stack| {
-            seen.push(stack);
-            stack
-        });
+        collector.waits.as_mut().expect("they are recorded").renumber(|stack, _| seen.extend(*stack));
         let addresses: Vec<u64> = (collector.profile.tables.stack_frames(seen[0]))
             .map(|frame| collector.profile.tables.frame(frame).address)
             .collect();
         assert_eq!((seen.len(), addresses), (1, vec![9, 8, 7, 6, 5]));
+    }
+
+    #[test]
+    fn a_window_begins_with_the_rows_of_open_waits_and_nothing_else() {
+        let mut collector =
+            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
+        collector.add_waits(EventKind::OFF_CPU, "every wait".to_owned(), 0);
+        let tables = &mut collector.profile.tables;
+        let [unused, used] = ["/bin/unused", "/bin/used"].map(|path| {
+            let path = tables.intern_string(path);
+            tables.intern_module(Module { path, ..Module::default() })
+        });
+        let frames = [unused, used]
+            .map(|module| tables.intern_frame(Frame { module, address: 1, ..Frame::default() }));
+        let stacks = frames.map(|frame| tables.intern_stack_of([frame]));
+        tables.intern_labels(&[("tenant", "gone")]);
+        collector.profile.count("lost_bad_record", 3);
+        collector.waits.as_mut().expect("they are recorded").remember_early(
+            7,
+            100,
+            stacks[1].expect("it has a frame"),
+        );
+        collector.begin_window(5_000, 1_000_000);
+
+        let profile = &collector.profile;
+        let paths: Vec<&str> =
+            profile.tables.modules().iter().map(|module| profile.tables.string(module.path)).collect();
+        assert_eq!(paths, ["/bin/used"]);
+        assert_eq!((profile.tables.frames().len(), profile.tables.label_sets().len()), (1, 0));
+        assert!(profile.counters.is_empty() && profile.events.len() == 1);
+        assert_eq!((collector.start_ns, profile.meta.start_unix_ns), (5_000, 1_000_000));
     }
 }

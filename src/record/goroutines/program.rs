@@ -35,6 +35,13 @@ pub(crate) enum ProcessGoroutines {
 }
 
 impl ProcessGoroutines {
+    /// Forgets sets of labels of the profile, because they get new numbers.
+    pub(crate) fn forget_sets(&mut self) {
+        if let ProcessGoroutines::Ready(program) = self {
+            program.sets.clear();
+        }
+    }
+
     /// What the kernel side has to know.
     pub(crate) fn descriptor(&self) -> prof_goroutine_place {
         match self {

@@ -251,11 +251,12 @@ impl LiveBlocks {
         self.live.iter().map(|(key, block)| sample_of(*key, block, None, rows)).collect()
     }
 
-    /// Gives the stacks of live blocks new numbers.
-    pub(crate) fn renumber(&mut self, mut new: impl FnMut(StackId) -> StackId) {
-        for block in self.live.values_mut() {
-            block.stack = block.stack.map(&mut new);
-        }
+    /// Gives the stacks and sets of labels of live blocks new numbers.
+    pub(crate) fn renumber(
+        &mut self,
+        mut renumber: impl FnMut(&mut Option<StackId>, &mut Option<LabelSetId>),
+    ) {
+        self.live.values_mut().for_each(|block| renumber(&mut block.stack, &mut block.labels));
     }
 
     fn store(&self, key: BlockKey, block: LiveBlock, end_ns: Option<u64>, rows: &mut RowWriter<'_>) {

@@ -441,6 +441,17 @@ impl ModuleFiles {
         row
     }
 
+    /// Whether a file has not been closed.
+    pub(crate) fn is_open(&self, id: FileId) -> bool {
+        self.files.get(id.0 as usize).is_some_and(Option::is_some)
+    }
+
+    /// Rows of the profile have new numbers: those of `new`, by their old ones; all others are gone.
+    pub(crate) fn renumber_rows(&mut self, new: &FxHashMap<ModuleId, ModuleId>) {
+        let old = std::mem::take(&mut self.by_row);
+        self.by_row = old.into_iter().filter_map(|(row, file)| Some((*new.get(&row)?, file))).collect();
+    }
+
     /// The file of a row of the profile.
     pub(crate) fn of_row(&self, row: ModuleId) -> Option<FileId> {
         self.by_row.get(&row).copied()

@@ -10,7 +10,7 @@ use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
-use crate::record::modules::{FileId, ModuleFile};
+use crate::record::modules::{FileId, ModuleFile, ModuleFiles};
 use crate::record::workers::JobUrgency;
 use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -89,6 +89,16 @@ pub(crate) struct Answer {
     pub(crate) refused: Option<String>,
     /// Sources of the names.
     notes: Option<Box<ModuleNotes>>,
+}
+
+impl Answer {
+    /// The file that it is of, if it is of one.
+    pub(super) fn file(&self) -> Option<FileId> {
+        match self.origin {
+            Origin::File(file) => Some(file),
+            Origin::Process(_) => None,
+        }
+    }
 }
 
 /// Receives answers, on any thread.
@@ -335,6 +345,14 @@ impl Names {
         }
     }
 
+    /// The frames that an answer is about; none if a newer lookup has been started.
+    pub(super) fn asked_for(&self, answer: &Answer) -> Vec<FrameId> {
+        let queue = self.queues.get(&answer.origin).filter(|queue| queue.look == answer.look);
+        // A lookup that could not read the file says nothing of what it would have found.
+        let queue = queue.filter(|_| answer.problems.is_empty());
+        queue.map_or(Vec::new(), |queue| queue.asked.iter().filter_map(|(_, frame)| *frame).collect())
+    }
+
     /// Takes an answer; returns the names of frames.
     pub(crate) fn take(&mut self, answer: Answer) -> Named {
         // A newer lookup was started because this one took too long.
@@ -399,6 +417,15 @@ impl Names {
             Some(LookupSource::File(file)) => Some((file, queue.kept.take().map(|(names, _)| names))),
             _ => None,
         }
+    }
+
+    /// Forgets all frames, and what is known of files that are closed.
+    pub(super) fn begin_window(&mut self, files: &ModuleFiles) {
+        self.renumber(|_| None);
+        self.notes.retain(|file, _| files.is_open(*file));
+        self.unread.retain(|origin| matches!(origin, Origin::File(file) if files.is_open(*file)));
+        self.problems.clear();
+        self.refused.clear();
     }
 
     /// Gives frames new numbers; frames without one are dropped.

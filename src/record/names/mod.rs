@@ -8,6 +8,7 @@ mod dump_reading;
 pub(crate) mod dumps;
 pub(crate) mod file_names;
 pub(crate) mod jit_names;
+mod known_names;
 pub(crate) mod look;
 pub(crate) mod lookup;
 pub(crate) mod naming;

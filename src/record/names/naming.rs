@@ -2,11 +2,15 @@
 //! with names, and little is left to do at the end.
 
 use super::code::save;
+use super::known_names::KnownNames;
 use super::lookup::{Answer, Names, Urgency};
 use super::sources;
 use super::symbolize::{self, Named, UserFrames, kernel_location};
 use crate::profile::{FrameId, FrameSpace, Location, ModuleId, Profile, WriteError, Writer};
 use crate::record::collect::collector::Collector;
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::symbols::ResolvedLocation;
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -28,6 +32,8 @@ pub(crate) struct Naming {
     answers: Receiver<Answer>,
     /// Number of the collector's frames whose names are known or asked for.
     frames: usize,
+    /// Names of windows before; `None` for a recording into one file, which asks for each once.
+    known: Option<KnownNames>,
     /// Why the last names are missing.
     cut_short: Option<CutShort>,
     /// Time that it took to find the code that is kept.
@@ -53,7 +59,7 @@ impl Naming {
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
         });
         let names = Names::to_be_written(deliver, LONGEST_WAIT, folders);
-        Naming { names, answers, frames: 0, cut_short: None, code_took: Duration::ZERO }
+        Naming { names, answers, frames: 0, known: None, cut_short: None, code_took: Duration::ZERO }
     }
 
     /// Why available names are missing, if they are.
@@ -101,6 +107,19 @@ impl Naming {
     /// Starts again, because the collector got new rows.
     pub(crate) fn reset(&mut self) {
         self.frames = 0;
+    }
+
+    /// Starts again for the next window: the collector has new rows, and the file of before is complete.
+    pub(crate) fn begin_window(&mut self, files: &ModuleFiles) {
+        let is_late = self.cut_short.take().is_some();
+        let known = self.known.take().unwrap_or_default();
+        if is_late {
+            // Threads that are still busy end by themselves, and no one hears of them.
+            *self = Naming::new(&self.names.folders());
+        }
+        self.known = Some(known);
+        self.frames = 0;
+        self.names.begin_window(files);
     }
 
     /// Enters the names of all frames, as far as they are available. `is_asked` tells whether to stop early; `progress`
@@ -190,7 +209,14 @@ impl Naming {
         writer: &mut Writer<W>,
     ) -> Result<(), WriteError> {
         let mut former: Vec<(FrameId, Vec<Location>)> = Vec::new();
-        for (id, locations) in self.names.take(answer) {
+        let (file, asked) = (answer.file(), self.names.asked_for(&answer));
+        let named = self.names.take(answer);
+        if let (Some(known), Some(file)) = (&mut self.known, file) {
+            remember(known, file, &asked, &named, |id| {
+                Some(profile.tables.frame(writer.frame_of(id)?).lookup_address())
+            });
+        }
+        for (id, locations) in named {
             let locations = symbolize::interned(profile, &locations);
             match writer.frame_of(id) {
                 // Named by a dump, which is more exact than a map.
@@ -210,7 +236,13 @@ impl Naming {
         };
         let UserFrames { by_file, generated } =
             UserFrames::of(&collector.profile.tables, &collector.files, from);
-        for (file, frames) in by_file {
+        for (file, mut frames) in by_file {
+            if let Some(known) = &mut self.known {
+                frames = name_known(known, file, frames, &mut collector.profile);
+            }
+            if frames.is_empty() {
+                continue;
+            }
             self.names.add_file(file, collector.files.get(file).without_table(), in_file(frames));
         }
         for (pid, mut frames) in generated {
@@ -232,4 +264,43 @@ impl Naming {
         let named: Named = of_kernel.chain(of_interpreters).collect();
         symbolize::store(&mut collector.profile, named);
     }
+}
+
+/// Remembers what was looked up in a file: the names of frames by their ids in the file of the recording, and of which there are none.
+fn remember(
+    known: &mut KnownNames,
+    file: FileId,
+    asked: &[FrameId],
+    named: &Named,
+    address: impl Fn(FrameId) -> Option<u64>,
+) {
+    let names: FxHashMap<FrameId, &[ResolvedLocation]> =
+        named.iter().map(|(id, locations)| (*id, &**locations)).collect();
+    for id in asked {
+        if let Some(address) = address(*id) {
+            let names = names.get(id).copied().unwrap_or_default();
+            known.insert(file, address, Arc::from(names));
+        }
+    }
+}
+
+/// Names the frames of a file that were named before; returns the others.
+fn name_known(
+    known: &mut KnownNames,
+    file: FileId,
+    frames: Vec<(u64, FrameId)>,
+    profile: &mut Profile,
+) -> Vec<(u64, FrameId)> {
+    let mut others = Vec::new();
+    for (address, frame) in frames {
+        match known.get(file, address) {
+            Some(names) if names.is_empty() => {}
+            Some(names) => {
+                let locations = symbolize::interned(profile, &names);
+                profile.symbols.set_locations(frame, locations);
+            }
+            None => others.push((address, frame)),
+        }
+    }
+    others
 }

@@ -82,6 +82,21 @@ impl Console {
         }
     }
 
+    /// A bar for the modules whose names are being read; hidden where no one looks.
+    pub(crate) fn progress_bar(&self) -> indicatif::ProgressBar {
+        let is_hidden = self.is_quiet || !io::stderr().is_terminal();
+        let target = if is_hidden {
+            indicatif::ProgressDrawTarget::hidden()
+        } else {
+            indicatif::ProgressDrawTarget::stderr()
+        };
+        let bar = indicatif::ProgressBar::with_draw_target(Some(0), target);
+        if let Ok(style) = indicatif::ProgressStyle::with_template("symbols {pos}/{len} modules [{bar:20}]") {
+            bar.set_style(style.progress_chars("## "));
+        }
+        bar
+    }
+
     /// Prints the end block.
     pub(crate) fn finish(&mut self, summary: &Summary<'_>) {
         for line in end_block(summary) {

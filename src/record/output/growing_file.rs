@@ -39,6 +39,11 @@ impl GrowingFile {
         let _ = self.file.set_len(self.length);
     }
 
+    /// Has the disk keep it.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
     /// Takes room for this many bytes more, and for the end after them.
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         let wanted = bytes + ROOM_FOR_END;

@@ -12,13 +12,20 @@ mod leftovers;
 mod placed;
 pub(super) mod service;
 mod steps;
+pub(super) mod window_folder;
 
 /// The date and time where the user is: `20261121-133700`.
 pub(super) fn local_time() -> String {
-    // SAFETY: both calls only fill the structures that are given to them; all-zero ones are valid.
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    local_time_at(since.as_secs())
+}
+
+/// The same of a moment, in seconds since the Unix epoch.
+pub(super) fn local_time_at(unix_seconds: u64) -> String {
+    let seconds = libc::time_t::try_from(unix_seconds).unwrap_or(0);
+    // SAFETY: the call only fills the structure that is given to it; an all-zero one is valid.
     let now = unsafe {
         let mut now: libc::tm = std::mem::zeroed();
-        let seconds = libc::time(std::ptr::null_mut());
         libc::localtime_r(&raw const seconds, &raw mut now);
         now
     };
@@ -41,7 +48,9 @@ pub(super) use placed::{Placed, Unplaced};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use steps::OutputStep;
+use window_folder::{Pruned, WINDOW_NAME, WindowFolder};
 
 const DEFAULT_NAME: &str = "prof.data";
 
@@ -51,6 +60,8 @@ pub(super) struct Destination {
     path: Option<PathBuf>,
     may_replace: bool,
     keeps_old: bool,
+    /// One of many in its folder, which is made if it does not exist.
+    is_window: bool,
     /// Facts that the user should know.
     pub(super) notices: Vec<String>,
 }
@@ -67,6 +78,10 @@ impl Destination {
             Output::Stdout => Destination::default(),
             Output::Default => Destination::new(PathBuf::from(DEFAULT_NAME), true, true),
             Output::File { path, force } => Destination::new(expand(path), *force, false),
+            Output::Folder { path, .. } => Destination {
+                is_window: true,
+                ..Destination::new(expand(&path.join(WINDOW_NAME)), false, false)
+            },
         };
         if let Some(path) = destination.path.as_ref().filter(|_| opener::makes_files()) {
             let (place, _) = steps::take(&OutputStep::Check(steps::bytes(path)))?;
@@ -81,11 +96,14 @@ impl Destination {
     }
 
     fn new(path: PathBuf, may_replace: bool, keeps_old: bool) -> Self {
-        Destination { path: Some(path), may_replace, keeps_old, notices: Vec::new() }
+        Destination { path: Some(path), may_replace, keeps_old, ..Destination::default() }
     }
 
     fn check_path(&self, path: &Path) -> Result<(), Failure> {
         let shown = path.display();
+        if self.is_window {
+            return WindowFolder::make(path.parent().unwrap_or(Path::new(".")));
+        }
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Failure::new(status::FAILED, format!("cannot write `{shown}`: it is a folder"))
@@ -146,9 +164,19 @@ impl Destination {
             path: path.clone(),
             may_replace: self.may_replace,
             keeps_old: self.keeps_old,
+            is_window: self.is_window,
         });
         let new = new.map_err(|error| write_failure(path, &error))?;
         Ok((ProfileFile::File(GrowingFile::new(file)), Unplaced { new: Some(new), is_remote: false }))
+    }
+
+    /// Removes windows from the folder `local`, or that of the opener, which are not to stay.
+    pub(super) fn prune(local: &mut WindowFolder) -> Pruned {
+        if opener::makes_files() {
+            // An opener that has ended removes nothing any more.
+            return steps::take(&OutputStep::Prune).map_or(Pruned::default(), |(place, _)| place.pruned);
+        }
+        privilege::as_user(|| local.prune())
     }
 
     /// The path of the file; `None` for standard output.
@@ -180,6 +208,8 @@ fn create_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
 pub(super) enum ProfileFile {
     File(GrowingFile),
     Stdout(io::Stdout),
+    /// Not written: there is no room for it.
+    Nowhere,
 }
 
 impl ProfileFile {
@@ -189,6 +219,18 @@ impl ProfileFile {
             file.end_at(bytes, end);
         }
     }
+
+    /// Has the disk keep what was written, whatever becomes of the machine.
+    ///
+    /// # Errors
+    ///
+    /// When the disk did not take all of it.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match self {
+            ProfileFile::File(file) => file.sync(),
+            ProfileFile::Stdout(_) | ProfileFile::Nowhere => Ok(()),
+        }
+    }
 }
 
 impl Write for ProfileFile {
@@ -196,6 +238,7 @@ impl Write for ProfileFile {
         match self {
             ProfileFile::File(file) => file.write(bytes),
             ProfileFile::Stdout(stdout) => stdout.write(bytes),
+            ProfileFile::Nowhere => Ok(bytes.len()),
         }
     }
 
@@ -203,6 +246,7 @@ impl Write for ProfileFile {
         match self {
             ProfileFile::File(file) => file.flush(),
             ProfileFile::Stdout(stdout) => stdout.flush(),
+            ProfileFile::Nowhere => Ok(()),
         }
     }
 }

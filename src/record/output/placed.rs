@@ -6,6 +6,7 @@
 
 use super::failure::write_failure;
 use super::steps::{self, FilePlace, OutputStep};
+use super::window_folder::{Pruned, another_window_name};
 use crate::base::failure::{Failure, status};
 use crate::base::{opener, own_file, privilege};
 use crate::profile::begins_as_profile;
@@ -40,6 +41,8 @@ pub(super) struct New {
     pub(super) path: PathBuf,
     pub(super) may_replace: bool,
     pub(super) keeps_old: bool,
+    /// One of many in its folder: another name does as well.
+    pub(super) is_window: bool,
 }
 
 /// Place of a profile on disk, and the file that had the place before.
@@ -154,10 +157,14 @@ impl New {
     /// Takes a name next to the one it was meant to have; `why` says what is wrong with that one.
     fn take_another_name(&self, why: String) -> Result<Placed, Failure> {
         for attempt in 0..MOST_NAMES {
-            let path = another_name(&self.path, attempt);
+            let path = match self.is_window {
+                true => another_window_name(&self.path, attempt),
+                false => another_name(&self.path, attempt),
+            };
             match own_file::rename_new(&self.temporary, &path) {
                 Ok(()) => {
-                    let misplaced = Some(format!("`{}` {why}", self.path.display()));
+                    let why = format!("`{}` {why}", self.path.display());
+                    let misplaced = (!self.is_window).then_some(why);
                     return Ok(Placed { path: Some(path), misplaced, ..Placed::default() });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -206,6 +213,7 @@ impl Placed {
             misplaced: self.misplaced.clone(),
             kept_old: self.kept_old.as_deref().map(steps::bytes),
             notices: Vec::new(),
+            pruned: Pruned::default(),
         }
     }
 

@@ -4,8 +4,10 @@
 use super::failure::write_failure;
 use super::placed::{Placed, Unplaced};
 use super::steps::{FilePlace, OutputStep, SentFailure, path};
+use super::window_folder::{WINDOW_NAME, WindowFolder};
 use super::{DEFAULT_NAME, Destination, ProfileFile, expand};
 use crate::base::failure::{Failure, status};
+use crate::base::privilege;
 use crate::record::options::Output;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,6 +21,8 @@ pub(in crate::record) struct OutputService {
     /// What the user asked for: no other file is made.
     output: Output,
     state: Mutex<OutputState>,
+    /// The folder of windows, if it is one.
+    windows: Option<Mutex<WindowFolder>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +36,11 @@ enum OutputState {
 impl OutputService {
     /// The service for what the user asked for.
     pub(in crate::record) fn new(output: Output) -> Self {
-        OutputService { output, state: Mutex::default() }
+        let windows = match &output {
+            Output::Folder { path, keep } => Some(Mutex::new(WindowFolder::new(path.clone(), *keep))),
+            _ => None,
+        };
+        OutputService { output, state: Mutex::default(), windows }
     }
 
     /// The recorder has ended. If it was killed before it had a sample, the file of before gets its name back.
@@ -89,6 +97,12 @@ impl OutputService {
                 };
                 *state = OutputState::Placed(unplaced.place()?);
             }
+            OutputStep::Prune => {
+                let windows = self.windows.as_ref().ok_or_else(is_out_of_order)?;
+                let mut windows = windows.lock().unwrap_or_else(PoisonError::into_inner);
+                let pruned = privilege::as_user(|| windows.prune());
+                return Ok((FilePlace { pruned, ..FilePlace::default() }, None));
+            }
             OutputStep::Settle | OutputStep::Undo | OutputStep::Confirm | OutputStep::Close => {}
         }
         let OutputState::Placed(placed) = state else { return Err(is_out_of_order()) };
@@ -97,7 +111,7 @@ impl OutputService {
             OutputStep::Undo => placed.undo(),
             OutputStep::Confirm => placed.confirm()?,
             OutputStep::Close => placed.close(),
-            OutputStep::Check(_) | OutputStep::Create(_) | OutputStep::Place => {}
+            OutputStep::Check(_) | OutputStep::Create(_) | OutputStep::Place | OutputStep::Prune => {}
         }
         Ok((placed.place(), None))
     }
@@ -118,6 +132,9 @@ fn is_expansion(output: &Output, asked: &Path) -> bool {
     match output {
         Output::Stdout => false,
         Output::Default => asked == Path::new(DEFAULT_NAME),
+        Output::Folder { path, .. } => {
+            is_expansion(&Output::File { path: path.join(WINDOW_NAME), force: false }, asked)
+        }
         Output::File { path, .. } => {
             let same = expand(path, 0, "", "");
             let pattern = path.as_os_str().as_bytes();
@@ -135,6 +152,7 @@ fn is_expansion(output: &Output, asked: &Path) -> bool {
 mod tests {
     use super::super::steps::bytes;
     use super::*;
+    use crate::record::options::Keep;
     use std::fs::File;
     use std::path::PathBuf;
 
@@ -154,6 +172,9 @@ mod tests {
         }
         assert!(is(&file("100%%"), "100%"));
         assert!(!is(&Output::Stdout, "prof.data"));
+        let windows = Output::Folder { path: PathBuf::from("w"), keep: Keep::default() };
+        assert!(is(&windows, "w/prof-20261129-140000.data"));
+        assert!(!is(&windows, "w/../x") && !is(&windows, "x/prof-20261129-140000.data"));
     }
 
     #[test]

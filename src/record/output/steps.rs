@@ -1,6 +1,7 @@
 //! The steps by which the opener makes the file of a recording whose recorder has given up the rights to: what is asked and
 //! answered.
 
+use super::window_folder::Pruned;
 use crate::base::failure::{Failure, status};
 use crate::base::opener::{self, Service};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub(super) enum OutputStep {
     Undo,
     Confirm,
     Close,
+    /// Removes windows that are not to stay.
+    Prune,
 }
 
 /// Where the file is after a step.
@@ -32,6 +35,7 @@ pub(super) struct FilePlace {
     pub(super) misplaced: Option<String>,
     pub(super) kept_old: Option<Vec<u8>>,
     pub(super) notices: Vec<String>,
+    pub(super) pruned: Pruned,
 }
 
 /// A [`Failure`] on its way between two processes.

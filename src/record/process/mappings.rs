@@ -214,7 +214,7 @@ impl Process {
         }
     }
 
-    /// Forgets what no sample can need any more: all code. Its name, its number and the names of its generated code stay.
+    /// Forgets what no sample can need any more: all code. Its name, number and names of generated code stay.
     pub(super) fn forget_code(&mut self) {
         (self.mappings, self.past, self.replaced) = Default::default();
         self.frames = FxHashMap::default();
@@ -223,10 +223,11 @@ impl Process {
         self.managed = ProcessManaged::None;
     }
 
-    /// Forgets frames of the profile, because they get new numbers.
+    /// Forgets frames and labels of the profile, because they get new numbers.
     pub(super) fn forget_frames(&mut self) {
         self.frames = FxHashMap::default();
         self.interpreter.forget_frames();
+        self.goroutines.forget_sets();
     }
 
     /// Forgets all mappings, as exec does.

@@ -10,6 +10,8 @@ use crate::record::modules::Wanted;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Counts that were lost of hits of probes: a part of [`counter::LOST_COUNTS`].
+const OF_HITS: &str = "lost_counts_of_hits";
 /// Less time in the kernel is not worth a word, ns.
 const LEAST_UNSAMPLED_NS: u64 = 50_000_000;
 
@@ -59,9 +61,10 @@ impl Session<'_> {
         if let Some(copies) = self.collector.copies.take() {
             copies.finish(counters.get(Counter::CopyFull))?;
         }
-        self.count(&counters);
-        self.collector.profile.end = Some(End {
-            duration_ns: self.elapsed().as_nanos() as u64,
+        self.count_last(&counters);
+        let stop_ns = self.stop_ns.unwrap_or_else(monotonic_ns);
+        let mut end = End {
+            duration_ns: stop_ns.saturating_sub(self.window_start_ns()),
             reason: reason.to_owned(),
             bpf_ns: counters.bpf_ns(),
             bpf_runs: counters.bpf_runs(),
@@ -75,7 +78,9 @@ impl Session<'_> {
                 .chain(self.said_of_lost_programs())
                 .collect(),
             ..End::default()
-        });
+        };
+        self.earlier.only_this(&mut end);
+        self.collector.profile.end = Some(end);
         Ok(())
     }
 
@@ -142,40 +147,29 @@ impl Session<'_> {
         ))
     }
 
-    /// Puts what was counted into the profile.
-    fn count(&mut self, counters: &CounterValues) {
+    /// Puts what was counted into the profile, with what only the end can tell.
+    fn count_last(&mut self, counters: &CounterValues) {
+        self.count(counters);
+        let (name, threads) = never_sent(counters);
+        self.collector.profile.count(name, threads);
+    }
+
+    /// Puts what was counted in this window into its profile.
+    pub(super) fn count(&mut self, counters: &CounterValues) {
         let files = &self.collector.files;
-        let (evicted, failed, unopened) = (files.evicted, files.failed, files.without_descriptor());
-        let of_hits = (counter::LOST_COUNTS, self.kernel.lost_hits());
-        let profile = &mut self.collector.profile;
-        for (name, value) in lost_by_kernel(counters).into_iter().chain([never_sent(counters), of_hits]) {
-            profile.count(name, value);
-        }
-        profile.count(counter::TABLES_EVICTED, evicted);
-        profile.count(counter::TABLES_FAILED, failed);
-        for (name, value) in self.refusals.counters() {
-            profile.count(name, value);
-        }
-        profile.count(counter::FILES_UNOPENED, unopened);
-        for (name, counter) in [
-            ("kernel_hits", Counter::Hit),
-            ("kernel_filtered", Counter::Filtered),
-            ("kernel_numberless", Counter::Numberless),
-            ("kernel_idle", Counter::Idle),
-            ("kernel_sent", Counter::Sent),
-            ("fork_failed", Counter::ForkFailed),
-            ("exec_failed", Counter::ExecFailed),
-            ("exec_mapped", Counter::ExecMapped),
-            ("found_mapping", Counter::FoundMapping),
-            ("entry_reused", Counter::EntryReused),
-            ("kernel_waits_sent", Counter::WaitSent),
-            ("kernel_wait_stacks_ns", Counter::WaitNs),
-            ("switches_missed", Counter::SwitchMissed),
-            ("switches_without_account", Counter::SwitchNoState),
-            ("kernel_wakers_sent", Counter::WakerSent),
-            ("kernel_hits_ns", Counter::ProbeNs),
-        ] {
-            profile.count(name, counters.get(counter));
+        let of_hits = (OF_HITS, self.kernel.lost_hits());
+        let of_files = [
+            (counter::TABLES_EVICTED, files.evicted),
+            (counter::TABLES_FAILED, files.failed),
+            (counter::FILES_UNOPENED, files.without_descriptor()),
+        ];
+        let of_kernel = KERNEL_COUNTERS.map(|(name, counter)| (name, counters.get(counter)));
+        let all = lost_by_kernel(counters).into_iter().chain([of_hits]).chain(of_files);
+        for (name, value) in all.chain(self.refusals.counters()).chain(of_kernel) {
+            let newly = self.earlier.newly(name, value);
+            // Two sources of one counter.
+            let name = if name == OF_HITS { counter::LOST_COUNTS } else { name };
+            self.collector.profile.count(name, newly);
         }
     }
 
@@ -185,6 +179,26 @@ impl Session<'_> {
         self.end_heap();
     }
 }
+
+/// Counters of the kernel side, by their names in profiles.
+const KERNEL_COUNTERS: [(&str, Counter); 16] = [
+    ("kernel_hits", Counter::Hit),
+    ("kernel_filtered", Counter::Filtered),
+    ("kernel_numberless", Counter::Numberless),
+    ("kernel_idle", Counter::Idle),
+    ("kernel_sent", Counter::Sent),
+    ("fork_failed", Counter::ForkFailed),
+    ("exec_failed", Counter::ExecFailed),
+    ("exec_mapped", Counter::ExecMapped),
+    ("found_mapping", Counter::FoundMapping),
+    ("entry_reused", Counter::EntryReused),
+    ("kernel_waits_sent", Counter::WaitSent),
+    ("kernel_wait_stacks_ns", Counter::WaitNs),
+    ("switches_missed", Counter::SwitchMissed),
+    ("switches_without_account", Counter::SwitchNoState),
+    ("kernel_wakers_sent", Counter::WakerSent),
+    ("kernel_hits_ns", Counter::ProbeNs),
+];
 
 /// Threads that have ended without a word of their times, or whose times did not fit, once all others are counted.
 fn never_sent(counters: &CounterValues) -> (&'static str, u64) {

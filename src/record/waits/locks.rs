@@ -70,6 +70,12 @@ enum LockPlace {
 }
 
 impl KnownLocks {
+    /// Forgets the locks: sets of labels get new numbers.
+    pub(crate) fn forget_labels(&mut self) {
+        self.known.clear();
+        self.labelled.clear();
+    }
+
     /// The labels of a sample that has `labels`: with those of the lock that its thread waited for, if it is a wait for one.
     /// `allocation` knows the stacks that allocated sampled blocks, by an address in them.
     pub(crate) fn labels(

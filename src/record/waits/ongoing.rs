@@ -14,6 +14,7 @@ impl Waits {
     /// A look at the threads that live has found these.
     pub(crate) fn look(&mut self, threads: Vec<WatchedThreadEvent>, rows: &mut RowWriter<'_>) {
         let end_ns = threads.iter().map(|thread| thread.time.to_ns).max().unwrap_or(0);
+        self.cuts.look(threads.iter().map(|thread| thread.time.clone()));
         let mut found = BTreeMap::new();
         let mut living = Vec::with_capacity(threads.len());
         for WatchedThreadEvent { time, open, doing } in threads {
@@ -76,8 +77,9 @@ impl Waits {
             let known = self.open.known.get(key);
             let (what, cpu) = known.map_or((to_come, 0), |known| (known.what, known.cpu));
             let task = rows.task(until_ns, (tgid, key.0), comm);
-            let until_ns = until_ns.max(wait.start_ns);
-            let wake_ns = wait.wake_ns.unwrap_or(until_ns).clamp(wait.start_ns, until_ns);
+            let start_ns = self.cuts.start_of(key.0, wait.start_ns);
+            let until_ns = until_ns.max(start_ns);
+            let wake_ns = wait.wake_ns.unwrap_or(until_ns).clamp(start_ns, until_ns);
             let mut push = |from_ns: u64, to_ns: u64, reason| {
                 let duration_ns = to_ns - from_ns;
                 if duration_ns > 0 {
@@ -95,7 +97,7 @@ impl Waits {
                     });
                 }
             };
-            push(wait.start_ns, wake_ns, what.reason);
+            push(start_ns, wake_ns, what.reason);
             push(wake_ns, until_ns, Reason::NoCpu);
         }
         samples

@@ -80,9 +80,9 @@ impl OpenWaits {
         }
     }
 
-    /// Their stacks.
-    pub(crate) fn stacks(&mut self) -> impl Iterator<Item = &mut Option<StackId>> {
-        self.known.values_mut().map(|known| &mut known.what.stack)
+    /// What is known of each.
+    pub(crate) fn rows(&mut self) -> impl Iterator<Item = &mut OpenStack> {
+        self.known.values_mut().map(|known| &mut known.what)
     }
 
     /// Takes the waits that the last look has found, and keeps those whose end is about to be stored: for one more look,

@@ -96,7 +96,11 @@ impl Waits {
         let reason = reason::by_its_end(reason, waker.kind, is_timer);
         let event = self.event;
         let start_ns = rows.start_ns;
+        let cut_ns = self.cuts.take_start_of(sample.tid, wait.start_ns);
         let mut push = |from_ns: u64, to_ns: u64, weight: u64, reason, waker| {
+            // Earlier windows have what was before.
+            let (whole_ns, from_ns) = (to_ns.saturating_sub(from_ns), from_ns.max(cut_ns.min(to_ns)));
+            let weight = part_of(weight, to_ns.saturating_sub(from_ns), whole_ns);
             if weight == 0 {
                 return;
             }
@@ -123,6 +127,15 @@ impl Waits {
             push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
         }
     }
+}
+
+/// The weight of `part_ns` of a wait of `whole_ns` that weighs `weight`.
+fn part_of(weight: u64, part_ns: u64, whole_ns: u64) -> u64 {
+    if part_ns >= whole_ns {
+        return weight;
+    }
+    // Not more than the weight.
+    (u128::from(weight) * u128::from(part_ns) / u128::from(whole_ns)) as u64
 }
 
 /// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.

@@ -1,5 +1,6 @@
 //! What a recording knows of its waits.
 
+use super::cut::Cuts;
 use super::kernel_facts::KnownKernelStacks;
 use super::living::{Living, WaitEnd};
 use super::locks::KnownLocks;
@@ -37,6 +38,8 @@ pub(crate) struct Waits {
     pub(super) living: Option<Vec<Living>>,
     /// The last end of a wait of each thread, by thread id, since these were taken; of a recording that is watched.
     pub(super) ends: FxHashMap<u32, WaitEnd>,
+    /// What earlier windows have of waits and threads.
+    pub(crate) cuts: Cuts,
 }
 
 /// Facts of the thread or interrupt that ended a wait.
@@ -104,6 +107,7 @@ impl Waits {
             open: OpenWaits::default(),
             living: None,
             ends: FxHashMap::default(),
+            cuts: Cuts::default(),
         }
     }
 
@@ -152,13 +156,14 @@ impl Waits {
         !self.late.is_empty() && (self.late.contains(&waker) || self.late.contains(&stack))
     }
 
-    /// Has the stacks that wait for their records be those that `renumber` makes of them.
-    pub(crate) fn renumber(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
-        let wakers = self.wakers.values_mut().map(|waker| &mut waker.stack);
-        let early = self.early.values_mut().map(|early| &mut early.stack);
-        for stack in wakers.chain(early).chain(self.open.stacks()).flatten() {
-            *stack = renumber(*stack);
-        }
+    /// Has the stacks and sets of labels that wait for their records be those that `renumber` makes of them.
+    pub(crate) fn renumber(
+        &mut self,
+        mut renumber: impl FnMut(&mut Option<StackId>, &mut Option<LabelSetId>),
+    ) {
+        self.wakers.values_mut().for_each(|waker| renumber(&mut waker.stack, &mut None));
+        self.early.values_mut().for_each(|early| renumber(&mut early.stack, &mut early.labels));
+        self.open.rows().for_each(|open| renumber(&mut open.stack, &mut open.labels));
     }
 
     /// A wait that is not over, whose stack is known.

@@ -8,7 +8,8 @@ use crate::base::failure::{self, Failure, status};
 use crate::base::own_file::FileStamp;
 use crate::base::{opener, privilege, safe_text};
 use crate::profile::lock;
-use crate::report::options::{Input, ReportDestination};
+use crate::report::input::Input;
+use crate::report::options::ReportDestination;
 use anyhow::Context;
 use rustix::fs::FileType;
 use std::fs::File;
@@ -60,7 +61,7 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
 pub(crate) fn check_not_input(destination: &ReportDestination, input: &Input) -> Result<(), Failure> {
     let ReportDestination::File { path, .. } = destination else { return Ok(()) };
     let read = match input {
-        Input::File(path) => opener::look(path, true).map(|seen| seen.stamp),
+        Input::File(path) | Input::Span(path, _) => opener::look(path, true).map(|seen| seen.stamp),
         Input::Stdin => {
             io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| FileStamp::of(&File::from(stdin)))
         }

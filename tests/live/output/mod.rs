@@ -3,3 +3,4 @@
 mod annotate;
 mod compared;
 mod svg;
+mod windows;

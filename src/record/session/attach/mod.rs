@@ -9,6 +9,7 @@ mod heap;
 use self::bpf::Unattached;
 use self::ground::{AttachedSide, Ground};
 use super::state::{Books, Refusals};
+use super::window::EarlierWindows;
 use super::{Session, Start, TABLE_PATIENCE};
 use crate::record::environment::machine::{effective_hz, online_cpus};
 use crate::record::environment::memory_limit;
@@ -79,6 +80,8 @@ impl<'obj> Session<'obj> {
             rescues: FxHashMap::default(),
             start_ns: monotonic_ns(),
             stop_ns: None,
+            known_until_ns: 0,
+            earlier: EarlierWindows::default(),
             refusals: Refusals::default(),
             pending_interpreters: Vec::new(),
             exits: Exits::default(),

@@ -1,20 +1,21 @@
 //! Values of options: text to numbers, durations, sizes and choices. Messages complete the parser's
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
+mod time;
+
 use crate::diff::{DiffFormat, DiffSort, Per};
 use crate::import::{FirstElement, FoldedUnit, ImportFormat};
 use crate::profile::{EventKind, GOROUTINE_LABEL, RuntimeFrames};
 use crate::record::{self, CallGraph, PerfCounter, ProbeSpec, Rate};
 use crate::report::{
-    ColorWhen, ExportFormat, Grouping, LabelPattern, Metric, NameStyle, SortKey, ThreadSplit, TimeRange,
+    ColorWhen, ExportFormat, Grouping, LabelPattern, Metric, NameStyle, SortKey, ThreadSplit,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::Duration;
-
-/// Longest time that makes sense anywhere: a hundred days.
-const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
+pub(super) use time::{
+    TimePart, duration, duration_with_unit, keep, positive_duration, time_part, time_range, window,
+};
 
 /// Smallest budget for unwind tables: one mid-sized library has some.
 const SMALLEST_BUDGET_BYTES: u64 = 1 << 20;
@@ -190,51 +191,6 @@ pub(super) fn first_element() -> impl TypedValueParser<Value = FirstElement> {
 pub(super) fn shell() -> impl TypedValueParser<Value = clap_complete::Shell> {
     use clap_complete::Shell;
     choice(&[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)])
-}
-
-/// `30s`, `1m 30s`, `500ms`; a plain number means seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let form = "write 30s, 500ms or 1m30s";
-    let parsed = match text.trim().parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form.to_owned())?,
-        Err(_) => humantime::parse_duration(text.trim()).map_err(|_| form.to_owned())?,
-    };
-    if parsed > LONGEST { Err("longer than 100 days".to_owned()) } else { Ok(parsed) }
-}
-
-/// As [`duration`], but not nothing.
-pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
-    let parsed = duration(text)?;
-    if parsed.is_zero() { Err("must be longer than 0".to_owned()) } else { Ok(parsed) }
-}
-
-/// As [`duration`], with its unit: where others mean microseconds, a plain number would be taken for seconds.
-pub(super) fn duration_with_unit(text: &str) -> Result<Duration, String> {
-    match text.trim().parse::<f64>() {
-        Ok(number) if number != 0.0 => Err("write the unit: 5us, 20ms or 1s".to_owned()),
-        _ => duration(text),
-    }
-}
-
-/// `2s..5s`, `2s..`, `..5s`.
-pub(super) fn time_range(text: &str) -> Result<TimeRange, String> {
-    let form = || "write 2s..5s, 2s.. or ..5s".to_owned();
-    let (from, to) = text.split_once("..").ok_or_else(form)?;
-    let end = |text: &str| -> Result<Option<u64>, String> {
-        if text.trim().is_empty() {
-            return Ok(None);
-        }
-        let nanoseconds = duration(text).map_err(|_| form())?.as_nanos();
-        Ok(Some(u64::try_from(nanoseconds).map_err(|_| form())?))
-    };
-    let range = TimeRange { from_ns: end(from)?, to_ns: end(to)? };
-    match range {
-        TimeRange { from_ns: None, to_ns: None } => Err(form()),
-        TimeRange { from_ns: Some(from), to_ns: Some(to) } if from >= to => {
-            Err("the range ends before it begins".to_owned())
-        }
-        range => Ok(range),
-    }
 }
 
 /// The ids in one argument: `pgrep` and `pidof` print several, in lines or between blanks.

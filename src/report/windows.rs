@@ -1,0 +1,120 @@
+//! A folder of windows, read as one recording, and parts of recordings by the clock.
+
+use super::clock::ClockSpan;
+use crate::base::failure::{Failure, status};
+use crate::base::opener;
+use crate::base::safe_text;
+use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, cut, start_of};
+use std::path::{Path, PathBuf};
+
+/// Most windows that are looked at.
+const MOST_WINDOWS: usize = 100_000;
+
+/// A window, and when it began, ns since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Window {
+    path: PathBuf,
+    start_ns: u64,
+}
+
+/// Reads the windows in a folder, or those that have a part of `span`, as one recording.
+///
+/// # Errors
+///
+/// When there is none, when none of them can be read, or when they have more samples than fit.
+pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, Integrity), Failure> {
+    let windows = windows_in(folder);
+    let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
+        let message = format!("no recording is in the folder `{}`", folder.display());
+        return Err(Failure::new(status::FAILED, message)
+            .hint("windows are written by prof record --rotate 10m -o DIR/"));
+    };
+    let (first_ns, last_ns) = (first.start_ns, last.start_ns);
+    // How long the last window is, its start does not say: as long as the one before, or as the longest by far.
+    let length_ns =
+        windows.windows(2).last().map_or(3_600_000_000_000, |two| two[1].start_ns - two[0].start_ns);
+    let (from_ns, to_ns) = span.map_or((None, None), |span| span.resolve(last_ns.saturating_add(length_ns)));
+    let mut joined = Joined::default();
+    let (mut problems, mut unread) = (Vec::new(), 0u64);
+    for (number, window) in windows.iter().enumerate() {
+        let next_ns = windows.get(number + 1).map_or(u64::MAX, |next| next.start_ns);
+        if to_ns.is_some_and(|to_ns| window.start_ns >= to_ns)
+            || from_ns.is_some_and(|from_ns| next_ns <= from_ns)
+        {
+            continue;
+        }
+        match Opened::open(&window.path).and_then(Opened::read) {
+            Ok((profile, integrity)) => {
+                if let Some(problem) = integrity.problem.filter(|_| number + 1 < windows.len()) {
+                    problems.push(problem);
+                }
+                if !joined.add(profile) {
+                    return Err(too_many(folder));
+                }
+            }
+            Err(_) => unread += 1,
+        }
+    }
+    let mut profile = joined.into_profile();
+    if profile.events.is_empty() && profile.end.is_none() {
+        return Err(nothing_in(folder, span.is_some(), (first_ns, last_ns)));
+    }
+    restrict(&mut profile, from_ns, to_ns);
+    let mut integrity = Integrity::default();
+    problems.extend((unread > 0).then(|| format!("{unread} of its windows cannot be read")));
+    integrity.problem = (!problems.is_empty()).then(|| problems.join("; "));
+    Ok((profile, integrity))
+}
+
+/// Leaves the part of a recording between two moments, ns since the Unix epoch.
+fn restrict(profile: &mut Profile, from_ns: Option<u64>, to_ns: Option<u64>) {
+    let start_ns = profile.meta.start_unix_ns;
+    if from_ns.is_some() || to_ns.is_some() {
+        let since = |moment: u64| moment.saturating_sub(start_ns);
+        cut(profile, from_ns.map_or(0, since), to_ns.map_or(u64::MAX, since));
+    }
+}
+
+/// Leaves the part of a recording that `span` has.
+pub(super) fn restrict_to(profile: &mut Profile, span: ClockSpan) {
+    let (from_ns, to_ns) = span.resolve(profile.meta.start_unix_ns.saturating_add(profile.duration_ns()));
+    restrict(profile, from_ns, to_ns);
+}
+
+/// The recordings in a folder, in the order in which they began.
+fn windows_in(folder: &Path) -> Vec<Window> {
+    let names = opener::names_in(folder).into_iter().take(MOST_WINDOWS);
+    let mut windows: Vec<Window> = names
+        .filter_map(|name| {
+            let path = folder.join(name);
+            let start_ns = start_of(&path)?;
+            Some(Window { path, start_ns })
+        })
+        .collect();
+    windows.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));
+    windows
+}
+
+fn too_many(folder: &Path) -> Failure {
+    let message = format!(
+        "the windows in `{}` have more than {MOST_JOINED} samples: too many for one report",
+        folder.display()
+    );
+    Failure::new(status::FAILED, message).hint("look at a part of them:  --time 14:00..14:10")
+}
+
+fn nothing_in(folder: &Path, has_span: bool, (first_ns, last_ns): (u64, u64)) -> Failure {
+    let shown = folder.display();
+    if !has_span {
+        return Failure::new(status::FAILED, format!("no recording in the folder `{shown}` can be read"));
+    }
+    let time = |unix_ns: u64| {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(unix_ns);
+        humantime::format_rfc3339_seconds(time).to_string()
+    };
+    Failure::new(
+        status::NO_MATCH,
+        format!("no window in `{}` has a part of that time", safe_text::message(&shown.to_string())),
+    )
+    .hint(format!("the first began at {}, the last at {} (UTC)", time(first_ns), time(last_ns)))
+}
