@@ -9,9 +9,11 @@
 //!
 //! Every room may use `base`, which uses no other room. `bpf` and `profile` know none of the others, `unwind` and
 //! `symbols` only `elf`; `record` uses all of these; `report` uses `profile`, and `tui` and `diff` use `report`;
-//! `commands::live` joins `record` and `tui`. `cli` turns the command line into the options of verbs, and `program` runs
+//! `commands::live` joins `record` and `tui`. `agent` uses `base` alone. `cli` turns the command line into the options of verbs, and `program` runs
 //! the verb: the binary in `main.rs` calls [`main`].
 
+#[allow(dead_code, unused_imports, reason = "the verb that uses it comes after its parts")]
+mod agent;
 mod base;
 mod bpf;
 mod cli;
