@@ -71,6 +71,8 @@ fn packages_have_the_program_every_manual_page_and_the_completions_of_every_shel
             "usr/bin/prof",
             "usr/sbin/prof-capabilities",
             "usr/lib/sysusers.d/prof.conf",
+            "usr/lib/systemd/system/prof-agent.service",
+            "usr/share/doc/prof/agent.toml",
             "usr/share/man/man1/",
             "usr/share/man/man8/",
             "usr/share/bash-completion/completions/prof",
@@ -113,6 +115,47 @@ fn capabilities_are_given_by_name_and_only_on_request() {
     for (source, _) in assets(&manifest(), "deb").iter().filter(|(_, to)| to == "usr/bin/prof") {
         assert!(read("Cargo.toml").contains(&format!("[\"{source}\", \"usr/bin/prof\", \"755\"]")));
     }
+}
+
+/// The agent as a service and in Kubernetes: the same six rights, of which docs/fleet.md says what each is for.
+#[test]
+fn the_agent_has_the_same_rights_wherever_it_runs() {
+    let wanted = ["BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "PERFMON", "SYSLOG", "SYS_PTRACE"];
+    let unit = read("packaging/prof-agent.service");
+    for key in ["AmbientCapabilities=", "CapabilityBoundingSet="] {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key)).expect(key);
+        let given: BTreeSet<&str> = line.split(' ').map(|name| name.trim_start_matches("CAP_")).collect();
+        assert_eq!(given, BTreeSet::from(wanted), "{key}");
+    }
+    let manifest = read("packaging/kubernetes/prof-agent.yaml");
+    let line =
+        manifest.lines().find_map(|line| line.trim().strip_prefix("add: ")).expect("it adds capabilities");
+    let given: Vec<String> = serde_json::from_str(line).expect("it is a list");
+    assert_eq!(given.iter().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(wanted));
+    for line in ["drop: [\"ALL\"]", "privileged: false", "readOnlyRootFilesystem: true", "hostPID: true"] {
+        assert!(manifest.lines().any(|own| own.trim() == line), "the manifest lacks {line}");
+    }
+    let page = read("docs/fleet.md");
+    for name in wanted {
+        assert!(page.contains(&format!("CAP_{name}")), "docs/fleet.md says nothing of CAP_{name}");
+        assert!(page.contains(&format!("--cap-add {name}")), "docs/fleet.md: docker run lacks {name}");
+    }
+}
+
+/// systemd reads the unit, where it is installed: no key that it does not know.
+#[test]
+fn systemd_knows_every_line_of_the_agents_unit() {
+    let unit = root().join("packaging/prof-agent.service");
+    let Ok(output) = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(unit).output() else {
+        println!("LEFT OUT: there is no systemd-analyze");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    // The program is not where the packages put it, and neither is the rest of a machine.
+    let own = said
+        .lines()
+        .filter(|line| line.contains("prof-agent.service:") && !line.contains("is not executable"));
+    assert_eq!(own.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]

@@ -1,0 +1,237 @@
+//! From the file as it is written to what the agent does: defaults, and what several keys must agree on.
+
+use super::destination::{Address, Destination};
+use super::file::{AgentEvent, ConfigFile, WrittenKeep, WrittenKubelet, WrittenMetrics};
+use super::refusal::Refusal;
+use super::{
+    AgentConfig, BufferSettings, HostSettings, KeepSettings, KubeletSettings, ListenAddress, values,
+};
+use crate::agent::identity::{MOST_LABELS, SeriesLabel};
+use crate::agent::rules::{LabelMap, RelabelRule, RelabelRules, RuleText, check_target};
+use crate::agent::sampling::RecordedShare;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+/// Most rules.
+const MOST_RULES: usize = 200;
+
+/// Most destinations.
+const MOST_DESTINATIONS: usize = 8;
+
+/// Token of the service account of a pod.
+const ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// Checks what only the whole file shows.
+pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, Refusal> {
+    let window = file.window.unwrap_or(Duration::from_secs(15));
+    let labels = checked_labels(file.labels)?;
+    let series_labels =
+        checked_series(file.series_labels.map(|list| list.into_iter().map(SeriesLabel::from).collect()))?;
+    if let Some(both) = series_labels.iter().find(|label| labels.contains_key(label.name())) {
+        let why = format!("`{}` is one of [labels], too: take it from one of them", both.name());
+        return Err(Refusal::key("series_labels", why));
+    }
+    let rules = checked_rules(file.rules)?;
+    check_count(&labels, &series_labels, &rules)?;
+    let destinations = checked_destinations(file.destinations)?;
+    let keep = file.keep.map(|keep| checked_keep(keep, window)).transpose()?;
+    if destinations.is_empty() && keep.is_none() {
+        return Err(Refusal::file("what is recorded would go nowhere: it needs [[destinations]] or [keep]"));
+    }
+    let buffer = file.buffer.unwrap_or_default();
+    let host = file.host.unwrap_or_default();
+    Ok(AgentConfig {
+        frequency_hz: file.frequency.unwrap_or(19),
+        events: checked_events(file.events)?,
+        window,
+        hosts_share: file.hosts_share.unwrap_or(RecordedShare::ALL),
+        windows_share: file.windows_share.unwrap_or(RecordedShare::ALL),
+        labels,
+        series_labels,
+        most_series: file.max_series.unwrap_or(1000),
+        rules,
+        destinations,
+        buffer: BufferSettings {
+            folder: buffer.folder.unwrap_or_else(|| PathBuf::from("/var/lib/prof/buffer")),
+            most_bytes: buffer.max_size.unwrap_or(256 << 20),
+            most_age: buffer.max_age.unwrap_or(Duration::from_secs(50 * 60)),
+        },
+        keep,
+        metrics: file.metrics.map(checked_metrics).transpose()?,
+        kubelet: file.kubelet.map(checked_kubelet).transpose()?,
+        host: HostSettings { name: host.name, root: host.root.unwrap_or_else(|| PathBuf::from("/")) },
+    })
+}
+
+fn checked_events(events: Option<Vec<AgentEvent>>) -> Result<Vec<AgentEvent>, Refusal> {
+    let Some(events) = events else { return Ok(vec![AgentEvent::Cpu]) };
+    let unique: BTreeSet<AgentEvent> = events.iter().copied().collect();
+    match (unique.len(), events.len()) {
+        (0, _) => Err(Refusal::key("events", "there must be one: cpu, off, faults, heap, lock")),
+        (one, all) if one < all => Err(Refusal::key("events", "an event is in the list twice")),
+        _ => Ok(unique.into_iter().collect()),
+    }
+}
+
+fn checked_labels(labels: BTreeMap<String, Spanned<String>>) -> Result<LabelMap, Refusal> {
+    let mut checked = LabelMap::new();
+    for (name, value) in labels {
+        let span = value.span();
+        check_target(&name).map_err(|why| Refusal::at(span.clone(), why))?;
+        if name == "service_name" || name.starts_with("__") {
+            let why = format!("`{name}` is not the same for all: a rule can write it ([[rules]])");
+            return Err(Refusal::at(span, why));
+        }
+        let value = value.into_inner();
+        if !values::is_line(&value) {
+            return Err(Refusal::at(
+                span,
+                "a label is a text of 1 to 1,024 bytes without control characters",
+            ));
+        }
+        checked.insert(name, value);
+    }
+    Ok(checked)
+}
+
+fn checked_series(labels: Option<Vec<SeriesLabel>>) -> Result<Vec<SeriesLabel>, Refusal> {
+    let default =
+        || vec![SeriesLabel::Host, SeriesLabel::Container, SeriesLabel::Pod, SeriesLabel::Namespace];
+    let labels = labels.unwrap_or_else(default);
+    let unique: BTreeSet<SeriesLabel> = labels.iter().copied().collect();
+    if unique.len() < labels.len() {
+        return Err(Refusal::key("series_labels", "a label is in the list twice"));
+    }
+    Ok(unique.into_iter().collect())
+}
+
+fn checked_rules(written: Vec<Spanned<super::file::WrittenRule>>) -> Result<RelabelRules, Refusal> {
+    if let Some(first) = written.get(MOST_RULES) {
+        return Err(Refusal::at(
+            first.span(),
+            format!("there are too many rules: at most {MOST_RULES} are allowed"),
+        ));
+    }
+    let mut rules = Vec::with_capacity(written.len());
+    for rule in written {
+        let span = rule.span();
+        let rule = rule.into_inner();
+        let text = RuleText {
+            source_labels: rule.source_labels,
+            separator: rule.separator,
+            regex: rule.regex,
+            target_label: rule.target_label,
+            replacement: rule.replacement,
+            action: rule.action.into(),
+        };
+        rules.push(RelabelRule::compile(text).map_err(|(key, why)| Refusal::in_table(span, key, why))?);
+    }
+    Ok(RelabelRules::new(rules))
+}
+
+/// Refuses more labels than servers take: they would refuse every profile.
+fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) -> Result<(), Refusal> {
+    let mut names: BTreeSet<&str> = ["__name__", "service_name"].into();
+    names.extend(labels.keys().map(String::as_str));
+    names.extend(series.iter().map(|label| label.name()));
+    names.extend(rules.targets());
+    if names.len() <= MOST_LABELS {
+        return Ok(());
+    }
+    Err(Refusal::file(format!(
+        "series can have {} labels (__name__ and service_name, [labels], series_labels, and what rules write), \
+         and servers take {MOST_LABELS}",
+        names.len()
+    )))
+}
+
+fn checked_destinations(
+    written: Vec<Spanned<super::file::WrittenDestination>>,
+) -> Result<Vec<Destination>, Refusal> {
+    if let Some(first) = written.get(MOST_DESTINATIONS) {
+        let why = format!("there are too many destinations: at most {MOST_DESTINATIONS} are allowed");
+        return Err(Refusal::at(first.span(), why));
+    }
+    let mut destinations: Vec<Destination> = Vec::with_capacity(written.len());
+    for destination in written {
+        let span = destination.span();
+        let destination = Destination::checked(destination.into_inner(), span.clone())?;
+        if destinations.iter().any(|other| other.name == destination.name) {
+            let why =
+                format!("another destination is called `{}`: give each a name of its own", destination.name);
+            return Err(Refusal::in_table(span, "name", why));
+        }
+        destinations.push(destination);
+    }
+    Ok(destinations)
+}
+
+fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSettings, Refusal> {
+    let span = keep.span();
+    let keep = keep.into_inner();
+    let rotate = keep.rotate.unwrap_or(Duration::from_secs(600));
+    let most_age = keep.max_age.unwrap_or(Duration::from_secs(24 * 3600));
+    if rotate < window {
+        return Err(Refusal::in_table(span, "rotate", "a file must not be shorter than a window"));
+    }
+    if most_age < rotate {
+        return Err(Refusal::in_table(
+            span,
+            "max_age",
+            "files must be kept for longer than one takes (rotate)",
+        ));
+    }
+    Ok(KeepSettings {
+        folder: keep.folder,
+        rotate,
+        most_age,
+        most_bytes: keep.max_size.unwrap_or(2_000_000_000),
+    })
+}
+
+fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, Refusal> {
+    let span = metrics.span();
+    let metrics = metrics.into_inner();
+    listen_address(&metrics.listen, metrics.allow_remote, span)
+}
+
+fn listen_address(text: &str, allow_remote: bool, span: Range<usize>) -> Result<ListenAddress, Refusal> {
+    let refuse = |why: String| Err(Refusal::in_table(span.clone(), "listen", why));
+    if let Some(path) = text.strip_prefix("unix:") {
+        // The kernel's limit, with a NUL at the end.
+        return match values::absolute(path).filter(|_| path.len() < 108) {
+            Some(path) => Ok(ListenAddress::Unix(path)),
+            None => refuse(format!("{path:?} is no absolute path of at most 107 bytes")),
+        };
+    }
+    let Ok(address) = text.parse::<std::net::SocketAddr>() else {
+        return refuse(format!(
+            "{text:?} is not allowed: it must be \"127.0.0.1:PORT\", \"[::1]:PORT\" or \"unix:PATH\""
+        ));
+    };
+    if !address.ip().is_loopback() && !allow_remote {
+        return refuse(format!(
+            "{address} can be reached from other hosts: take 127.0.0.1 or a unix socket, or set allow_remote = true"
+        ));
+    }
+    Ok(ListenAddress::Tcp(address))
+}
+
+fn checked_kubelet(kubelet: Spanned<WrittenKubelet>) -> Result<KubeletSettings, Refusal> {
+    let span = kubelet.span();
+    let kubelet = kubelet.into_inner();
+    let address = Address::of(&kubelet.url).map_err(|why| Refusal::in_table(span.clone(), "url", why))?;
+    if address.is_plain && !address.is_loopback {
+        let why = "the token would be sent over plain http: use https";
+        return Err(Refusal::in_table(span, "url", why));
+    }
+    Ok(KubeletSettings {
+        url: kubelet.url,
+        bearer_file: kubelet.bearer_file.unwrap_or_else(|| PathBuf::from(ACCOUNT_TOKEN)),
+        ca_file: kubelet.ca_file,
+        timeout: kubelet.timeout.unwrap_or(Duration::from_secs(5)),
+    })
+}
