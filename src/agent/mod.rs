@@ -3,5 +3,6 @@
 
 pub(crate) mod config;
 pub(crate) mod identity;
+pub(crate) mod metrics;
 pub(crate) mod rules;
 pub(crate) mod sampling;

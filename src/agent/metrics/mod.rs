@@ -1,0 +1,8 @@
+//! What the agent says of itself: counters and gauges in the text format of Prometheus, and a server of them for this host.
+
+mod page;
+mod registry;
+mod server;
+
+pub(crate) use registry::{AgentMetrics, MetricName};
+pub(crate) use server::{MetricsServer, RunningServer};

@@ -1,0 +1,259 @@
+//! The metrics by name, and their values, which any thread of the agent may change at any time.
+
+use super::page;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Most values of the label of one metric. What comes after is summed up as `other`.
+const MOST_LABEL_VALUES: usize = 200;
+
+/// Whether a metric only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MetricKind {
+    /// A sum since the start.
+    Counter,
+    /// A value of this time.
+    Gauge,
+}
+
+/// What a metric is: its name, its kind, the name of its label if it has one, and what it counts.
+pub(super) struct MetricInfo {
+    pub(super) name: &'static str,
+    pub(super) kind: MetricKind,
+    pub(super) label: Option<&'static str>,
+    pub(super) help: &'static str,
+}
+
+/// Declares [`MetricName`] and what each is, in one table.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident $kind:ident $name:literal $label:expr, $help:literal;)*) => {
+        /// A metric of the agent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum MetricName {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl MetricName {
+            /// All of them, in the order of the page.
+            pub(super) const ALL: &'static [MetricName] = &[$(MetricName::$variant,)*];
+
+            /// What it is.
+            pub(super) fn info(self) -> MetricInfo {
+                match self {
+                    $(MetricName::$variant => MetricInfo {
+                        name: $name,
+                        kind: MetricKind::$kind,
+                        label: $label,
+                        help: $help,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    BuildInfo Gauge "prof_build_info" Some("version"), "Version of prof; the value is 1.";
+    StartTime Gauge "prof_start_timestamp_seconds" None, "When the agent was started.";
+    Samples Counter "prof_samples_total" Some("event"), "Samples that were recorded.";
+    SamplesLost Counter "prof_samples_lost_total" Some("cause"), "Samples that were lost before they were recorded.";
+    StacksIncomplete Counter "prof_stacks_incomplete_total" Some("cause"), "Samples whose stack is not whole.";
+    Windows Counter "prof_windows_total" None, "Windows that were recorded.";
+    WindowsSkipped Counter "prof_windows_skipped_total" Some("reason"), "Windows that were not recorded.";
+    WindowSeconds Gauge "prof_window_seconds" None, "Length of a window.";
+    RecordingRestarts Counter "prof_recording_restarts_total" Some("reason"), "Recordings that were ended and begun anew.";
+    Processes Gauge "prof_processes" None, "Processes in the last window.";
+    ProcessesLeftOut Counter "prof_processes_left_out_total" None, "Processes that rules leave out.";
+    Services Gauge "prof_services" None, "Services in the last window.";
+    Series Gauge "prof_series" None, "Series in the last ten minutes.";
+    SeriesMerged Counter "prof_series_merged_total" None, "Processes in the service other, of which there were too many series.";
+    IdentityProblems Counter "prof_identity_problems_total" Some("reason"), "Labels of processes that could not be read.";
+    PushBytes Counter "prof_push_bytes_total" Some("destination"), "Bytes that were sent and accepted.";
+    PushRequests Counter "prof_push_requests_total" Some("code"), "Requests by the status of the answer; error without an answer.";
+    PushRetries Counter "prof_push_retries_total" Some("destination"), "Requests that were repeats.";
+    LastPush Gauge "prof_last_push_timestamp_seconds" Some("destination"), "When a request was accepted last.";
+    Dropped Counter "prof_dropped_total" Some("reason"), "Batches that were given up: old, full, rejected.";
+    BufferBytes Gauge "prof_buffer_bytes" None, "Bytes that wait to be sent.";
+    BufferFiles Gauge "prof_buffer_files" None, "Files that wait to be sent.";
+    BufferOldest Gauge "prof_buffer_oldest_seconds" None, "Age of the oldest that waits to be sent.";
+    KeptBytes Gauge "prof_kept_bytes" None, "Bytes of recordings that are kept on this host.";
+    CpuSeconds Counter "prof_cpu_seconds_total" Some("part"), "CPU time of the agent: user, its threads; bpf, its programs in the kernel.";
+    RssBytes Gauge "prof_rss_bytes" None, "Resident memory of the agent.";
+    TablesBytes Gauge "prof_tables_bytes" None, "Unwind tables in the kernel.";
+    ConfigReloads Counter "prof_config_reloads_total" Some("result"), "Configurations that were read again: ok, refused.";
+    ScrapesRefused Counter "prof_scrapes_refused_total" Some("reason"), "Requests to this server that were refused.";
+}
+
+/// A value as it was set: sums stay exact.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum MetricValue {
+    Whole(u64),
+    Real(f64),
+}
+
+/// Values by metric and value of the label, which is empty if there is none.
+pub(super) type MetricValues = BTreeMap<(MetricName, String), MetricValue>;
+
+/// The metrics of the agent, its health among them. Changing a value takes a lock for less than a microsecond; a reader copies all
+/// values before it formats them.
+#[derive(Debug)]
+pub(crate) struct AgentMetrics {
+    values: Mutex<MetricValues>,
+    started: Instant,
+    /// Milliseconds from the start to the last beat, plus 1; 0 before the first.
+    beat_ms: AtomicU64,
+    /// Longest silence of the recorder before it counts as stuck, milliseconds.
+    silence_ms: AtomicU64,
+    /// Why the agent is not ready; empty if it is.
+    not_ready: Mutex<String>,
+}
+
+impl AgentMetrics {
+    /// Metrics of an agent of this version, which is not ready yet. Its recorder counts as stuck if it does not [beat] for `silence`.
+    ///
+    /// [beat]: AgentMetrics::beat
+    pub(crate) fn new(version: &str, silence: Duration) -> Self {
+        let metrics = AgentMetrics {
+            values: Mutex::new(MetricValues::new()),
+            started: Instant::now(),
+            beat_ms: AtomicU64::new(0),
+            silence_ms: AtomicU64::new(0),
+            not_ready: Mutex::new("it has not begun to record".to_owned()),
+        };
+        metrics.set_silence(silence);
+        metrics.set(MetricName::BuildInfo, version, 1);
+        metrics
+    }
+
+    /// Adds to a counter. The label is empty for a metric without one.
+    pub(crate) fn add(&self, name: MetricName, label: &str, more: u64) {
+        self.change(name, label, |value| {
+            *value = match *value {
+                MetricValue::Whole(number) => MetricValue::Whole(number.saturating_add(more)),
+                MetricValue::Real(number) => MetricValue::Real(number + more as f64),
+            };
+        });
+    }
+
+    /// Sets a value: of a gauge, or of a counter that is summed up elsewhere.
+    pub(crate) fn set(&self, name: MetricName, label: &str, number: u64) {
+        self.change(name, label, |value| *value = MetricValue::Whole(number));
+    }
+
+    /// Sets a value that is no whole number.
+    pub(crate) fn set_real(&self, name: MetricName, label: &str, number: f64) {
+        self.change(name, label, |value| *value = MetricValue::Real(number));
+    }
+
+    fn change(&self, name: MetricName, label: &str, change: impl FnOnce(&mut MetricValue)) {
+        let label = if name.info().label.is_some() { label } else { "" };
+        let mut values = locked(&self.values);
+        let key = (name, label.to_owned());
+        if values.contains_key(&key) {
+            values.entry(key).and_modify(change);
+            return;
+        }
+        let count = values.range((name, String::new())..).take_while(|((own, _), _)| *own == name).count();
+        let label = if count < MOST_LABEL_VALUES { key.1 } else { "other".to_owned() };
+        change(values.entry((name, label)).or_insert(MetricValue::Whole(0)));
+    }
+
+    /// The page of all values, in the text format 0.0.4.
+    pub(crate) fn text(&self) -> String {
+        let values = locked(&self.values).clone();
+        page::text(&values)
+    }
+
+    /// Says that the recorder is alive. To be called at least once in each window.
+    pub(crate) fn beat(&self) {
+        self.beat_ms.store(self.since_start_ms() + 1, Ordering::Relaxed);
+    }
+
+    /// Sets how long the recorder may be silent: a few windows.
+    pub(crate) fn set_silence(&self, silence: Duration) {
+        self.silence_ms.store(u64::try_from(silence.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Says that the agent records.
+    pub(crate) fn set_ready(&self) {
+        locked(&self.not_ready).clear();
+    }
+
+    /// Says why the agent does not record.
+    pub(crate) fn set_not_ready(&self, why: &str) {
+        *locked(&self.not_ready) = why.to_owned();
+    }
+
+    /// Whether the recorder has been heard of lately.
+    pub(super) fn health(&self) -> Result<(), String> {
+        let now = self.since_start_ms();
+        let last = self.beat_ms.load(Ordering::Relaxed).saturating_sub(1);
+        let silent_ms = now.saturating_sub(last);
+        if silent_ms <= self.silence_ms.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(format!("the recorder has not answered for {} s", silent_ms / 1000))
+    }
+
+    /// Whether the agent records.
+    pub(super) fn readiness(&self) -> Result<(), String> {
+        let why = locked(&self.not_ready).clone();
+        if why.is_empty() { self.health() } else { Err(why) }
+    }
+
+    fn since_start_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
+    }
+}
+
+/// The values, also after a thread has panicked with them: each change is whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn countless_labels_are_summed_up() {
+        let metrics = AgentMetrics::new("1", Duration::from_secs(60));
+        for n in 0..1000 {
+            metrics.add(MetricName::PushRequests, &n.to_string(), 1);
+        }
+        let text = metrics.text();
+        assert!(text.contains("prof_push_requests_total{code=\"other\"} 800\n"), "{text}");
+        metrics.add(MetricName::PushRequests, "7", 1);
+        assert!(metrics.text().contains("prof_push_requests_total{code=\"7\"} 2\n"));
+    }
+
+    #[test]
+    fn names_are_those_that_prometheus_advises() {
+        for metric in MetricName::ALL {
+            let MetricInfo { name, kind, label, help } = metric.info();
+            assert!(name.starts_with("prof_"), "{name}");
+            assert_eq!(name.ends_with("_total"), kind == MetricKind::Counter, "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            assert!(label.is_none_or(|label| label.bytes().all(|byte| byte.is_ascii_lowercase())), "{name}");
+            assert!(help.ends_with('.'), "{name}");
+            assert_eq!(MetricName::ALL.iter().filter(|other| other.info().name == name).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_silent_recorder_is_not_healthy() {
+        let metrics = AgentMetrics::new("1", Duration::from_millis(200));
+        assert_eq!(metrics.health(), Ok(()), "it has just been started");
+        assert!(metrics.readiness().unwrap_err().contains("not begun"));
+        metrics.set_ready();
+        assert_eq!(metrics.readiness(), Ok(()));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(metrics.health().is_err() && metrics.readiness().is_err());
+        metrics.beat();
+        assert_eq!((metrics.health(), metrics.readiness()), (Ok(()), Ok(())));
+        metrics.set_not_ready("this host is not recorded today");
+        assert_eq!(metrics.readiness(), Err("this host is not recorded today".to_owned()));
+    }
+}
