@@ -94,7 +94,7 @@ impl RelabelRule {
             return Err(("source_labels", "labeldrop matches names of labels, not values".to_owned()));
         }
         // As in Prometheus: a dot matches line breaks, and the end is that of the text.
-        let whole = format!("^(?s:{pattern})$");
+        let whole = format!("^(?s:{})$", with_ascii_classes(pattern));
         let regex = RegexBuilder::new(&whole).size_limit(MOST_REGEX_BYTES).build().map_err(|error| {
             let why = match Regex::new(pattern) {
                 Err(own) => own.to_string(),
@@ -177,6 +177,31 @@ impl PartialEq for RelabelRules {
         let texts = |rules: &Self| rules.rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
         texts(self) == texts(other)
     }
+}
+
+/// `pattern` with the classes `\d`, `\w`, `\s` and the boundary `\b` as those of Prometheus: of ASCII alone.
+fn with_ascii_classes(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        // Classes may be nested.
+        match letters.next() {
+            Some('d') => out.push_str("[0-9]"),
+            Some('D') => out.push_str("[^0-9]"),
+            Some('w') => out.push_str("[0-9A-Za-z_]"),
+            Some('W') => out.push_str("[^0-9A-Za-z_]"),
+            Some('s') => out.push_str(r"[\t\n\f\r ]"),
+            Some('S') => out.push_str(r"[^\t\n\f\r ]"),
+            Some('b') => out.push_str(r"(?-u:\b)"),
+            Some(other) => out.extend(['\\', other]),
+            None => out.push('\\'),
+        }
+    }
+    out
 }
 
 /// The longest start of `text` with at most `most` bytes.
@@ -279,6 +304,28 @@ mod tests {
         assert_eq!(one(rule(&["a"], Some("x|foo"), Some("d"), Some("x"))), "a=foo b=bar c=baz d=x");
         let two_lines = applied(vec![rule(&["a"], Some("f.*"), Some("d"), Some("x"))], &[("a", "f\no\n")]);
         assert_eq!(two_lines.as_deref(), Some("a=f\no\n d=x"));
+    }
+
+    #[test]
+    fn classes_are_those_of_ascii_as_in_prometheus() {
+        let has = |regex, value| {
+            applied(vec![rule(&["a"], Some(regex), Some("b"), Some("x"))], &[("a", value)])
+                .is_some_and(|labels| labels.ends_with("b=x"))
+        };
+        for (regex, taken, refused) in [
+            (r"\w+", "a_1", "é"),
+            (r"[\w.-]+", "a.b-1", "é"),
+            (r"\d", "7", "٧"),
+            (r"\D", "é", "7"),
+            (r"\W", "é", "a"),
+            (r"[\W\d]+", "7é", "a"),
+            (r"a\sb", "a b", "a\u{a0}b"),
+            (r"a\b.", "aé", "ab"),
+            (r"\\w", r"\w", "a"),
+            (r"\p{Greek}", "α", "a"),
+        ] {
+            assert!(has(regex, taken) && !has(regex, refused), "{regex}");
+        }
     }
 
     #[test]

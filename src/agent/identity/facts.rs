@@ -9,7 +9,7 @@ use std::io::{self, Read};
 /// Most bytes of the path of an executable that are kept: the kernel's limit.
 const MOST_PATH_BYTES: usize = 4096;
 
-/// What is known of one process. All of it was chosen by whoever started the process, or by the process.
+/// What is known of one process. All of it was chosen by the one who started the process, or by the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessFacts {
     /// `/proc/PID/environ`: `NAME=value`, each ended by a NUL.

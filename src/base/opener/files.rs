@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn only_these_files_of_processes_are_given_to_a_process_without_rights() {
-        for name in ["maps", "mem", "map_files/7f00-7f10", "task/12/stat"] {
+        for name in ["maps", "mem", "cgroup", "map_files/7f00-7f10", "task/12/stat"] {
             assert!(is_open_to_recorder(name), "{name}");
         }
         for name in [
