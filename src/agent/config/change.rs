@@ -1,6 +1,8 @@
 //! What another configuration changes, and what has to be started again for it.
 
-use super::AgentConfig;
+use super::settings::{AgentConfig, KeepSettings, PushDestination};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Keys that two configurations differ in, by what they need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(crate) fn change_between(old: &AgentConfig, new: &AgentConfig) -> ConfigChan
         kubelet,
         host,
     } = old;
-    let folder = |keep: &Option<super::KeepSettings>| keep.as_ref().map(|keep| keep.folder.clone());
+    let folder = |keep: &Option<KeepSettings>| keep.as_ref().map(|keep| keep.folder.clone());
     let has_moved = folder(keep) != folder(&new.keep);
     // Their files are opened with the rights of the start.
     let has_new_files = secrets(destinations) != secrets(&new.destinations);
@@ -76,10 +78,10 @@ pub(crate) fn change_between(old: &AgentConfig, new: &AgentConfig) -> ConfigChan
 }
 
 /// Files that destinations name.
-fn secrets(destinations: &[super::Destination]) -> std::collections::BTreeSet<&std::path::Path> {
+fn secrets(destinations: &[PushDestination]) -> BTreeSet<&Path> {
     let files = destinations.iter().flat_map(|destination| {
         let password = destination.basic.as_ref().map(|basic| &basic.password_file);
         [destination.bearer_file.as_ref(), destination.ca_file.as_ref(), password]
     });
-    files.flatten().map(std::path::PathBuf::as_path).collect()
+    files.flatten().map(PathBuf::as_path).collect()
 }

@@ -1,11 +1,13 @@
 //! From the file as it is written to what the agent does: defaults, and what several keys must agree on.
 
-use super::destination::{Address, Destination};
-use super::file::{AgentEvent, ConfigFile, WrittenKeep, WrittenKubelet, WrittenMetrics};
-use super::refusal::Refusal;
-use super::{
-    AgentConfig, BufferSettings, HostSettings, KeepSettings, KubeletSettings, ListenAddress, values,
+use super::destination::Address;
+use super::file::{ConfigFile, WrittenDestination, WrittenKeep, WrittenKubelet, WrittenMetrics, WrittenRule};
+use super::refusal::ConfigRefusal;
+use super::settings::{
+    AgentConfig, AgentEvent, BufferSettings, HostSettings, KeepSettings, KubeletSettings, ListenAddress,
+    PushDestination,
 };
+use super::values;
 use crate::agent::identity::{MOST_LABELS, SeriesLabel};
 use crate::agent::rules::{LabelMap, RelabelRule, RelabelRules, RuleText, check_target};
 use crate::agent::sampling::RecordedShare;
@@ -25,21 +27,23 @@ const MOST_DESTINATIONS: usize = 8;
 const ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// Checks what only the whole file shows.
-pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, Refusal> {
+pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
     let window = file.window.unwrap_or(Duration::from_secs(15));
     let labels = checked_labels(file.labels)?;
     let series_labels =
         checked_series(file.series_labels.map(|list| list.into_iter().map(SeriesLabel::from).collect()))?;
     if let Some(both) = series_labels.iter().find(|label| labels.contains_key(label.name())) {
         let why = format!("`{}` is one of [labels], too: take it from one of them", both.name());
-        return Err(Refusal::key("series_labels", why));
+        return Err(ConfigRefusal::key("series_labels", why));
     }
     let rules = checked_rules(file.rules)?;
     check_count(&labels, &series_labels, &rules)?;
     let destinations = checked_destinations(file.destinations)?;
     let keep = file.keep.map(|keep| checked_keep(keep, window)).transpose()?;
     if destinations.is_empty() && keep.is_none() {
-        return Err(Refusal::file("what is recorded would go nowhere: it needs [[destinations]] or [keep]"));
+        return Err(ConfigRefusal::file(
+            "what is recorded would go nowhere: it needs [[destinations]] or [keep]",
+        ));
     }
     let buffer = file.buffer.unwrap_or_default();
     let host = file.host.unwrap_or_default();
@@ -66,28 +70,28 @@ pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, Refusal> {
     })
 }
 
-fn checked_events(events: Option<Vec<AgentEvent>>) -> Result<Vec<AgentEvent>, Refusal> {
+fn checked_events(events: Option<Vec<AgentEvent>>) -> Result<Vec<AgentEvent>, ConfigRefusal> {
     let Some(events) = events else { return Ok(vec![AgentEvent::Cpu]) };
     let unique: BTreeSet<AgentEvent> = events.iter().copied().collect();
     match (unique.len(), events.len()) {
-        (0, _) => Err(Refusal::key("events", "there must be one: cpu, off, faults, heap, lock")),
-        (one, all) if one < all => Err(Refusal::key("events", "an event is in the list twice")),
+        (0, _) => Err(ConfigRefusal::key("events", "there must be one: cpu, off, faults, heap, lock")),
+        (one, all) if one < all => Err(ConfigRefusal::key("events", "an event is in the list twice")),
         _ => Ok(unique.into_iter().collect()),
     }
 }
 
-fn checked_labels(labels: BTreeMap<String, Spanned<String>>) -> Result<LabelMap, Refusal> {
+fn checked_labels(labels: BTreeMap<String, Spanned<String>>) -> Result<LabelMap, ConfigRefusal> {
     let mut checked = LabelMap::new();
     for (name, value) in labels {
         let span = value.span();
-        check_target(&name).map_err(|why| Refusal::at(span.clone(), why))?;
+        check_target(&name).map_err(|why| ConfigRefusal::at(span.clone(), why))?;
         if name == "service_name" || name.starts_with("__") {
             let why = format!("`{name}` is not the same for all: a rule can write it ([[rules]])");
-            return Err(Refusal::at(span, why));
+            return Err(ConfigRefusal::at(span, why));
         }
         let value = value.into_inner();
         if !values::is_line(&value) {
-            return Err(Refusal::at(
+            return Err(ConfigRefusal::at(
                 span,
                 "a label is a text of 1 to 1,024 bytes without control characters",
             ));
@@ -97,20 +101,20 @@ fn checked_labels(labels: BTreeMap<String, Spanned<String>>) -> Result<LabelMap,
     Ok(checked)
 }
 
-fn checked_series(labels: Option<Vec<SeriesLabel>>) -> Result<Vec<SeriesLabel>, Refusal> {
+fn checked_series(labels: Option<Vec<SeriesLabel>>) -> Result<Vec<SeriesLabel>, ConfigRefusal> {
     let default =
         || vec![SeriesLabel::Host, SeriesLabel::Container, SeriesLabel::Pod, SeriesLabel::Namespace];
     let labels = labels.unwrap_or_else(default);
     let unique: BTreeSet<SeriesLabel> = labels.iter().copied().collect();
     if unique.len() < labels.len() {
-        return Err(Refusal::key("series_labels", "a label is in the list twice"));
+        return Err(ConfigRefusal::key("series_labels", "a label is in the list twice"));
     }
     Ok(unique.into_iter().collect())
 }
 
-fn checked_rules(written: Vec<Spanned<super::file::WrittenRule>>) -> Result<RelabelRules, Refusal> {
+fn checked_rules(written: Vec<Spanned<WrittenRule>>) -> Result<RelabelRules, ConfigRefusal> {
     if let Some(first) = written.get(MOST_RULES) {
-        return Err(Refusal::at(
+        return Err(ConfigRefusal::at(
             first.span(),
             format!("there are too many rules: at most {MOST_RULES} are allowed"),
         ));
@@ -127,13 +131,13 @@ fn checked_rules(written: Vec<Spanned<super::file::WrittenRule>>) -> Result<Rela
             replacement: rule.replacement,
             action: rule.action.into(),
         };
-        rules.push(RelabelRule::compile(text).map_err(|(key, why)| Refusal::in_table(span, key, why))?);
+        rules.push(RelabelRule::compile(text).map_err(|(key, why)| ConfigRefusal::in_table(span, key, why))?);
     }
     Ok(RelabelRules::new(rules))
 }
 
 /// Refuses more labels than servers take: they would refuse every profile.
-fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) -> Result<(), Refusal> {
+fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) -> Result<(), ConfigRefusal> {
     let mut names: BTreeSet<&str> = ["__name__", "service_name"].into();
     names.extend(labels.keys().map(String::as_str));
     names.extend(series.iter().map(|label| label.name()));
@@ -141,7 +145,7 @@ fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) 
     if names.len() <= MOST_LABELS {
         return Ok(());
     }
-    Err(Refusal::file(format!(
+    Err(ConfigRefusal::file(format!(
         "series can have {} labels (__name__ and service_name, [labels], series_labels, and what rules write), \
          and servers take {MOST_LABELS}",
         names.len()
@@ -149,36 +153,36 @@ fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) 
 }
 
 fn checked_destinations(
-    written: Vec<Spanned<super::file::WrittenDestination>>,
-) -> Result<Vec<Destination>, Refusal> {
+    written: Vec<Spanned<WrittenDestination>>,
+) -> Result<Vec<PushDestination>, ConfigRefusal> {
     if let Some(first) = written.get(MOST_DESTINATIONS) {
         let why = format!("there are too many destinations: at most {MOST_DESTINATIONS} are allowed");
-        return Err(Refusal::at(first.span(), why));
+        return Err(ConfigRefusal::at(first.span(), why));
     }
-    let mut destinations: Vec<Destination> = Vec::with_capacity(written.len());
+    let mut destinations: Vec<PushDestination> = Vec::with_capacity(written.len());
     for destination in written {
         let span = destination.span();
-        let destination = Destination::checked(destination.into_inner(), span.clone())?;
+        let destination = PushDestination::checked(destination.into_inner(), span.clone())?;
         if destinations.iter().any(|other| other.name == destination.name) {
             let why =
                 format!("another destination is called `{}`: give each a name of its own", destination.name);
-            return Err(Refusal::in_table(span, "name", why));
+            return Err(ConfigRefusal::in_table(span, "name", why));
         }
         destinations.push(destination);
     }
     Ok(destinations)
 }
 
-fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSettings, Refusal> {
+fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSettings, ConfigRefusal> {
     let span = keep.span();
     let keep = keep.into_inner();
     let rotate = keep.rotate.unwrap_or(Duration::from_secs(600));
     let most_age = keep.max_age.unwrap_or(Duration::from_secs(24 * 3600));
     if rotate < window {
-        return Err(Refusal::in_table(span, "rotate", "a file must not be shorter than a window"));
+        return Err(ConfigRefusal::in_table(span, "rotate", "a file must not be shorter than a window"));
     }
     if most_age < rotate {
-        return Err(Refusal::in_table(
+        return Err(ConfigRefusal::in_table(
             span,
             "max_age",
             "files must be kept for longer than one takes (rotate)",
@@ -192,14 +196,18 @@ fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSett
     })
 }
 
-fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, Refusal> {
+fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, ConfigRefusal> {
     let span = metrics.span();
     let metrics = metrics.into_inner();
     listen_address(&metrics.listen, metrics.allow_remote, span)
 }
 
-fn listen_address(text: &str, allow_remote: bool, span: Range<usize>) -> Result<ListenAddress, Refusal> {
-    let refuse = |why: String| Err(Refusal::in_table(span.clone(), "listen", why));
+fn listen_address(
+    text: &str,
+    allow_remote: bool,
+    span: Range<usize>,
+) -> Result<ListenAddress, ConfigRefusal> {
+    let refuse = |why: String| Err(ConfigRefusal::in_table(span.clone(), "listen", why));
     if let Some(path) = text.strip_prefix("unix:") {
         // The kernel's limit, with a NUL at the end.
         return match values::absolute(path).filter(|_| path.len() < 108) {
@@ -220,13 +228,14 @@ fn listen_address(text: &str, allow_remote: bool, span: Range<usize>) -> Result<
     Ok(ListenAddress::Tcp(address))
 }
 
-fn checked_kubelet(kubelet: Spanned<WrittenKubelet>) -> Result<KubeletSettings, Refusal> {
+fn checked_kubelet(kubelet: Spanned<WrittenKubelet>) -> Result<KubeletSettings, ConfigRefusal> {
     let span = kubelet.span();
     let kubelet = kubelet.into_inner();
-    let address = Address::of(&kubelet.url).map_err(|why| Refusal::in_table(span.clone(), "url", why))?;
+    let address =
+        Address::of(&kubelet.url).map_err(|why| ConfigRefusal::in_table(span.clone(), "url", why))?;
     if address.is_plain && !address.is_loopback {
         let why = "the token would be sent over plain http: use https";
-        return Err(Refusal::in_table(span, "url", why));
+        return Err(ConfigRefusal::in_table(span, "url", why));
     }
     Ok(KubeletSettings {
         url: kubelet.url,

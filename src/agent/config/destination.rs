@@ -1,13 +1,12 @@
-//! A server to which windows are sent: its address, and how the agent shows who it is.
+//! A server to which windows are sent, checked: its address, its headers, and how the agent shows who it is.
 
 use super::file::WrittenDestination;
-use super::refusal::Refusal;
+use super::refusal::ConfigRefusal;
+use super::settings::{BasicLogin, PushDestination};
 use super::values;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Most headers of one destination.
@@ -26,52 +25,10 @@ const OWN_HEADERS: [&str; 9] = [
     "x-scope-orgid",
 ];
 
-/// How windows are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum PushProtocol {
-    /// `push.v1` of Pyroscope.
-    Pyroscope,
-    /// Profiles of OpenTelemetry, over HTTP.
-    Otlp,
-}
-
-/// A name and a file with its password.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BasicLogin {
-    /// Name of the user.
-    pub(crate) user: String,
-    /// File with the password, read anew for each request.
-    pub(crate) password_file: PathBuf,
-}
-
-/// A server to which windows are sent. Secrets are files, never in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Destination {
-    /// Name in messages and metrics: by default the host and port of the address.
-    pub(crate) name: String,
-    /// Address of the server, without the path of the protocol and without a slash at its end.
-    pub(crate) url: String,
-    /// How windows are sent.
-    pub(crate) protocol: PushProtocol,
-    /// Tenant, for servers that have several: the header `X-Scope-OrgID`.
-    pub(crate) tenant: Option<String>,
-    /// File with a bearer token.
-    pub(crate) bearer_file: Option<PathBuf>,
-    /// Name and password.
-    pub(crate) basic: Option<BasicLogin>,
-    /// File with the authority of the server's certificate; `None` for those that the machine knows.
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Further headers.
-    pub(crate) headers: BTreeMap<String, String>,
-    /// Longest time of one request.
-    pub(crate) timeout: Duration,
-}
-
-impl Destination {
+impl PushDestination {
     /// Checks what is written in the table at `span`.
-    pub(super) fn checked(written: WrittenDestination, span: Range<usize>) -> Result<Self, Refusal> {
-        let refuse = |key, why: String| Refusal::in_table(span.clone(), key, why);
+    pub(super) fn checked(written: WrittenDestination, span: Range<usize>) -> Result<Self, ConfigRefusal> {
+        let refuse = |key, why: String| ConfigRefusal::in_table(span.clone(), key, why);
         let url = Address::of(&written.url).map_err(|why| refuse("url", why))?;
         if written.bearer_file.is_some() && written.basic.is_some() {
             return Err(refuse("bearer_file", "a destination has bearer_file or basic, not both".to_owned()));
@@ -95,7 +52,7 @@ impl Destination {
             basic => basic.map(|login| BasicLogin { user: login.user, password_file: login.password_file }),
         };
         check_headers(&written.headers).map_err(|why| refuse("headers", why))?;
-        Ok(Destination {
+        Ok(PushDestination {
             name: written.name.unwrap_or_else(|| url.authority.to_owned()),
             url: written.url.trim_end_matches('/').to_owned(),
             protocol: written.protocol,

@@ -1,5 +1,6 @@
 //! The file as it is written: all keys, none of them needed but those of a table that is there.
 
+use super::settings::{AgentEvent, PushProtocol};
 use super::values;
 use crate::agent::identity::SeriesLabel;
 use crate::agent::rules::RelabelAction;
@@ -9,35 +10,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
-
-/// What can be recorded, by the names of `prof record -e`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AgentEvent {
-    /// Time on CPUs.
-    Cpu,
-    /// Time off CPUs: waits.
-    Off,
-    /// Page faults.
-    Faults,
-    /// Allocated memory.
-    Heap,
-    /// Waits for locks.
-    Lock,
-}
-
-impl AgentEvent {
-    /// Its name in the file and in `prof record -e`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            AgentEvent::Cpu => "cpu",
-            AgentEvent::Off => "off",
-            AgentEvent::Faults => "faults",
-            AgentEvent::Heap => "heap",
-            AgentEvent::Lock => "lock",
-        }
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,7 +103,7 @@ pub(super) struct WrittenDestination {
     #[serde(default, deserialize_with = "values::line")]
     pub(super) name: Option<String>,
     pub(super) url: String,
-    pub(super) protocol: super::destination::PushProtocol,
+    pub(super) protocol: PushProtocol,
     #[serde(default, deserialize_with = "values::line")]
     pub(super) tenant: Option<String>,
     #[serde(default, deserialize_with = "values::path")]

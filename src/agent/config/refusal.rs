@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// What is wrong, and where.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ConfigRefusal {
     /// Bytes of the file: of a value, or of a whole table; `None` for what is missing from the file.
     span: Option<Range<usize>>,
     /// Key within the table that `span` is.
@@ -13,30 +13,30 @@ pub(super) struct Refusal {
     why: String,
 }
 
-impl Refusal {
+impl ConfigRefusal {
     /// A refusal of the whole file.
     pub(super) fn file(why: impl Into<String>) -> Self {
-        Refusal { span: None, key: None, why: why.into() }
+        ConfigRefusal { span: None, key: None, why: why.into() }
     }
 
     /// A refusal of a key of the first table.
     pub(super) fn key(key: &'static str, why: impl Into<String>) -> Self {
-        Refusal { span: Some(0..0), key: Some(key), why: why.into() }
+        ConfigRefusal { span: Some(0..0), key: Some(key), why: why.into() }
     }
 
     /// A refusal of what is at a place.
     pub(super) fn at(span: Range<usize>, why: impl Into<String>) -> Self {
-        Refusal { span: Some(span), key: None, why: why.into() }
+        ConfigRefusal { span: Some(span), key: None, why: why.into() }
     }
 
     /// A refusal of a key of the table at a place.
     pub(super) fn in_table(span: Range<usize>, key: &'static str, why: impl Into<String>) -> Self {
-        Refusal { span: Some(span), key: Some(key), why: why.into() }
+        ConfigRefusal { span: Some(span), key: Some(key), why: why.into() }
     }
 
     /// What the parser refused.
     pub(super) fn of(error: &toml::de::Error) -> Self {
-        Refusal { span: error.span(), key: None, why: error.message().trim().replace('\n', ", ") }
+        ConfigRefusal { span: error.span(), key: None, why: error.message().trim().replace('\n', ", ") }
     }
 
     /// The failure that the user sees.
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_has_lines(text in "[\\[\\]=a\\n #\"]{0,80}", at in 0usize..100) {
-            let refusal = Refusal { span: Some(at..at), key: Some("a"), why: "x".to_owned() };
+            let refusal = ConfigRefusal { span: Some(at..at), key: Some("a"), why: "x".to_owned() };
             prop_assert!(refusal.failure("f", &text).to_string().starts_with("`f` line "));
         }
     }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::agent::identity::SeriesLabel;
+use crate::agent::sampling::RecordedShare;
 use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The least that a configuration needs.
 const LEAST: &str = "[[destinations]]\nurl = \"https://pyroscope.example:4040\"\nprotocol = \"pyroscope\"\n";
@@ -131,57 +134,57 @@ const KEYS: [&str; 45] = [
     "root",
 ];
 
+/// Lines that are refused, and with which words after the line.
+const REFUSED_LINES: &[(&str, &str)] = &[
+    ("frequency = 0", "`frequency`: 0 is not allowed: it must be a whole number of hertz, 1 to 999"),
+    (
+        "frequency = \"19\"",
+        "`frequency`: invalid type: string \"19\", expected a whole number of hertz, 1 to 999",
+    ),
+    (
+        "window = \"2s\"",
+        "`window`: \"2s\" is not allowed: it must be a duration of 5s to 10m, such as \"20s\"",
+    ),
+    (
+        "window = 15",
+        "`window`: invalid type: integer `15`, expected a duration of 5s to 10m, such as \"20s\"",
+    ),
+    (
+        "hosts_share = \"0%\"",
+        "`hosts_share`: \"0%\" is not allowed: it must be a percentage above 0% and 100% at most, such as \"5%\"",
+    ),
+    (
+        "events = [\"gpu\"]",
+        "`events`: unknown variant `gpu`, expected one of `cpu`, `off`, `faults`, `heap`, `lock`",
+    ),
+    ("events = []", "`events`: there must be one: cpu, off, faults, heap, lock"),
+    ("events = [\"cpu\", \"cpu\"]", "`events`: an event is in the list twice"),
+    (
+        "series_labels = [\"pid\"]",
+        "`series_labels`: unknown variant `pid`, expected one of `host`, `container`, `pod`, `namespace`, `unit`, `container_id`",
+    ),
+    ("max_series = 0", "`max_series`: 0 is not allowed: it must be a whole number of series, 1 to 100000"),
+    ("labels.pid = \"x\"", "`labels.pid`: `pid` would make a series for each process"),
+    (
+        "labels.service_name = \"x\"",
+        "`labels.service_name`: `service_name` is not the same for all: a rule can write it ([[rules]])",
+    ),
+    (
+        "buffer.max_age = \"2h\"",
+        "`buffer.max_age`: \"2h\" is not allowed: it must be a duration of 1m to 55m, such as \"20s\"",
+    ),
+    ("buffer.folder = \"x\"", "`buffer.folder`: \"x\" is not allowed: it must be an absolute path"),
+    (
+        "buffer.max_size = \"big\"",
+        "`buffer.max_size`: \"big\" is not allowed: it must be a size of 1 MiB to 1 PiB, such as \"256MiB\"",
+    ),
+];
+
 #[test]
 fn a_refusal_has_the_line_the_key_and_what_is_allowed() {
     let with = |line: &str| refusal(&format!("# a comment\n{line}\n{LEAST}"));
     let at = "`agent.toml` line 2, key";
-    for (line, expected) in [
-        ("frequency = 0", "`frequency`: 0 is not allowed: it must be a whole number of hertz, 1 to 999"),
-        (
-            "frequency = \"19\"",
-            "`frequency`: invalid type: string \"19\", expected a whole number of hertz, 1 to 999",
-        ),
-        (
-            "window = \"2s\"",
-            "`window`: \"2s\" is not allowed: it must be a duration of 5s to 10m, such as \"20s\"",
-        ),
-        (
-            "window = 15",
-            "`window`: invalid type: integer `15`, expected a duration of 5s to 10m, such as \"20s\"",
-        ),
-        (
-            "hosts_share = \"0%\"",
-            "`hosts_share`: \"0%\" is not allowed: it must be a percentage above 0% and 100% at most, such as \"5%\"",
-        ),
-        (
-            "events = [\"gpu\"]",
-            "`events`: unknown variant `gpu`, expected one of `cpu`, `off`, `faults`, `heap`, `lock`",
-        ),
-        ("events = []", "`events`: there must be one: cpu, off, faults, heap, lock"),
-        ("events = [\"cpu\", \"cpu\"]", "`events`: an event is in the list twice"),
-        (
-            "series_labels = [\"pid\"]",
-            "`series_labels`: unknown variant `pid`, expected one of `host`, `container`, `pod`, `namespace`, `unit`, `container_id`",
-        ),
-        (
-            "max_series = 0",
-            "`max_series`: 0 is not allowed: it must be a whole number of series, 1 to 100000",
-        ),
-        ("labels.pid = \"x\"", "`labels.pid`: `pid` would make a series for each process"),
-        (
-            "labels.service_name = \"x\"",
-            "`labels.service_name`: `service_name` is not the same for all: a rule can write it ([[rules]])",
-        ),
-        (
-            "buffer.max_age = \"2h\"",
-            "`buffer.max_age`: \"2h\" is not allowed: it must be a duration of 1m to 55m, such as \"20s\"",
-        ),
-        ("buffer.folder = \"x\"", "`buffer.folder`: \"x\" is not allowed: it must be an absolute path"),
-        (
-            "buffer.max_size = \"big\"",
-            "`buffer.max_size`: \"big\" is not allowed: it must be a size of 1 MiB to 1 PiB, such as \"256MiB\"",
-        ),
-    ] {
+    for (line, expected) in REFUSED_LINES.iter().copied() {
         assert_eq!(with(line), format!("{at} {expected}"), "{line}");
     }
     let unknown = with("frequncy = 19");
@@ -194,65 +197,68 @@ fn a_refusal_has_the_line_the_key_and_what_is_allowed() {
     assert!(refusal("a = [").starts_with("`agent.toml` line 1, key `a`: "), "{}", refusal("a = ["));
 }
 
+/// What is refused after the table of a destination.
+const REFUSED_TABLES: &[(&str, &str)] = &[
+    (
+        "basic = { user = \"u\", password = \"x\" }",
+        "line 4, key `destinations 1.basic`: unknown field `password`, expected `user` or `password_file`",
+    ),
+    (
+        "bearer_file = \"/t\"\nbasic = { user = \"u\", password_file = \"/p\" }",
+        "line 4, key `destinations 1.bearer_file`: a destination has bearer_file or basic, not both",
+    ),
+    (
+        "headers = { Authorization = \"x\" }",
+        "line 4, key `destinations 1.headers`: `Authorization` is not allowed here: prof sets it (see bearer_file, basic and tenant)",
+    ),
+    (
+        "headers = { a = \"secret\\n\" }",
+        "line 4, key `destinations 1.headers`: the value of `a` must be 1 to 1,024 characters of ASCII without control characters",
+    ),
+    ("[[rules]]\nregex = \"(\"", "line 5, key `rules 1.regex`: unclosed group"),
+    (
+        "[[rules]]\nregex = \"a\"\n[[rules]]\ntarget_label = \"__exe\"",
+        "line 7, key `rules 2.target_label`: `__exe` cannot be written: names with `__` are facts, but those that begin with `__tmp`",
+    ),
+    (
+        "[[rules]]\naction = \"hashmod\"",
+        "line 5, key `rules 1.action`: unknown variant `hashmod`, expected one of `replace`, `keep`, `drop`, `labeldrop`",
+    ),
+    (
+        "[metrics]\nlisten = \"0.0.0.0:9099\"",
+        "line 5, key `metrics.listen`: 0.0.0.0:9099 can be reached from other hosts: take 127.0.0.1 or a unix socket, or set allow_remote = true",
+    ),
+    (
+        "[metrics]\nlisten = \"localhost\"",
+        "line 5, key `metrics.listen`: \"localhost\" is not allowed: it must be \"127.0.0.1:PORT\", \"[::1]:PORT\" or \"unix:PATH\"",
+    ),
+    (
+        "[metrics]\nlisten = \"unix:metrics\"",
+        "line 5, key `metrics.listen`: \"metrics\" is no absolute path of at most 107 bytes",
+    ),
+    (
+        "[kubelet]\nurl = \"http://node:10255/pods\"",
+        "line 5, key `kubelet.url`: the token would be sent over plain http: use https",
+    ),
+    ("[keep]\nrotate = \"5m\"", "line 4, key `keep`: missing field `folder`"),
+    (
+        "[keep]\nfolder = \"/k\"\nmax_age = \"2m\"",
+        "line 6, key `keep.max_age`: files must be kept for longer than one takes (rotate)",
+    ),
+    (
+        "[[destinations]]\nurl = \"https://pyroscope.example:4040\"\nprotocol = \"otlp\"",
+        "line 4, key `destinations 2.name`: another destination is called `pyroscope.example:4040`: give each a name of its own",
+    ),
+    (
+        "[[destinations]]\nurl = \"https://x\"\nprotocol = \"grpc\"",
+        "line 6, key `destinations 2.protocol`: unknown variant `grpc`, expected `pyroscope` or `otlp`",
+    ),
+];
+
 #[test]
 fn a_refusal_in_a_table_names_the_table() {
     let after = |text: &str| refusal(&format!("{LEAST}{text}\n"));
-    for (text, expected) in [
-        (
-            "basic = { user = \"u\", password = \"x\" }",
-            "line 4, key `destinations 1.basic`: unknown field `password`, expected `user` or `password_file`",
-        ),
-        (
-            "bearer_file = \"/t\"\nbasic = { user = \"u\", password_file = \"/p\" }",
-            "line 4, key `destinations 1.bearer_file`: a destination has bearer_file or basic, not both",
-        ),
-        (
-            "headers = { Authorization = \"x\" }",
-            "line 4, key `destinations 1.headers`: `Authorization` is not allowed here: prof sets it (see bearer_file, basic and tenant)",
-        ),
-        (
-            "headers = { a = \"secret\\n\" }",
-            "line 4, key `destinations 1.headers`: the value of `a` must be 1 to 1,024 characters of ASCII without control characters",
-        ),
-        ("[[rules]]\nregex = \"(\"", "line 5, key `rules 1.regex`: unclosed group"),
-        (
-            "[[rules]]\nregex = \"a\"\n[[rules]]\ntarget_label = \"__exe\"",
-            "line 7, key `rules 2.target_label`: `__exe` cannot be written: names with `__` are facts, but those that begin with `__tmp`",
-        ),
-        (
-            "[[rules]]\naction = \"hashmod\"",
-            "line 5, key `rules 1.action`: unknown variant `hashmod`, expected one of `replace`, `keep`, `drop`, `labeldrop`",
-        ),
-        (
-            "[metrics]\nlisten = \"0.0.0.0:9099\"",
-            "line 5, key `metrics.listen`: 0.0.0.0:9099 can be reached from other hosts: take 127.0.0.1 or a unix socket, or set allow_remote = true",
-        ),
-        (
-            "[metrics]\nlisten = \"localhost\"",
-            "line 5, key `metrics.listen`: \"localhost\" is not allowed: it must be \"127.0.0.1:PORT\", \"[::1]:PORT\" or \"unix:PATH\"",
-        ),
-        (
-            "[metrics]\nlisten = \"unix:metrics\"",
-            "line 5, key `metrics.listen`: \"metrics\" is no absolute path of at most 107 bytes",
-        ),
-        (
-            "[kubelet]\nurl = \"http://node:10255/pods\"",
-            "line 5, key `kubelet.url`: the token would be sent over plain http: use https",
-        ),
-        ("[keep]\nrotate = \"5m\"", "line 4, key `keep`: missing field `folder`"),
-        (
-            "[keep]\nfolder = \"/k\"\nmax_age = \"2m\"",
-            "line 6, key `keep.max_age`: files must be kept for longer than one takes (rotate)",
-        ),
-        (
-            "[[destinations]]\nurl = \"https://pyroscope.example:4040\"\nprotocol = \"otlp\"",
-            "line 4, key `destinations 2.name`: another destination is called `pyroscope.example:4040`: give each a name of its own",
-        ),
-        (
-            "[[destinations]]\nurl = \"https://x\"\nprotocol = \"grpc\"",
-            "line 6, key `destinations 2.protocol`: unknown variant `grpc`, expected `pyroscope` or `otlp`",
-        ),
-    ] {
+    for (text, expected) in REFUSED_TABLES.iter().copied() {
         assert_eq!(after(text), format!("`agent.toml` {expected}"), "{text}");
     }
 }

@@ -171,68 +171,46 @@ mod tests {
         CgroupPlace::of(&path_of(text.as_bytes()))
     }
 
+    /// Texts of `/proc/PID/cgroup`, with `ID` for the container's, `UID` and `U_I_D` for the pod's.
+    const FORMS: &[&str] = &[
+        // Docker: cgroup v1 by cgroupfs, v2 by systemd.
+        "12:pids:/docker/ID\n1:name=systemd:/docker/ID\n",
+        "0::/system.slice/docker-ID.scope\n",
+        // containerd: cgroupfs, systemd, and inside of its own unit.
+        "0::/kubepods/burstable/podUID/ID\n",
+        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope\n",
+        "1:name=systemd:/system.slice/containerd.service/kubepods-besteffort-podU_I_D.slice:cri-containerd:ID\n",
+        // CRI-O.
+        "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podU_I_D.slice/crio-ID.scope\n",
+        // kind: a node in a container of Docker.
+        "0::/docker/OUTER/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podU_I_D.slice/cri-containerd-ID.scope\n",
+        // ECS on a machine.
+        "9:memory:/ecs/55091c13-b8cf-4801-b527-f4601742204d/ID\n",
+        // Podman, and conmon, which watches a container.
+        "0::/machine.slice/libpod-ID.scope\n",
+        "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope/container\n",
+        "0::/machine.slice/libpod-conmon-ID.scope\n",
+        // From another cgroup namespace.
+        "0::/../cri-containerd-ID.scope\n",
+        // A hybrid host, and a cgroup that is gone.
+        "5:memory:/docker/ID\n0::/system.slice/containerd.service\n",
+        "0::/system.slice/docker-ID.scope (deleted)\n",
+    ];
+
     #[test]
     fn every_engine_has_its_own_form_of_the_same_id() {
-        let uid_ = UID.replace('-', "_");
-        for (text, pod) in [
-            // Docker: cgroup v1 by cgroupfs, v2 by systemd.
-            (format!("12:pids:/docker/{ID}\n1:name=systemd:/docker/{ID}\n"), false),
-            (format!("0::/system.slice/docker-{ID}.scope\n"), false),
-            // containerd: cgroupfs, systemd, and inside of its own unit.
-            (format!("0::/kubepods/burstable/pod{UID}/{ID}\n"), true),
-            (
-                format!(
-                    "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid_}.slice/cri-containerd-{ID}.scope\n"
-                ),
-                true,
-            ),
-            (
-                format!(
-                    "1:name=systemd:/system.slice/containerd.service/kubepods-besteffort-pod{uid_}.slice:cri-containerd:{ID}\n"
-                ),
-                true,
-            ),
-            // CRI-O.
-            (
-                format!(
-                    "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{uid_}.slice/crio-{ID}.scope\n"
-                ),
-                true,
-            ),
-            // kind: a node in a container of Docker.
-            (
-                format!(
-                    "0::/docker/{}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{uid_}.slice/cri-containerd-{ID}.scope\n",
-                    ID.replace('3', "4")
-                ),
-                true,
-            ),
-            // ECS on a machine.
-            (format!("9:memory:/ecs/55091c13-b8cf-4801-b527-f4601742204d/{ID}\n"), false),
-            // Podman, and conmon, which watches a container.
-            (format!("0::/machine.slice/libpod-{ID}.scope\n"), false),
-            (
-                format!(
-                    "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container\n"
-                ),
-                false,
-            ),
-            (format!("0::/machine.slice/libpod-conmon-{ID}.scope\n"), false),
-            // From another cgroup namespace.
-            (format!("0::/../cri-containerd-{ID}.scope\n"), false),
-            // A hybrid host, and a cgroup that is gone.
-            (format!("5:memory:/docker/{ID}\n0::/system.slice/containerd.service\n"), false),
-            (format!("0::/system.slice/docker-{ID}.scope (deleted)\n"), false),
-        ] {
+        for form in FORMS {
+            let has_pod = form.contains("podU");
+            let text = form.replace("U_I_D", &UID.replace('-', "_")).replace("UID", UID);
+            let text = text.replace("OUTER", &ID.replace('3', "4")).replace("ID", ID);
             let place = place(&text);
             assert_eq!(place.container_id.as_deref(), Some(ID), "{text}");
-            assert_eq!(place.pod_uid.as_deref(), pod.then_some(UID), "{text}");
+            assert_eq!(place.pod_uid.as_deref(), has_pod.then_some(UID), "{text}");
             assert_eq!(place.unit, None, "{text}");
         }
-        let fargate = place(
-            "9:memory:/ecs/2c48913cb29f11e79350020968147796/2c48913cb29f11e79350020968147796-3768921478\n",
-        );
-        assert_eq!(fargate.container_id.as_deref(), Some("2c48913cb29f11e79350020968147796-3768921478"));
+        let task = "2c48913cb29f11e79350020968147796";
+        let fargate = place(&format!("9:memory:/ecs/{task}/{task}-3768921478\n"));
+        assert_eq!(fargate.container_id, Some(format!("{task}-3768921478")));
         assert_eq!(place("0::/\n"), CgroupPlace { path: "/".to_owned(), ..CgroupPlace::default() });
     }
 

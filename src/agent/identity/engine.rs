@@ -86,18 +86,18 @@ pub(crate) fn names_of(id: &str, files: &dyn HostFiles) -> Option<ContainerNames
 /// The names in Docker's `config.v2.json`.
 pub(crate) fn docker_config(json: &[u8]) -> Option<ContainerNames> {
     #[derive(Deserialize)]
-    struct File {
+    struct DockerFile {
         #[serde(rename = "Name", default)]
         name: String,
         #[serde(rename = "Config", default)]
-        config: Option<Config>,
+        config: Option<DockerConfig>,
     }
     #[derive(Deserialize)]
-    struct Config {
+    struct DockerConfig {
         #[serde(rename = "Labels", default)]
         labels: Option<BTreeMap<String, String>>,
     }
-    let file: File = serde_json::from_slice(json).ok()?;
+    let file: DockerFile = serde_json::from_slice(json).ok()?;
     let labels = file.config.and_then(|config| config.labels).unwrap_or_default();
     let own = Some(file.name.trim_start_matches('/').to_owned()).filter(|name| !name.is_empty());
     let names =
@@ -108,11 +108,11 @@ pub(crate) fn docker_config(json: &[u8]) -> Option<ContainerNames> {
 /// The names in the annotations of an OCI runtime's `config.json`.
 pub(crate) fn oci_config(json: &[u8]) -> Option<ContainerNames> {
     #[derive(Deserialize)]
-    struct File {
+    struct OciFile {
         #[serde(default)]
         annotations: Option<BTreeMap<String, String>>,
     }
-    let file: File = serde_json::from_slice(json).ok()?;
+    let file: OciFile = serde_json::from_slice(json).ok()?;
     let names = ContainerNames::of(&file.annotations?);
     (names != ContainerNames::default()).then_some(names)
 }
@@ -120,12 +120,12 @@ pub(crate) fn oci_config(json: &[u8]) -> Option<ContainerNames> {
 /// The name of a container in `containers.json` of containers/storage.
 pub(crate) fn listed_name(json: &[u8], id: &str) -> Option<ContainerNames> {
     #[derive(Deserialize)]
-    struct Entry {
+    struct StorageEntry {
         id: String,
         #[serde(default)]
         names: Option<Vec<String>>,
     }
-    let entries: Vec<Entry> = serde_json::from_slice(json).ok()?;
+    let entries: Vec<StorageEntry> = serde_json::from_slice(json).ok()?;
     let entry = entries.into_iter().find(|entry| entry.id == id)?;
     let name = entry.names?.into_iter().find(|name| !name.is_empty())?;
     Some(ContainerNames { container: Some(name), ..ContainerNames::default() })

@@ -10,8 +10,8 @@ pub(crate) const MOST_COMMAND_BYTES: usize = 4096;
 /// Most words of a command line that are looked at.
 const MOST_WORDS: usize = 256;
 
-/// How an interpreter's command line is read until the script. Letters are those of options with one dash, which can be joined.
-struct Language {
+/// How an interpreter's command line is read until the script. OptionLetters are those of options with one dash, which can be joined.
+struct ScriptLanguage {
     /// Options that take the next word, if nothing is joined to them.
     with_value: &'static str,
     /// Options after which there is code instead of a script.
@@ -30,7 +30,7 @@ struct Language {
     has_words: bool,
 }
 
-const NONE: Language = Language {
+const NONE: ScriptLanguage = ScriptLanguage {
     with_value: "",
     code: "",
     names: "",
@@ -41,7 +41,7 @@ const NONE: Language = Language {
     has_words: false,
 };
 
-const PYTHON: Language = Language {
+const PYTHON: ScriptLanguage = ScriptLanguage {
     with_value: "WXQ",
     code: "c",
     names: "m",
@@ -49,7 +49,7 @@ const PYTHON: Language = Language {
     ..NONE
 };
 
-const NODE: Language = Language {
+const NODE: ScriptLanguage = ScriptLanguage {
     with_value: "rC",
     code: "ep",
     long_with_value: &["--require", "--import", "--loader", "--experimental-loader", "--conditions"],
@@ -57,11 +57,11 @@ const NODE: Language = Language {
     ..NONE
 };
 
-const RUBY: Language = Language { with_value: "IrCE", code: "e", joined: "FKTx0Wi", ..NONE };
+const RUBY: ScriptLanguage = ScriptLanguage { with_value: "IrCE", code: "e", joined: "FKTx0Wi", ..NONE };
 
-const PERL: Language = Language { with_value: "I", code: "eE", joined: "MmixDC0lFdV", ..NONE };
+const PERL: ScriptLanguage = ScriptLanguage { with_value: "I", code: "eE", joined: "MmixDC0lFdV", ..NONE };
 
-const PHP: Language = Language {
+const PHP: ScriptLanguage = ScriptLanguage {
     with_value: "cdz",
     code: "rRBSEF",
     names: "f",
@@ -71,10 +71,10 @@ const PHP: Language = Language {
     ..NONE
 };
 
-const SHELL: Language =
-    Language { with_value: "oO", code: "cs", long_with_value: &["--rcfile", "--init-file"], ..NONE };
+const SHELL: ScriptLanguage =
+    ScriptLanguage { with_value: "oO", code: "cs", long_with_value: &["--rcfile", "--init-file"], ..NONE };
 
-const JAVA: Language = Language {
+const JAVA: ScriptLanguage = ScriptLanguage {
     long_with_value: &[
         "-cp",
         "-classpath",
@@ -96,7 +96,7 @@ const JAVA: Language = Language {
     ..NONE
 };
 
-const DOTNET: Language = Language {
+const DOTNET: ScriptLanguage = ScriptLanguage {
     long_with_value: &[
         "--depsfile",
         "--runtimeconfig",
@@ -109,7 +109,7 @@ const DOTNET: Language = Language {
 };
 
 /// The languages by the names of their interpreters, without versions.
-const INTERPRETERS: &[(&str, &Language)] = &[
+const INTERPRETERS: &[(&str, &ScriptLanguage)] = &[
     ("python", &PYTHON),
     ("pypy", &PYTHON),
     ("node", &NODE),
@@ -160,7 +160,7 @@ fn title(words: &[&str]) -> Option<String> {
     Some(script_name(first.trim_end_matches(':')))
 }
 
-impl Language {
+impl ScriptLanguage {
     /// The name of what runs, by the words after the interpreter.
     fn program(&self, words: &[&str]) -> Option<String> {
         let mut words = words.iter().copied();
@@ -184,9 +184,9 @@ impl Language {
                     continue;
                 }
                 match self.letters(letters, &mut words) {
-                    Letters::Goes => {}
-                    Letters::Code => return None,
-                    Letters::Named(name) => return Some(self.shown(name)),
+                    OptionLetters::Goes => {}
+                    OptionLetters::Code => return None,
+                    OptionLetters::Named(name) => return Some(self.shown(name)),
                 }
             } else if self.has_words && word == "exec" {
                 // Of .NET: what it runs comes after its options.
@@ -199,27 +199,27 @@ impl Language {
     }
 
     /// Options with one dash, joined as the shell's users write them: `-um`, `-I/lib`.
-    fn letters<'w>(&self, letters: &'w str, words: &mut impl Iterator<Item = &'w str>) -> Letters<'w> {
+    fn letters<'w>(&self, letters: &'w str, words: &mut impl Iterator<Item = &'w str>) -> OptionLetters<'w> {
         for (at, letter) in letters.char_indices() {
             let rest = &letters[at + letter.len_utf8()..];
             if self.code.contains(letter) {
-                return Letters::Code;
+                return OptionLetters::Code;
             }
             if self.names.contains(letter) {
                 let name = if rest.is_empty() { words.next() } else { Some(rest) };
-                return name.map_or(Letters::Code, Letters::Named);
+                return name.map_or(OptionLetters::Code, OptionLetters::Named);
             }
             if self.with_value.contains(letter) {
                 if rest.is_empty() {
                     words.next();
                 }
-                return Letters::Goes;
+                return OptionLetters::Goes;
             }
             if self.joined.contains(letter) {
-                return Letters::Goes;
+                return OptionLetters::Goes;
             }
         }
-        Letters::Goes
+        OptionLetters::Goes
     }
 
     /// What is shown of the name of a script, an archive, a module or a class.
@@ -237,7 +237,7 @@ impl Language {
 }
 
 /// What a word of options came to.
-enum Letters<'w> {
+enum OptionLetters<'w> {
     /// The next word is looked at.
     Goes,
     /// Code instead of a script.

@@ -1,11 +1,18 @@
 //! Values in the text format of Prometheus, version 0.0.4.
 
-use super::registry::{MetricInfo, MetricKind, MetricName, MetricValue, MetricValues};
+use super::registry::{AgentMetrics, MetricInfo, MetricKind, MetricName, MetricValue, MetricValues};
 use crate::base::safe_text;
 use std::fmt::Write;
 
+impl AgentMetrics {
+    /// The page of all values, in the text format 0.0.4.
+    pub(crate) fn text(&self) -> String {
+        text(&self.values())
+    }
+}
+
 /// All metrics. Those without a value that have no label are 0, so that a rate begins with the first.
-pub(super) fn text(values: &MetricValues) -> String {
+fn text(values: &MetricValues) -> String {
     let mut out = String::with_capacity(8192);
     for &metric in MetricName::ALL {
         let MetricInfo { name, kind, label, help } = metric.info();
@@ -48,7 +55,6 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::AgentMetrics;
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Stdio};

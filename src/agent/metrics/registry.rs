@@ -1,6 +1,5 @@
 //! The metrics by name, and their values, which any thread of the agent may change at any time.
 
-use super::page;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -160,10 +159,9 @@ impl AgentMetrics {
         change(values.entry((name, label)).or_insert(MetricValue::Whole(0)));
     }
 
-    /// The page of all values, in the text format 0.0.4.
-    pub(crate) fn text(&self) -> String {
-        let values = locked(&self.values).clone();
-        page::text(&values)
+    /// All values of this time.
+    pub(super) fn values(&self) -> MetricValues {
+        locked(&self.values).clone()
     }
 
     /// Says that the recorder is alive. To be called at least once in each window.

@@ -113,10 +113,10 @@ impl ServerSocket {
         }
     }
 
-    fn accept(&self) -> io::Result<Client> {
+    fn accept(&self) -> io::Result<Scraper> {
         match self {
-            ServerSocket::Unix(listener) => listener.accept().map(|(stream, _)| Client::Unix(stream)),
-            ServerSocket::Tcp(listener) => listener.accept().map(|(stream, _)| Client::Tcp(stream)),
+            ServerSocket::Unix(listener) => listener.accept().map(|(stream, _)| Scraper::Unix(stream)),
+            ServerSocket::Tcp(listener) => listener.accept().map(|(stream, _)| Scraper::Tcp(stream)),
         }
     }
 
@@ -175,7 +175,7 @@ impl Drop for ClientPlace {
     }
 }
 
-fn start_client(mut client: Client, metrics: &Arc<AgentMetrics>, clients: &Arc<AtomicUsize>) {
+fn start_client(mut client: Scraper, metrics: &Arc<AgentMetrics>, clients: &Arc<AtomicUsize>) {
     // Only this thread adds, so there are never more.
     if clients.load(Ordering::Relaxed) >= MOST_CLIENTS {
         metrics.add(MetricName::ScrapesRefused, "busy", 1);
@@ -198,7 +198,7 @@ fn start_client(mut client: Client, metrics: &Arc<AgentMetrics>, clients: &Arc<A
     }
 }
 
-fn serve_client(client: &mut Client, metrics: &AgentMetrics, until: Instant) {
+fn serve_client(client: &mut Scraper, metrics: &AgentMetrics, until: Instant) {
     let answer = match read_head(client, until) {
         Ok(Some(head)) => answer_to(&head, metrics),
         Ok(None) => {
@@ -229,7 +229,7 @@ fn serve_client(client: &mut Client, metrics: &AgentMetrics, until: Instant) {
 }
 
 /// What a client sends, up to the empty line; `None` if it is too large. A body is not read: none of the requests has one.
-fn read_head(client: &mut Client, until: Instant) -> io::Result<Option<Vec<u8>>> {
+fn read_head(client: &mut Scraper, until: Instant) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     loop {
@@ -293,39 +293,39 @@ fn answer(status: &str, body: &str, has_body: bool) -> Vec<u8> {
 }
 
 /// A connection.
-enum Client {
+enum Scraper {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Client {
+impl Scraper {
     /// How long one read or write waits. It blocks from now on: a descriptor does not inherit that of its listener.
     fn set_timeouts(&self, wait: Duration) -> io::Result<()> {
         match self {
-            Client::Unix(stream) => {
+            Scraper::Unix(stream) => {
                 stream.set_read_timeout(Some(wait)).and_then(|()| stream.set_write_timeout(Some(wait)))
             }
-            Client::Tcp(stream) => {
+            Scraper::Tcp(stream) => {
                 stream.set_read_timeout(Some(wait)).and_then(|()| stream.set_write_timeout(Some(wait)))
             }
         }
     }
 }
 
-impl Read for Client {
+impl Read for Scraper {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Client::Unix(stream) => stream.read(bytes),
-            Client::Tcp(stream) => stream.read(bytes),
+            Scraper::Unix(stream) => stream.read(bytes),
+            Scraper::Tcp(stream) => stream.read(bytes),
         }
     }
 }
 
-impl Write for Client {
+impl Write for Scraper {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Client::Unix(stream) => stream.write(bytes),
-            Client::Tcp(stream) => stream.write(bytes),
+            Scraper::Unix(stream) => stream.write(bytes),
+            Scraper::Tcp(stream) => stream.write(bytes),
         }
     }
 
