@@ -13,14 +13,16 @@ use std::time::Duration;
 const MOST_HEADERS: usize = 20;
 
 /// Headers that the sender writes itself, or that have a key of their own.
-const OWN_HEADERS: [&str; 9] = [
+const OWN_HEADERS: [&str; 11] = [
     "authorization",
     "connect-protocol-version",
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
+    "cookie",
     "host",
+    "proxy-authorization",
     "transfer-encoding",
     "x-scope-orgid",
 ];

@@ -1,6 +1,6 @@
 //! The file as it is written: all keys, none of them needed but those of a table that is there.
 
-use super::settings::{AgentEvent, PushProtocol};
+use super::settings::{AgentEvent, DestinationProtocol};
 use super::values;
 use crate::agent::identity::SeriesLabel;
 use crate::agent::rules::RelabelAction;
@@ -103,7 +103,7 @@ pub(super) struct WrittenDestination {
     #[serde(default, deserialize_with = "values::line")]
     pub(super) name: Option<String>,
     pub(super) url: String,
-    pub(super) protocol: PushProtocol,
+    pub(super) protocol: DestinationProtocol,
     #[serde(default, deserialize_with = "values::line")]
     pub(super) tenant: Option<String>,
     #[serde(default, deserialize_with = "values::path")]

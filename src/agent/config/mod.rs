@@ -12,8 +12,8 @@ mod values;
 
 pub(crate) use change::{ConfigChange, change_between};
 pub(crate) use settings::{
-    AgentConfig, AgentEvent, BasicLogin, BufferSettings, HostSettings, KeepSettings, KubeletSettings,
-    ListenAddress, PushDestination, PushProtocol,
+    AgentConfig, AgentEvent, BasicLogin, BufferSettings, DestinationProtocol, HostSettings, KeepSettings,
+    KubeletSettings, ListenAddress, PushDestination,
 };
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl AgentEvent {
 /// How windows are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PushProtocol {
+pub(crate) enum DestinationProtocol {
     /// `push.v1` of Pyroscope.
     Pyroscope,
     /// Profiles of OpenTelemetry, over HTTP.
@@ -156,7 +156,7 @@ pub(crate) struct PushDestination {
     /// Address of the server, without the path of the protocol and without a slash at its end.
     pub(crate) url: String,
     /// How windows are sent.
-    pub(crate) protocol: PushProtocol,
+    pub(crate) protocol: DestinationProtocol,
     /// Tenant, for servers that have several: the header `X-Scope-OrgID`.
     pub(crate) tenant: Option<String>,
     /// File with a bearer token.

@@ -89,7 +89,7 @@ mod tests {
         }
     }
 
-    /// The parser of Prometheus's own client for Python reads the page. It is left out, with a line, where that is not installed:
+    /// The parser of Prometheus's own client for Python reads the page. It is skipped, with a line, where that is not installed:
     /// `PROF_TEST_PYTHON` names a Python that has it.
     #[test]
     fn the_parser_of_another_client_reads_the_page() {
@@ -97,7 +97,7 @@ mod tests {
         let has_client = Command::new(&python).args(["-c", "import prometheus_client"]).output();
         if !has_client.is_ok_and(|output| output.status.success()) {
             println!(
-                "LEFT OUT: {python} has no prometheus_client (pip install prometheus_client, PROF_TEST_PYTHON)"
+                "skipped: {python} has no prometheus_client (pip install prometheus_client, PROF_TEST_PYTHON)"
             );
             return;
         }
