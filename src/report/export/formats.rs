@@ -3,7 +3,7 @@
 use super::exporter::{Exporter, Render, Rendered};
 use super::tools::stacks::with_waits;
 use super::tools::{callgrind, firefox, json, perf_script, perfetto, pprof, speedscope};
-use super::{folded, html, svg};
+use super::{folded, html, series, svg};
 use crate::base::failure::Failure;
 use crate::report::analysis::Analysis;
 use crate::report::options::{ExportOptions, ReportDestination};
@@ -41,7 +41,7 @@ impl ExportFormat {
     /// Page for a browser.
     pub(crate) const HTML: Self = Self(&html::EXPORTER);
     /// All formats.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::SVG,
         Self::HTML,
         Self::FOLDED,
@@ -52,6 +52,7 @@ impl ExportFormat {
         Self(&callgrind::EXPORTER),
         Self(&json::EXPORTER),
         Self(&perf_script::EXPORTER),
+        Self(&series::otlp::EXPORTER),
     ];
 
     /// Name on the command line.

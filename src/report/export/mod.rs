@@ -8,6 +8,7 @@ pub(crate) mod formats;
 mod html;
 mod job;
 mod palette;
+pub(super) mod series;
 mod svg;
 mod text_tree;
 mod tools;

@@ -38,7 +38,10 @@ pub(super) fn is_wall(options: &ExportOptions) -> bool {
 }
 
 /// Notes on what all of these formats leave out, for people.
-pub(super) fn common_notes(selection: &Selection<'_>, options: &ExportOptions) -> Vec<String> {
+pub(in crate::report::export) fn common_notes(
+    selection: &Selection<'_>,
+    options: &ExportOptions,
+) -> Vec<String> {
     let order = "--bottom-up has no effect: stacks are written from the root";
     let order = options.bottom_up.then(|| order.to_owned());
     other_events_note(selection, options).into_iter().chain(order).collect()
@@ -69,9 +72,9 @@ pub(super) fn short_waits_note(selection: &Selection<'_>, fate: &str) -> Option<
 
 /// Assigns indices to items, in the order in which they first occur.
 #[derive(Debug)]
-pub(super) struct Numbered<K> {
+pub(in crate::report::export) struct Numbered<K> {
     ids: FxHashMap<K, u32>,
-    pub(super) items: Vec<K>,
+    pub(in crate::report::export) items: Vec<K>,
 }
 
 impl<K> Default for Numbered<K> {
@@ -82,7 +85,7 @@ impl<K> Default for Numbered<K> {
 
 impl<K: Clone + Eq + Hash> Numbered<K> {
     /// The index of `item`, from 0.
-    pub(super) fn number(&mut self, item: K) -> u32 {
+    pub(in crate::report::export) fn number(&mut self, item: K) -> u32 {
         let next = self.items.len() as u32;
         *self.ids.entry(item).or_insert_with_key(|item| {
             self.items.push(item.clone());
@@ -93,13 +96,13 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
 
 /// Text of the frames of a selection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FrameTexts<'s, 'p> {
-    pub(super) selection: &'s Selection<'p>,
-    pub(super) style: NameStyle,
+pub(in crate::report::export) struct FrameTexts<'s, 'p> {
+    pub(in crate::report::export) selection: &'s Selection<'p>,
+    pub(in crate::report::export) style: NameStyle,
 }
 
 impl<'s, 'p> FrameTexts<'s, 'p> {
-    pub(super) fn new(selection: &'s Selection<'p>, style: NameStyle) -> Self {
+    pub(in crate::report::export) fn new(selection: &'s Selection<'p>, style: NameStyle) -> Self {
         FrameTexts { selection, style }
     }
 
@@ -124,7 +127,7 @@ impl<'s, 'p> FrameTexts<'s, 'p> {
     }
 
     /// `path` without the reason at its end, if it has one.
-    pub(super) fn without_reason(self, path: &[Step]) -> &[Step] {
+    pub(in crate::report::export) fn without_reason(self, path: &[Step]) -> &[Step] {
         match path {
             [rest @ .., last] if matches!(self.label(last).kind, LabelKind::Wait(_)) => rest,
             whole => whole,
@@ -133,7 +136,7 @@ impl<'s, 'p> FrameTexts<'s, 'p> {
 }
 
 /// `text` on one line, without characters that terminals or browsers interpret, and never empty.
-pub(super) fn named(text: &str) -> String {
+pub(in crate::report::export) fn named(text: &str) -> String {
     let safe = safe_text::message(text);
     let trimmed = safe.trim();
     if trimmed.is_empty() { UNNAMED.to_owned() } else { trimmed.to_owned() }
@@ -163,7 +166,7 @@ pub(super) fn waker_words(tables: &Tables, waker: &Waker) -> Option<String> {
 }
 
 /// The command line of the recorder, quoted for a shell; its target; and the version.
-pub(super) fn recorder_lines(profile: &Profile) -> Vec<String> {
+pub(in crate::report::export) fn recorder_lines(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let command = safe_text::shell_line(meta.command.iter().map(String::as_str));
     let mut lines = Vec::new();
@@ -186,7 +189,10 @@ pub(super) struct StackLists {
 
 impl StackLists {
     /// The lists of all groups of `selection`; `fill` appends the frame indices of a path.
-    pub(super) fn new(selection: &Selection<'_>, mut fill: impl FnMut(&[Step], &mut Vec<u32>)) -> Self {
+    pub(in crate::report::export) fn new(
+        selection: &Selection<'_>,
+        mut fill: impl FnMut(&[Step], &mut Vec<u32>),
+    ) -> Self {
         let mut lists = StackLists { starts: vec![0], ..StackLists::default() };
         selection.for_each_path(|path, groups| {
             let number = lists.starts.len() as u32 - 1;
