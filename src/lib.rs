@@ -26,6 +26,7 @@ mod fuzzing;
 mod import;
 mod profile;
 mod program;
+mod push;
 mod record;
 mod report;
 mod runtimes;

@@ -8,6 +8,7 @@ use crate::commands::import::OwnKernel;
 use crate::commands::reading::{self, CommandFiles};
 use crate::commands::{bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
+use crate::push;
 use crate::record::end_workers;
 use crate::{report, tui};
 use anyhow::Context;
@@ -44,9 +45,11 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         // The recorders of `bench` have rights of their own, and `bench` gives up its own before it reads. A command
         // chosen from the list gets its rights when it starts.
         Request::Bench(_) | Request::Choose(_) => {}
-        Request::Report(_) | Request::Annotate(_) | Request::Info(_) | Request::Completions(_) => {
-            privilege::for_reading(false)?
-        }
+        Request::Report(_)
+        | Request::Annotate(_)
+        | Request::Info(_)
+        | Request::Push(_)
+        | Request::Completions(_) => privilege::for_reading(false)?,
     }
     match request {
         Request::Choose(choose) => return ask(choose),
@@ -70,6 +73,11 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Import(request) => {
             let files = CommandFiles::of_input(&request.input).to(&request.destination);
             return files.and_servers(request.debuginfod).read(|| done(import::run(request, kernel)));
+        }
+        Request::Push(options) => {
+            let ready = push::verb::prepare(options)?;
+            let files = CommandFiles::of_inputs(&ready.files).and_network(!options.is_dry_run);
+            return files.read(|| push::verb::run(options, ready));
         }
         Request::Diff(options) => return reading::compare(&diff::with_files(options)?),
         Request::Bench(options) => return bench::run(options),

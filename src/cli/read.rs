@@ -346,7 +346,7 @@ impl ReportArgs {
 /// Write a profile for other programs: HTML page, flame graph, pprof, timelines
 ///
 /// The ending of OUT chooses the format: .html, .svg, .folded, .pb.gz (pprof), .speedscope.json, .firefox.json,
-/// .perfetto-trace, .callgrind, .json, .perf-script. The stack of a wait ends in its reason, such as [lock]; in flame graphs
+/// .perfetto-trace, .callgrind, .json, .perf-script, .otlp.pb. The stack of a wait ends in its reason, such as [lock]; in flame graphs
 /// waits are blue.
 #[allow(rustdoc::broken_intra_doc_links)] // `[lock]` is what is printed.
 #[derive(Debug, Args)]

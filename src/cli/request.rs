@@ -8,6 +8,7 @@ use crate::commands::import::ImportRequest;
 use crate::commands::live::LiveOptions;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::diff::DiffOptions;
+use crate::push::verb::PushOptions;
 use crate::record::RecordOptions;
 use crate::report::{AnnotateOptions, ExportRequest, InfoOptions, ReportOptions};
 use crate::tui::options::TuiOptions;
@@ -57,6 +58,8 @@ pub(crate) enum Request {
     Export(ExportRequest),
     /// `prof import`.
     Import(ImportRequest),
+    /// `prof push`.
+    Push(Box<PushOptions>),
     /// `prof diff`.
     Diff(Box<DiffOptions>),
     /// `prof bench`.

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct CommandFiles {
     files: GivenFiles,
     asks_servers: bool,
+    uses_network: bool,
 }
 
 impl CommandFiles {
@@ -35,6 +36,12 @@ impl CommandFiles {
         self
     }
 
+    /// Several that are read.
+    pub(crate) fn of_inputs(paths: &[PathBuf]) -> Self {
+        let files = GivenFiles { read: paths.to_vec(), ..GivenFiles::default() };
+        CommandFiles { files, ..CommandFiles::default() }
+    }
+
     /// One that is written.
     pub(crate) fn to(mut self, destination: &ReportDestination) -> Self {
         if let ReportDestination::File { path, .. } = destination {
@@ -47,7 +54,7 @@ impl CommandFiles {
     pub(crate) fn of_replaced(path: &Path) -> Self {
         let path = || vec![path.to_owned()];
         let files = GivenFiles { read: path(), written: path(), made_from: None };
-        CommandFiles { files, asks_servers: false }
+        CommandFiles { files, ..CommandFiles::default() }
     }
 
     /// Files that are made on demand, with names that begin with `stem`.
@@ -58,7 +65,12 @@ impl CommandFiles {
 
     /// Says whether servers are asked for debug files.
     pub(crate) fn and_servers(self, asks_servers: bool) -> Self {
-        CommandFiles { asks_servers, ..self }
+        CommandFiles { asks_servers, uses_network: asks_servers, ..self }
+    }
+
+    /// Says whether something is sent to a server.
+    pub(crate) fn and_network(self, uses_network: bool) -> Self {
+        CommandFiles { uses_network, ..self }
     }
 
     /// Does `work`, without any rights if root runs this; returns its exit status.
@@ -69,9 +81,9 @@ impl CommandFiles {
     pub(crate) fn read(self, work: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
         let settings = self.asks_servers.then(Settings::of_environment).and_then(Result::ok);
         let services = ReadingServices { cache: settings.and_then(|settings| settings.cache) };
-        let network = if self.asks_servers { Network::Used } else { Network::Refused };
+        let network = if self.uses_network { Network::Used } else { Network::Refused };
         let reading = Reading { files: self.files, services: Box::new(services), network };
-        let authorities = self.asks_servers.then(NamedAuthorities::read).flatten();
+        let authorities = self.uses_network.then(NamedAuthorities::read).flatten();
         reading::confined(reading, say, || {
             authorities.map_or(Ok(()), NamedAuthorities::keep)?;
             pace::start_threads(|| {})?;

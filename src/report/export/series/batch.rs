@@ -3,7 +3,7 @@
 use super::code_tables::CodeTables;
 use super::events::{SentEvent, is_sent};
 use super::options::SeriesOptions;
-use super::rows::{AmountsByLabels, EventRows, SampleLabels, SentRow, signed};
+use super::rows::{AmountsByLabels, EventRows, SentLabels, SentRow, SentSets, signed};
 use super::services::{SERVICE_KEYS, ServiceValues, ServicesOf, value_of};
 use crate::base::failure::{Failure, status};
 use crate::report::analysis::Analysis;
@@ -62,7 +62,7 @@ pub(crate) struct SeriesBatch {
     /// Series with their samples, those of a service next to each other. None is empty.
     pub(crate) series: Vec<SentSeries>,
     pub(super) code: CodeTables,
-    pub(super) label_sets: Numbered<SampleLabels>,
+    pub(super) label_sets: Numbered<SentLabels>,
     /// Facts about the recording, for people.
     pub(super) comments: Vec<String>,
 }
@@ -155,7 +155,8 @@ impl SeriesBatch {
             return Err(recording.no_match(&whole, &common));
         }
         // That nothing is left at the end is an answer, too.
-        let kept = recording.select(&common).ok().map(|kept| AmountsByLabels::of(&kept));
+        let sets = SentSets::of(&recording.profile, options);
+        let kept = recording.select(&common).ok().map(|kept| AmountsByLabels::of(&kept, &sets));
         let mut services = ServicesOf::new(&recording.profile, options.service.as_deref());
         self.add_rows(&whole, Some(kept.unwrap_or_default()), options, &mut services);
         Ok(())
@@ -175,7 +176,9 @@ impl SeriesBatch {
         }
         let event = SentEvent::of(&info);
         let host = options.host.as_deref().unwrap_or(&selection.profile.meta.hostname);
-        let rows = EventRows { selection, services, label_sets: &mut self.label_sets, options, kept };
+        let sets = SentSets::of(selection.profile, options);
+        let rows =
+            EventRows { selection, services, label_sets: &mut self.label_sets, options, sets: &sets, kept };
         for (service, program, rows) in rows.collect(&mut self.code, &event) {
             let labels = labels_of(&service, host, options);
             self.series.push(SentSeries { labels, event: event.clone(), program, rows });

@@ -2,7 +2,7 @@
 //! these as pprof and as OTLP profiles. Nothing here knows of a network; which samples count is decided outside.
 
 mod batch;
-pub(crate) mod chunks;
+mod chunks;
 mod code_tables;
 mod events;
 mod identity;
@@ -15,9 +15,9 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batch::{SentSeries, SeriesBatch};
-pub(crate) use chunks::SeriesChunk;
-pub(crate) use events::is_sent;
+use batch::SentSeries;
+pub(crate) use batch::SeriesBatch;
+pub(crate) use chunks::{SeriesChunk, halves};
 pub(crate) use options::{SampleLabel, SeriesOptions, refuse_label};
 pub(crate) use otlp::encode as otlp_request;
 pub(crate) use pprof_bytes::encode as pprof_profile;

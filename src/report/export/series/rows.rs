@@ -3,7 +3,7 @@
 use super::code_tables::{CodeOf, CodeTables};
 use super::events::{SentEvent, SentPart};
 use super::options::{SampleLabel, SeriesOptions};
-use super::services::{ServiceValues, ServicesOf, value_of};
+use super::services::{SERVICE_KEYS, ServiceValues, ServicesOf, value_of};
 use crate::profile::{LabelSetId, Profile, TaskId};
 use crate::report::export::tools::stacks::{FrameTexts, Numbered};
 use crate::report::model::amount::Amount;
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Labels of a sample as (key, value), in the order in which they were asked for, after those of its span.
-pub(super) type SampleLabels = Vec<(String, String)>;
+pub(super) type SentLabels = Vec<(String, String)>;
 
 /// Most series of one event: what is beyond these is sent as one service, [`OTHERS`].
 const MOST_SERVICES: usize = 256;
@@ -57,31 +57,66 @@ impl ServiceRows {
     }
 }
 
+/// Sets of labels by which samples are told apart: of those that agree in all labels that are sent, the first.
+#[derive(Debug)]
+pub(super) struct SentSets(Vec<Option<LabelSetId>>);
+
+impl SentSets {
+    pub(super) fn of(profile: &Profile, options: &SeriesOptions) -> Self {
+        let tables = &profile.tables;
+        let is_sent = |key: &str| {
+            let is_asked =
+                |label: &SampleLabel| matches!(label, SampleLabel::Recorded(other) if other == key);
+            SERVICE_KEYS.contains(&key)
+                || key == SPAN
+                || key == TRACE
+                || options.sample_labels.iter().any(is_asked)
+        };
+        let mut first: FxHashMap<Vec<(&str, &str)>, LabelSetId> = FxHashMap::default();
+        let sets = (0..tables.label_sets().len() as u32).map(LabelSetId);
+        let same = sets.map(|set| {
+            let labels: Vec<_> = tables.labels(set).filter(|(key, _)| is_sent(key)).collect();
+            (!labels.is_empty()).then(|| *first.entry(labels).or_insert(set))
+        });
+        SentSets(same.collect())
+    }
+
+    fn same(&self, set: Option<LabelSetId>) -> Option<LabelSetId> {
+        self.0.get(set?.index()).copied().flatten()
+    }
+}
+
 /// Sums of samples by what they have in common and by their labels, in the order of the recording.
 #[derive(Debug, Default)]
-pub(super) struct AmountsByLabels(FxHashMap<GroupKey, Vec<(Option<LabelSetId>, Amount)>>);
+pub(super) struct AmountsByLabels {
+    parts: FxHashMap<GroupKey, Vec<(Option<LabelSetId>, Amount)>>,
+    /// Place of each part in its list.
+    index: FxHashMap<(GroupKey, Option<LabelSetId>), usize>,
+}
 
 impl AmountsByLabels {
-    pub(super) fn of(selection: &Selection<'_>) -> Self {
-        let mut sums: FxHashMap<GroupKey, Vec<(Option<LabelSetId>, Amount)>> = FxHashMap::default();
+    pub(super) fn of(selection: &Selection<'_>, sets: &SentSets) -> Self {
+        let mut sums = AmountsByLabels::default();
         selection.for_each_sample(|_, sample, amount| {
-            let parts = sums.entry(selection.key_of(sample)).or_default();
-            match parts.iter_mut().find(|(labels, _)| *labels == sample.labels) {
-                Some((_, sum)) => sum.add(amount),
-                None => parts.push((sample.labels, amount)),
+            let (key, set) = (selection.key_of(sample), sets.same(sample.labels));
+            let parts = sums.parts.entry(key).or_default();
+            let at = *sums.index.entry((key, set)).or_insert(parts.len());
+            if at == parts.len() {
+                parts.push((set, Amount::default()));
             }
+            parts[at].1.add(amount);
         });
-        AmountsByLabels(sums)
+        sums
     }
 
     /// The parts of a group. One of waits that were only counted is one part.
     fn parts(&self, group: &Group) -> Vec<(Option<LabelSetId>, Amount)> {
-        self.0.get(&group.key()).cloned().unwrap_or_else(|| vec![(None, group.amount)])
+        self.parts.get(&group.key()).cloned().unwrap_or_else(|| vec![(None, group.amount)])
     }
 
     fn of_part(&self, group: &Group, labels: Option<LabelSetId>) -> Amount {
-        let parts = self.0.get(&group.key());
-        let part = parts.into_iter().flatten().find(|(other, _)| *other == labels);
+        let part =
+            self.index.get(&(group.key(), labels)).and_then(|at| self.parts.get(&group.key())?.get(*at));
         part.map(|(_, amount)| *amount).unwrap_or_default()
     }
 }
@@ -90,8 +125,9 @@ impl AmountsByLabels {
 pub(super) struct EventRows<'b, 's, 'p> {
     pub(super) selection: &'s Selection<'p>,
     pub(super) services: &'b mut ServicesOf<'p>,
-    pub(super) label_sets: &'b mut Numbered<SampleLabels>,
+    pub(super) label_sets: &'b mut Numbered<SentLabels>,
     pub(super) options: &'b SeriesOptions,
+    pub(super) sets: &'b SentSets,
     /// Of the heap, the blocks that are still there.
     pub(super) kept: Option<AmountsByLabels>,
 }
@@ -106,7 +142,7 @@ impl EventRows<'_, '_, '_> {
         let style = self.options.common.names_for_programs();
         let selection = self.selection;
         let texts = FrameTexts::new(selection, style);
-        let amounts = AmountsByLabels::of(selection);
+        let amounts = AmountsByLabels::of(selection, self.sets);
         let mut code = CodeOf::new(code, selection, style);
         let mut services: BTreeMap<ServiceValues, ServiceRows> = BTreeMap::new();
         selection.for_each_path(|path, groups| {
@@ -136,7 +172,7 @@ impl EventRows<'_, '_, '_> {
             let found = set.and_then(|set| profile.tables.labels(set).find(|(other, _)| *other == key));
             found.map(|(_, value)| value_of(value)).filter(|value| !value.is_empty())
         };
-        let mut labels = SampleLabels::new();
+        let mut labels = SentLabels::new();
         let mut add = |key: &str, value: Option<String>| {
             if let Some(value) = value {
                 labels.push((key.to_owned(), value));

@@ -1,0 +1,111 @@
+//! The bytes of a request.
+
+use super::target::PushProtocol;
+use crate::report::{SeriesBatch, SeriesChunk, otlp_request, pprof_profile};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+use std::io::Write;
+
+/// Most bytes of the profiles of a request before they are compressed. Pyroscope refuses profiles of more than 4 MiB, and for
+/// ever a request that is larger than what it takes at once, by default 2 MiB.
+const LARGEST_RAW: usize = 15 << 17;
+
+/// `push.v1.PushRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PushRequestMessage {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) series: Vec<RawProfileSeries>,
+}
+
+/// `push.v1.RawProfileSeries`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RawProfileSeries {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) labels: Vec<LabelPair>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) samples: Vec<RawSample>,
+}
+
+/// `types.v1.LabelPair`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct LabelPair {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) value: String,
+}
+
+/// `push.v1.RawSample`: a profile of pprof, which may be compressed by gzip.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RawSample {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) profile: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub(super) id: String,
+}
+
+/// A request, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PushBody {
+    pub(super) bytes: Vec<u8>,
+    /// Whether all of it is compressed by gzip.
+    pub(super) is_packed: bool,
+    /// Size of its profiles before compression, bytes.
+    pub(super) raw_bytes: usize,
+}
+
+/// The request that sends these parts; `None` if it would be larger than servers take.
+pub(super) fn body_of(
+    protocol: PushProtocol,
+    batch: &SeriesBatch,
+    chunks: &[SeriesChunk],
+) -> Option<PushBody> {
+    body_within(protocol, batch, chunks, LARGEST_RAW)
+}
+
+/// The same whatever its size.
+pub(super) fn any_body_of(
+    protocol: PushProtocol,
+    batch: &SeriesBatch,
+    chunks: &[SeriesChunk],
+) -> Option<PushBody> {
+    body_within(protocol, batch, chunks, usize::MAX)
+}
+
+fn body_within(
+    protocol: PushProtocol,
+    batch: &SeriesBatch,
+    chunks: &[SeriesChunk],
+    most: usize,
+) -> Option<PushBody> {
+    if protocol == PushProtocol::Otlp {
+        let raw = otlp_request(batch, chunks);
+        let raw_bytes = raw.len();
+        return (raw_bytes <= most).then(|| PushBody { bytes: packed(&raw), is_packed: true, raw_bytes });
+    }
+    let mut series: Vec<RawProfileSeries> = Vec::new();
+    let mut raw_bytes = 0;
+    for same in chunks.chunk_by(|a, b| a.series == b.series) {
+        let mut samples = Vec::with_capacity(same.len());
+        for chunk in same {
+            let (raw, id) = pprof_profile(batch, chunk);
+            raw_bytes += raw.len();
+            if raw_bytes > most {
+                return None;
+            }
+            samples.push(RawSample { profile: packed(&raw), id });
+        }
+        let labels = batch.series[same[0].series].all_labels().into_iter();
+        let labels = labels.map(|(name, value)| LabelPair { name, value }).collect();
+        series.push(RawProfileSeries { labels, samples });
+    }
+    Some(PushBody { bytes: PushRequestMessage { series }.encode_to_vec(), is_packed: false, raw_bytes })
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Memory takes whatever is written.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}

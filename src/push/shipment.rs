@@ -1,0 +1,194 @@
+//! A recording on its way to a server: its parts that are not there yet, and what happens to them.
+
+use super::counts::{PushCounts, PushedParts};
+use super::pace::PushPace;
+use super::reply::{PushProblem, PushReply};
+use super::request::{PushBody, any_body_of, body_of};
+use super::target::PushProtocol;
+use crate::report::{SeriesBatch, SeriesChunk, halves};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Most tries of one request that makes the server fail: it may be the request that does.
+const MOST_FAILURES: u32 = 10;
+
+/// Sends requests.
+pub(super) trait Courier {
+    /// The language of the server.
+    fn protocol(&self) -> PushProtocol;
+
+    /// Sends one, and waits for the answer.
+    fn send(&mut self, body: &PushBody) -> PushReply;
+}
+
+/// What a step of a shipment came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PushStep {
+    /// Something was delivered, divided or given up; there is more.
+    More,
+    /// The same is to be tried after this time, and why.
+    Wait { wait: Duration, problem: PushProblem, words: String },
+    /// Nothing is left.
+    Done,
+}
+
+/// A recording on its way.
+#[derive(Debug)]
+pub(super) struct Shipment {
+    batch: SeriesBatch,
+    /// Requests to be sent, the next one last.
+    pending: Vec<Vec<SeriesChunk>>,
+    /// Failures of the server at the next one.
+    failures: u32,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) delivered: PushedParts,
+    /// What was given up, by reason, with what the server said last.
+    pub(super) dropped: BTreeMap<PushProblem, (PushedParts, String)>,
+}
+
+impl Shipment {
+    pub(super) fn new(batch: SeriesBatch) -> Self {
+        let pending = vec![batch.chunks()];
+        Shipment {
+            batch,
+            pending,
+            failures: 0,
+            requests: 0,
+            bytes: 0,
+            delivered: PushedParts::default(),
+            dropped: BTreeMap::new(),
+        }
+    }
+
+    /// What is sent.
+    pub(super) fn batch(&self) -> &SeriesBatch {
+        &self.batch
+    }
+
+    /// The requests that it takes, each small enough; nothing is sent.
+    pub(super) fn requests(mut self, protocol: PushProtocol) -> Vec<(Vec<SeriesChunk>, PushBody)> {
+        let mut all = Vec::new();
+        while let Some((chunks, body)) = self.next(protocol) {
+            all.push((chunks, body));
+        }
+        all
+    }
+
+    /// The next request.
+    fn next(&mut self, protocol: PushProtocol) -> Option<(Vec<SeriesChunk>, PushBody)> {
+        loop {
+            let chunks = self.pending.pop()?;
+            if let Some(body) = body_of(protocol, &self.batch, &chunks) {
+                return Some((chunks, body));
+            }
+            match halves(&chunks) {
+                Some([first, second]) => self.pending.extend([second, first]),
+                // A sample alone that is so large is the server's to refuse.
+                None => return any_body_of(protocol, &self.batch, &chunks).map(|body| (chunks, body)),
+            }
+        }
+    }
+
+    /// Sends the next request.
+    pub(super) fn step(
+        &mut self,
+        courier: &mut dyn Courier,
+        pace: &mut PushPace,
+        counts: &PushCounts,
+    ) -> PushStep {
+        let Some((chunks, body)) = self.next(courier.protocol()) else { return PushStep::Done };
+        match courier.send(&body) {
+            PushReply::Taken { refused, words } => {
+                pace.reset();
+                self.take(&chunks, &body, refused, words, counts);
+            }
+            PushReply::TooLarge { words } => match halves(&chunks) {
+                Some([first, second]) => {
+                    count_retry(counts, PushProblem::TooLarge);
+                    self.pending.extend([second, first]);
+                }
+                None => self.drop_parts(&chunks, PushProblem::TooLarge, &words, counts),
+            },
+            PushReply::Never { problem, words } => self.drop_parts(&chunks, problem, &words, counts),
+            PushReply::Later { problem, after, words } => {
+                self.failures += u32::from(problem == PushProblem::Server);
+                if self.failures >= MOST_FAILURES {
+                    self.drop_parts(&chunks, problem, &words, counts);
+                } else {
+                    self.pending.push(chunks);
+                    counts.lock().last_problem = format!("{}: {words}", problem.key());
+                    return PushStep::Wait { wait: pace.wait(after), problem, words };
+                }
+            }
+        }
+        self.failures = 0;
+        if self.pending.is_empty() { PushStep::Done } else { PushStep::More }
+    }
+
+    /// Gives up all that is left.
+    pub(super) fn give_up(&mut self, problem: PushProblem, words: &str, counts: &PushCounts) {
+        for chunks in std::mem::take(&mut self.pending) {
+            self.drop_parts(&chunks, problem, words, counts);
+        }
+    }
+
+    /// Counts a recording of which nothing is left.
+    pub(super) fn finish(&self, counts: &PushCounts) {
+        let mut numbers = counts.lock();
+        match self.dropped.keys().next() {
+            None => numbers.recordings += 1,
+            Some(problem) => *numbers.recordings_dropped.entry(*problem).or_default() += 1,
+        }
+    }
+
+    fn take(
+        &mut self,
+        chunks: &[SeriesChunk],
+        body: &PushBody,
+        refused: u64,
+        words: String,
+        counts: &PushCounts,
+    ) {
+        let mut parts = self.parts(chunks);
+        let bytes = body.bytes.len() as u64;
+        (self.requests, self.bytes) = (self.requests + 1, self.bytes + bytes);
+        // Which profiles a receiver has refused it does not say, nor how many samples they have.
+        let lost = PushedParts { profiles: refused.min(parts.profiles), samples: 0 };
+        parts.profiles -= lost.profiles;
+        self.delivered.add(parts);
+        {
+            let mut numbers = counts.lock();
+            (numbers.requests, numbers.bytes) = (numbers.requests + 1, numbers.bytes + bytes);
+            numbers.delivered.add(parts);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            numbers.last_unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        }
+        if lost.profiles > 0 {
+            self.drop_counted(lost, PushProblem::Rejected, &words, counts);
+        }
+    }
+
+    fn drop_parts(&mut self, chunks: &[SeriesChunk], problem: PushProblem, words: &str, counts: &PushCounts) {
+        self.drop_counted(self.parts(chunks), problem, words, counts);
+    }
+
+    fn drop_counted(&mut self, parts: PushedParts, problem: PushProblem, words: &str, counts: &PushCounts) {
+        let dropped = self.dropped.entry(problem).or_default();
+        dropped.0.add(parts);
+        dropped.1 = words.to_owned();
+        let mut numbers = counts.lock();
+        numbers.dropped.entry(problem).or_default().add(parts);
+        numbers.last_problem = format!("{}: {words}", problem.key());
+    }
+
+    fn parts(&self, chunks: &[SeriesChunk]) -> PushedParts {
+        let samples = chunks.iter().map(|chunk| chunk.rows.len() as u64).sum();
+        PushedParts { profiles: chunks.len() as u64, samples }
+    }
+}
+
+/// Counts a try that is repeated.
+pub(super) fn count_retry(counts: &PushCounts, problem: PushProblem) {
+    *counts.lock().retries.entry(problem).or_default() += 1;
+}

@@ -1,0 +1,119 @@
+//! A folder whose recordings are sent as they come.
+
+use super::servers::{Came, reply, serve, target};
+use super::shipments::running_in;
+use super::{running_ns, write};
+use crate::push::buffer::BufferLimits;
+use crate::push::counts::{PushCounts, PushNumbers};
+use crate::push::pusher::{Pusher, PusherOptions};
+use crate::push::reply::PushProblem;
+use crate::report::SeriesOptions;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sends from the folder until `is_enough`; returns the numbers.
+fn pushed(
+    folder: &Path,
+    address: &str,
+    limits: BufferLimits,
+    is_enough: impl Fn(&PushNumbers) -> bool,
+) -> PushNumbers {
+    let counts = Arc::<PushCounts>::default();
+    let options = PusherOptions {
+        target: target(&format!("pyroscope+http://{address}")),
+        folder: folder.to_owned(),
+        limits,
+        series: SeriesOptions::default(),
+        spread: Duration::ZERO,
+    };
+    let is_over = Arc::<AtomicBool>::default();
+    let (over, shared) = (Arc::clone(&is_over), Arc::clone(&counts));
+    let thread = std::thread::spawn(move || {
+        Pusher::new(options, shared).run(&|| over.load(Ordering::Relaxed), Duration::ZERO).unwrap();
+    });
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_enough(&counts.numbers()) {
+        assert!(Instant::now() < until, "{:?}", counts.numbers());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    counts.numbers()
+}
+
+fn running_of(came: &[Came]) -> u64 {
+    came.iter().map(|request| running_in(&request.body)).sum()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+const LIMITS: BufferLimits =
+    BufferLimits { most_bytes: 1 << 30, most_age: Duration::from_secs(3_300), free_percent: 0 };
+
+#[test]
+fn recordings_are_sent_once_and_removed_although_the_server_was_down() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["1.data", "2.data"] {
+        write(&folder.path().join(name), 30);
+    }
+    std::fs::write(folder.path().join("3.part"), "still written").unwrap();
+    let (address, came) = serve(|number, stream| match number {
+        0..3 => reply(stream, "503 Unavailable", b""),
+        _ => reply(stream, "200 OK", b""),
+    });
+    let numbers = pushed(folder.path(), &address, LIMITS, |numbers| numbers.recordings == 2);
+    assert_eq!(names(folder.path()), ["3.part"]);
+    let came = came.lock().unwrap();
+    assert_eq!(running_of(&came[3..]), 2 * running_ns(30));
+    assert_eq!((numbers.delivered.samples, numbers.retries[&PushProblem::Unavailable]), (60, 3));
+    assert!(numbers.dropped.is_empty() && numbers.recordings_dropped.is_empty());
+}
+
+#[test]
+fn what_cannot_be_sent_is_dropped_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write(&path("1.data"), 3);
+    write(&path("2.data"), 6);
+    std::fs::write(path("3.data"), "no recording").unwrap();
+    write(&path("0.data"), 9);
+    let old = std::time::SystemTime::now() - Duration::from_secs(7_200);
+    std::fs::File::options().write(true).open(path("0.data")).unwrap().set_modified(old).unwrap();
+    let (address, came) = serve(|number, stream| match number {
+        0 => reply(stream, "400 Bad Request", br#"{"code":"invalid_argument","message":"no"}"#),
+        _ => reply(stream, "200 OK", b""),
+    });
+    let is_enough =
+        |numbers: &PushNumbers| numbers.recordings + numbers.recordings_dropped.values().sum::<u64>() == 4;
+    let numbers = pushed(folder.path(), &address, LIMITS, is_enough);
+    assert_eq!(running_of(&came.lock().unwrap()[1..]), running_ns(6));
+    let dropped: Vec<(PushProblem, u64)> = numbers.recordings_dropped.into_iter().collect();
+    assert_eq!(dropped, [(PushProblem::Rejected, 1), (PushProblem::TooOld, 1), (PushProblem::Unreadable, 1)]);
+    assert_eq!(numbers.dropped[&PushProblem::Rejected].samples, 3);
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn a_server_that_stays_down_costs_the_oldest_and_nothing_is_sent_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("1.data"), 30);
+    let bytes = std::fs::metadata(folder.path().join("1.data")).unwrap().len();
+    write(&folder.path().join("2.data"), 30);
+    write(&folder.path().join("3.data"), 30);
+    let limits = BufferLimits { most_bytes: bytes * 5 / 2, ..LIMITS };
+    let (address, came) = serve(|_, stream| reply(stream, "500 Internal", b""));
+    let numbers =
+        pushed(folder.path(), &address, limits, |numbers| numbers.retries.values().sum::<u64>() > 0);
+    assert_eq!(names(folder.path()), ["2.data", "3.data"], "what waits is there after the end");
+    assert_eq!(numbers.recordings_dropped[&PushProblem::Full], 1);
+    assert!(numbers.last_problem.starts_with("server_error: status 500"), "{}", numbers.last_problem);
+    assert!(!came.lock().unwrap().is_empty());
+}

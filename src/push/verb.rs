@@ -1,0 +1,257 @@
+//! `prof push`: sends recordings that are there to a server, and says what became of them.
+
+use super::counts::{PushCounts, PushedParts};
+use super::pace::PushPace;
+use super::pusher::courier_with;
+use super::reply::PushProblem;
+use super::shipment::{Courier, PushStep, Shipment};
+use super::target::{PushProtocol, PushSecrets, PushTarget};
+use crate::base::failure::{Failure, status};
+use crate::base::units::{bytes, counted};
+use crate::base::{privilege, safe_text};
+use crate::report::{Analysis, Input, SeriesBatch, SeriesOptions};
+use anyhow::Context;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Options of `prof push`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PushOptions {
+    /// Recordings, and folders of some.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) target: PushTarget,
+    pub(crate) series: SeriesOptions,
+    /// Whether recordings are sent as if they had just ended.
+    pub(crate) is_now: bool,
+    /// The longest time without any success.
+    pub(crate) patience: Duration,
+    /// Whether to show what would be sent, and send nothing.
+    pub(crate) is_dry_run: bool,
+    /// Whether to print nothing of what was sent.
+    pub(crate) is_quiet: bool,
+}
+
+/// What has to be read before rights are given up.
+#[derive(Debug)]
+pub(crate) struct PushReady {
+    /// The recordings.
+    pub(crate) files: Vec<PathBuf>,
+    secrets: PushSecrets,
+}
+
+/// Reads the secrets, and which recordings the folders have.
+///
+/// # Errors
+///
+/// When a file or folder cannot be read, or there is no recording in any folder.
+pub(crate) fn prepare(options: &PushOptions) -> Result<PushReady, Failure> {
+    options.target.check()?;
+    let secrets =
+        if options.is_dry_run { PushSecrets::default() } else { PushSecrets::read(&options.target)? };
+    let mut files = Vec::new();
+    for path in &options.files {
+        match privilege::as_user(|| path.is_dir()) {
+            true => files.extend(recordings_in(path)?),
+            false => files.push(path.clone()),
+        }
+    }
+    if files.is_empty() {
+        let message = "there is nothing to send: no folder has a recording, `*.data`";
+        return Err(Failure::new(status::NO_MATCH, message));
+    }
+    Ok(PushReady { files, secrets })
+}
+
+fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = privilege::as_user(|| std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>());
+    let entries = entries.map_err(|error| {
+        Failure::new(status::FAILED, format!("cannot read the folder `{}`: {error}", folder.display()))
+    })?;
+    let paths = entries.into_iter().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "data")).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// What became of all recordings.
+#[derive(Debug, Default)]
+struct PushedFiles {
+    sent: usize,
+    empty: usize,
+    failed: usize,
+}
+
+/// Sends; returns the exit status.
+///
+/// # Errors
+///
+/// When there is no client, or nothing can be printed.
+pub(crate) fn run(options: &PushOptions, ready: PushReady) -> anyhow::Result<u8> {
+    let mut files = PushedFiles::default();
+    let mut sender = match options.is_dry_run {
+        true => None,
+        false => Some(VerbSender::new(options, ready.secrets)?),
+    };
+    if let Some(warning) = options.target.warning().filter(|_| !options.is_dry_run) {
+        say(&format!("warning: {warning}"));
+    }
+    for path in &ready.files {
+        let batch = match loaded(path, options) {
+            Ok(batch) => batch,
+            Err(error) => {
+                let of_status = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+                match of_status.map(|failure| failure.status) {
+                    Some(status::NO_MATCH) => files.empty += 1,
+                    // What is wrong with the command line is wrong with it for all files.
+                    Some(status::USAGE) => return Err(error),
+                    _ => files.failed += 1,
+                }
+                explain(path, &error);
+                continue;
+            }
+        };
+        match &mut sender {
+            None => {
+                print(&listing(path, Shipment::new(batch), options.target.url.protocol))?;
+                files.sent += 1;
+            }
+            Some(sender) => match sender.send(path, batch)? {
+                true => files.sent += 1,
+                false => files.failed += 1,
+            },
+        }
+    }
+    Ok(match files {
+        PushedFiles { failed: 1.., .. } => status::FAILED,
+        PushedFiles { sent: 0, .. } => status::NO_MATCH,
+        _ => status::OK,
+    })
+}
+
+fn loaded(path: &Path, options: &PushOptions) -> anyhow::Result<SeriesBatch> {
+    let analysis = Analysis::load(&Input::File(path.to_owned()))?;
+    let mut series = options.series.clone();
+    if options.is_now {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        series.ended_unix_ns = u64::try_from(now.as_nanos()).ok();
+    } else if analysis.profile.meta.start_unix_ns == 0 {
+        return Err(Failure::new(status::FAILED, "it is not known when this was recorded")
+            .hint("to send it as if recorded just now:  --now")
+            .into());
+    }
+    Ok(SeriesBatch::of(&analysis, &series)?)
+}
+
+/// Sends one recording after the other.
+struct VerbSender<'o> {
+    options: &'o PushOptions,
+    courier: Box<dyn Courier>,
+    pace: PushPace,
+    counts: PushCounts,
+    /// Until when something has to succeed.
+    until: Instant,
+}
+
+impl<'o> VerbSender<'o> {
+    fn new(options: &'o PushOptions, secrets: PushSecrets) -> Result<Self, Failure> {
+        let courier = courier_with(&options.target, secrets)?;
+        let until = Instant::now() + options.patience;
+        Ok(VerbSender { options, courier, pace: PushPace::new(), counts: PushCounts::default(), until })
+    }
+
+    /// Whether all of it was delivered.
+    fn send(&mut self, path: &Path, batch: SeriesBatch) -> anyhow::Result<bool> {
+        let mut shipment = Shipment::new(batch);
+        let mut has_said = false;
+        loop {
+            match shipment.step(self.courier.as_mut(), &mut self.pace, &self.counts) {
+                PushStep::More => self.until = Instant::now() + self.options.patience,
+                PushStep::Done => break,
+                PushStep::Wait { wait, problem, words } => {
+                    if problem == PushProblem::Tls || Instant::now() + wait > self.until {
+                        shipment.give_up(problem, &words, &self.counts);
+                        break;
+                    }
+                    if !std::mem::replace(&mut has_said, true) && !self.options.is_quiet {
+                        say(&format!("note: {} does not take it yet: {words}", self.options.target.url));
+                    }
+                    std::thread::sleep(wait);
+                }
+            }
+        }
+        if !self.options.is_quiet && shipment.requests > 0 {
+            print(&summary(path, &shipment, self.options))?;
+        }
+        for (problem, (parts, words)) in &shipment.dropped {
+            let what = parts_words(*parts);
+            let url = &self.options.target.url;
+            say(&format!("prof: `{}`: {what} not delivered to {url}: {words}", path.display()));
+            if let Some(advice) = problem.advice() {
+                say(&format!("  {advice}"));
+            }
+        }
+        Ok(shipment.dropped.is_empty())
+    }
+}
+
+fn parts_words(parts: PushedParts) -> String {
+    let profiles = counted(parts.profiles, "profile");
+    match parts.samples {
+        0 => profiles,
+        samples => format!("{profiles} with {}", counted(samples, "distinct sample")),
+    }
+}
+
+/// A line on what was delivered.
+fn summary(path: &Path, shipment: &Shipment, options: &PushOptions) -> String {
+    let parts = parts_words(shipment.delivered);
+    let (size, requests) = (bytes(shipment.bytes), counted(shipment.requests, "request"));
+    let url = &options.target.url;
+    format!("`{}` → {url}: {parts}, {size} in {requests}\n", path.display())
+}
+
+/// What would be sent of a recording.
+fn listing(path: &Path, shipment: Shipment, protocol: PushProtocol) -> String {
+    let mut text = format!("`{}`\n", path.display());
+    for series in &shipment.batch().series {
+        let labels = series.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let sums = series.sums();
+        let sums = sums.iter().map(|(name, unit, sum)| format!("{name} {sum} {unit}"));
+        let (labels, sums) = (labels.collect::<Vec<_>>().join(","), sums.collect::<Vec<_>>().join(", "));
+        let samples = counted(series.samples() as u64, "distinct sample");
+        let _ = writeln!(text, "  {} {{{labels}}}: {samples}, {sums}", series.event.name);
+    }
+    for (number, (chunks, body)) in (1..).zip(shipment.requests(protocol)) {
+        let profiles = counted(chunks.len() as u64, "profile");
+        let (packed, raw) = (bytes(body.bytes.len() as u64), bytes(body.raw_bytes as u64));
+        let _ = writeln!(text, "  request {number}: {profiles}, {packed} ({raw} before compression)");
+    }
+    text
+}
+
+fn explain(path: &Path, error: &anyhow::Error) {
+    let (_, lines) = crate::base::failure::explain(error);
+    for (at, line) in lines.iter().enumerate() {
+        match line.strip_prefix("prof: ").filter(|_| at == 0 && !line.contains(&*path.to_string_lossy())) {
+            Some(rest) => say(&format!("prof: `{}`: {rest}", path.display())),
+            None => say(line),
+        }
+    }
+}
+
+fn say(line: &str) {
+    // If standard error is closed, there is nowhere to print it.
+    let _ = writeln!(io::stderr().lock(), "{}", safe_text::message(line));
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    let mut out = io::stdout().lock();
+    let lines: Vec<_> = text.lines().map(|line| safe_text::message(line).into_owned() + "\n").collect();
+    out.write_all(safe_text::for_locale(&lines.concat(), is_terminal).as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}
