@@ -35,13 +35,14 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 /// A Go that gets the toolchain that modules ask for. Distributions have older ones, which can get modules all the same.
-fn new_go(folder: &Path) -> Result<PathBuf, String> {
-    let installed = PathBuf::from("go");
-    let version = go(&installed, folder, &["version"])?;
+fn new_go() -> Result<PathBuf, String> {
+    // Where no module is: an old Go does not read new ones.
+    let (installed, folder) = (PathBuf::from("go"), tests_folder());
+    let version = go(&installed, &folder, &["version"])?;
     if minor(&version).is_some_and(|minor| minor >= KNOWS_TOOLCHAINS) {
         return Ok(installed);
     }
-    let module = go(&installed, folder, &["mod", "download", "-json", TOOLCHAIN])?;
+    let module = go(&installed, &folder, &["mod", "download", "-json", TOOLCHAIN])?;
     let module: serde_json::Value = serde_json::from_str(&module).map_err(|error| error.to_string())?;
     let root = PathBuf::from(module["Dir"].as_str().ok_or("no folder of the toolchain")?);
     // Modules have no programs.
@@ -70,7 +71,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     // Another run of the tests may do the same.
     let unfinished = tempfile::tempdir_in(&folder).unwrap();
     let fresh = unfinished.path().join(name);
-    let built_now = new_go(&folder).and_then(|program| {
+    let built_now = new_go().and_then(|program| {
         let options = [
             "build",
             "-mod=readonly",
