@@ -8,7 +8,7 @@ use crate::commands::import::OwnKernel;
 use crate::commands::reading::{self, CommandFiles};
 use crate::commands::{bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
-use crate::push;
+use crate::push::verb::{self, PushOptions};
 use crate::record::end_workers;
 use crate::{report, tui};
 use anyhow::Context;
@@ -74,11 +74,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
             let files = CommandFiles::of_input(&request.input).to(&request.destination);
             return files.and_servers(request.debuginfod).read(|| done(import::run(request, kernel)));
         }
-        Request::Push(options) => {
-            let ready = push::verb::prepare(options)?;
-            let files = CommandFiles::of_inputs(&ready.files).and_network(!options.is_dry_run);
-            return files.read(|| push::verb::run(options, ready));
-        }
+        Request::Push(options) => return push(options),
         Request::Diff(options) => return reading::compare(&diff::with_files(options)?),
         Request::Bench(options) => return bench::run(options),
         Request::Info(options) => {
@@ -97,6 +93,12 @@ fn run(request: &Request) -> anyhow::Result<u8> {
 /// The exit status of what came to its end.
 fn done(outcome: anyhow::Result<()>) -> anyhow::Result<u8> {
     outcome.map(|()| status::OK)
+}
+
+fn push(options: &PushOptions) -> anyhow::Result<u8> {
+    let ready = verb::prepare(options)?;
+    let files = CommandFiles::of_inputs(&ready.files).and_network(!options.is_dry_run);
+    files.read(|| verb::run(options, ready))
 }
 
 /// Without a target or command: asks in a terminal.
