@@ -12,7 +12,6 @@
 //! `commands::live` joins `record` and `tui`. `agent` uses `base` alone. `cli` turns the command line into the options of verbs, and `program` runs
 //! the verb: the binary in `main.rs` calls [`main`].
 
-#[allow(dead_code, unused_imports, reason = "the verb that uses it comes after its parts")]
 mod agent;
 mod base;
 mod bpf;

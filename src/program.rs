@@ -6,7 +6,7 @@ use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::import::OwnKernel;
 use crate::commands::reading::{self, CommandFiles};
-use crate::commands::{bench, doctor, import, live, record, start, symbolize};
+use crate::commands::{agent, bench, doctor, import, live, record, start, symbolize};
 use crate::diff;
 use crate::push::verb::{self, PushOptions};
 use crate::record::end_workers;
@@ -44,7 +44,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         }
         // The recorders of `bench` have rights of their own, and `bench` gives up its own before it reads. A command
         // chosen from the list gets its rights when it starts.
-        Request::Bench(_) | Request::Choose(_) => {}
+        Request::Bench(_) | Request::Choose(_) | Request::Agent(_) => {}
         Request::Report(_)
         | Request::Annotate(_)
         | Request::Info(_)
@@ -75,6 +75,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
             return files.and_servers(request.debuginfod).read(|| done(import::run(request, kernel)));
         }
         Request::Push(options) => return push(options),
+        Request::Agent(options) => return agent::run(options, command_line()),
         Request::Diff(options) => return reading::compare(&diff::with_files(options)?),
         Request::Bench(options) => return bench::run(options),
         Request::Info(options) => {

@@ -17,6 +17,7 @@ impl RecordedShare {
     }
 
     /// How many hosts or windows one that is recorded stands for.
+    #[cfg(test)]
     pub(crate) fn weight(self) -> f64 {
         1.0 / self.0
     }

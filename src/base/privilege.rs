@@ -215,6 +215,11 @@ pub(crate) fn open_event<T>(work: impl FnOnce() -> T) -> T {
     with_in_effect(|before| before.union(OPENING_EVENTS), work)
 }
 
+/// Does `work`, which sends signals to processes of this program that have another user by now, with the right to, if it was kept.
+pub(crate) fn send_signals<T>(work: impl FnOnce() -> T) -> T {
+    with_in_effect(|before| before.union(CapabilitySet::KILL), work)
+}
+
 /// Does `work`, which only the machine's administrator may, with that right in effect, if it was kept.
 pub(crate) fn as_administrator<T>(work: impl FnOnce() -> T) -> T {
     with_in_effect(|before| before.union(CapabilitySet::SYS_ADMIN), work)

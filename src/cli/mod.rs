@@ -7,9 +7,9 @@ mod annotate;
 mod diff;
 mod event;
 mod explain;
+mod fleet;
 mod foreign;
 mod import;
-mod push;
 mod read;
 mod record;
 pub(crate) mod request;
@@ -39,7 +39,7 @@ prof: where did this program's time go?
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
 also   prof annotate, prof bench, prof live, prof top, prof info, prof symbolize, prof import,
-       prof push, prof doctor, prof completions
+       prof push, prof agent, prof doctor, prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -75,7 +75,8 @@ enum Verb {
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
     Import(Box<import::ImportArgs>),
-    Push(Box<push::PushArgs>),
+    Push(Box<fleet::push::PushArgs>),
+    Agent(fleet::agent::AgentArgs),
     Diff(Box<diff::DiffArgs>),
     Bench(Box<diff::BenchArgs>),
     Info(read::InfoArgs),
@@ -158,6 +159,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         Some(Verb::Export(args)) => Request::Export(args.into_request()?),
         Some(Verb::Import(args)) => Request::Import(args.into_request()?),
         Some(Verb::Push(args)) => Request::Push(Box::new(args.into_options()?)),
+        Some(Verb::Agent(args)) => Request::Agent(args.into_options()),
         Some(Verb::Diff(args)) => Request::Diff(Box::new(args.into_options()?)),
         Some(Verb::Bench(args)) => Request::Bench(Box::new(args.into_options()?)),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),

@@ -2,6 +2,7 @@
 
 use crate::base::failure::Failure;
 use crate::base::safe_text;
+use crate::commands::agent::AgentOptions;
 use crate::commands::bench::BenchOptions;
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::import::ImportRequest;
@@ -60,6 +61,8 @@ pub(crate) enum Request {
     Import(ImportRequest),
     /// `prof push`.
     Push(Box<PushOptions>),
+    /// `prof agent`.
+    Agent(AgentOptions),
     /// `prof diff`.
     Diff(Box<DiffOptions>),
     /// `prof bench`.

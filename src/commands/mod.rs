@@ -2,6 +2,7 @@
 //! in; nothing here may use it. A verb that needs
 //! only one room (`report`, `annotate`, `export`, `info`, `diff`, `tui`) is a function of that room: a file here would only call it.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod doctor;
 mod finisher;

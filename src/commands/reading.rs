@@ -121,6 +121,7 @@ impl Services for ReadingServices {
             | Service::CpuEvent
             | Service::Heap
             | Service::GoRates
+            | Service::HostFiles
             | Service::Output => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }

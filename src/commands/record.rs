@@ -27,7 +27,8 @@ pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow:
     let finisher =
         (options.debuginfod && privilege::has_any()).then(|| Finisher::start(&options.debug_folders));
     let finisher = Cell::new(finisher.transpose()?);
-    record::run(options, command_line, &|path| add_from_servers(options, path, finisher.take()))
+    let saved = |path: &Path| add_from_servers(options, path, finisher.take());
+    record::run(options, command_line, &saved, None)
 }
 
 /// Adds what debuginfod servers have to a complete recording, and prints the result.

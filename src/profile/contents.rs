@@ -83,6 +83,10 @@ pub(crate) mod counter {
     pub(crate) const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Waits in a futex that do not say which lock it was, since there were too many different ones.
     pub(crate) const LOCKS_LEFT_OUT: &str = "locks_left_out";
+    /// Processes that a rule leaves out; those of which too many had labels of their own; those whose own labels are malformed.
+    pub(crate) const PROCESSES_LEFT_OUT: &str = "processes_left_out";
+    pub(crate) const LABELS_MERGED: &str = "labels_merged";
+    pub(crate) const LABELS_MALFORMED: &str = "labels_malformed";
     /// Samples and waits of processes that a rule leaves out.
     pub(crate) const SAMPLES_LEFT_OUT: &str = "samples_left_out";
     /// Threads of whose time nothing is known.

@@ -1,6 +1,6 @@
 //! The profile: what a recording holds, in memory and as a file. The recorder fills a [`Profile`], and a [`Writer`] appends new
 //! rows to the file; a reader gets the same [`Profile`] back, and live views read snapshots of it. The address of a frame is the
-//! truth; names ([`Symbols`]) are a cache of it. Knows nothing of how samples are taken, unwound, named or drawn.
+//! truth; names (`Symbols`) are a cache of it. Knows nothing of how samples are taken, unwound, named or drawn.
 
 pub(crate) mod code;
 mod contents;

@@ -69,6 +69,7 @@ impl PushBuffer {
     }
 
     /// The folder.
+    #[cfg(test)]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

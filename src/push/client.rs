@@ -6,7 +6,7 @@ use super::shipment::Courier;
 use super::target::{PushProtocol, PushSecrets, PushTarget};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use ureq::Agent;
@@ -48,6 +48,29 @@ impl PushClient {
             .timeout_connect(Some(patience))
             .build();
         Ok(PushClient { agent: config.into(), target: target.clone(), secrets })
+    }
+}
+
+impl PushClient {
+    /// Gets what is at the URL of the server, at most `most` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be reached, refuses, or sends more.
+    pub(super) fn get(&self, most: u64) -> io::Result<Vec<u8>> {
+        let mut request = self.agent.get(self.target.url.base());
+        if let Some(secret) = &self.secrets.authorization {
+            request = request.header("Authorization", secret);
+        }
+        let response = request
+            .call()
+            .map_err(|error| io::Error::other(safe_text::message(&error.to_string()).into_owned()))?;
+        if !response.status().is_success() {
+            return Err(io::Error::other(format!("status {}", response.status().as_u16())));
+        }
+        let mut bytes = Vec::new();
+        response.into_body().into_reader().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
     }
 }
 

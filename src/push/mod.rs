@@ -8,15 +8,13 @@
 // Without a client nothing is sent.
 #[cfg_attr(not(feature = "push"), allow(dead_code))]
 mod answer_date;
-#[allow(dead_code, reason = "the folder of an agent")]
 pub(crate) mod buffer;
 #[cfg(feature = "push")]
 mod client;
-#[allow(dead_code, reason = "the numbers of an agent")]
 pub(crate) mod counts;
+pub(crate) mod fetch;
 #[cfg_attr(not(feature = "push"), allow(dead_code))]
 mod pace;
-#[allow(dead_code, reason = "the thread of an agent")]
 pub(crate) mod pusher;
 #[cfg_attr(not(feature = "push"), allow(dead_code))]
 mod reply;

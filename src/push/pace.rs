@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// The first wait.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait.
-const LONGEST: Duration = Duration::from_secs(300);
+/// The longest wait: a server that is back has what waits a minute later.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Waits between tries.
 #[derive(Debug, Clone)]

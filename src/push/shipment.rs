@@ -9,8 +9,8 @@ use crate::report::{SeriesBatch, SeriesChunk, halves};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Most tries of one request that makes the server fail: it may be the request that does.
-const MOST_FAILURES: u32 = 10;
+/// Most tries of one request that makes the server fail, in ten minutes and more: it may be the request that does.
+const MOST_FAILURES: u32 = 20;
 
 /// Sends requests.
 pub(super) trait Courier {

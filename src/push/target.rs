@@ -86,6 +86,12 @@ impl PushUrl {
         Ok(PushUrl { protocol, base: base.trim_end_matches('/').to_owned() })
     }
 
+    /// The URL alone.
+    #[cfg_attr(not(feature = "push"), allow(dead_code))]
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The URL to which profiles are sent.
     pub(super) fn endpoint(&self) -> String {
         let path = self.protocol.path();

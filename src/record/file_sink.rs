@@ -2,15 +2,19 @@
 
 use super::collect::table_reset::MostRows;
 use super::environment::namespaces::monotonic_ns;
+use super::failures::{cause_of, write_error};
 use super::names::naming::Naming;
 use super::output::console::{self, Console};
 use super::output::{Placed, ProfileFile};
 use super::session::Session;
 use super::session::signal_relay::SignalRelay;
+use super::session::stop_reason::StopReason;
 use super::session::until_end::{GoesOn, Sink};
 use super::target::launch::Child;
-use super::windows::Windows;
-use crate::profile::Writer;
+use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
+use crate::base::{safe_text, units};
+use crate::profile::{End, WriteError, Writer};
+use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -31,12 +35,17 @@ pub(super) struct FileSink<'a> {
     pub(super) last_flush: Instant,
     /// Of a recording in windows.
     pub(super) windows: Option<&'a mut Windows>,
+    /// The process that has started this one, with which the recording ends.
+    pub(super) parent: Option<Parent>,
     /// Details are wanted on the console.
     pub(super) is_verbose: bool,
 }
 
 impl Sink for FileSink<'_> {
     fn is_asked_to_end(&mut self, launched: Option<&Child>) -> GoesOn {
+        if self.parent.is_some_and(Parent::has_ended) {
+            return ControlFlow::Break(Some(StopReason::Stopped));
+        }
         let goes_on = self.signals.is_asked_to_end(launched);
         if goes_on.is_continue() && self.signals.is_left_to_command(launched) {
             self.console.info(
@@ -88,5 +97,94 @@ impl FileSink<'_> {
         // It works: what had this name before has gone its way, or would be lost if this process were killed.
         self.placed.settle();
         Ok(())
+    }
+}
+
+impl FileSink<'_> {
+    /// Completes the file of the window, and goes on in that of the next one. A window that cannot be written is lost, and said to be,
+    /// and the recording goes on.
+    pub(super) fn turn_window(&mut self, session: &mut Session<'_>) -> anyhow::Result<()> {
+        let completed = self.complete_window(session);
+        let has_place = self.placed.path.is_some();
+        session.begin_window();
+        self.naming.begin_window(&session.collector.files);
+        let Some(windows) = self.windows.as_deref_mut() else { return Ok(()) };
+        match &completed {
+            Ok(()) if has_place => windows.complete += 1,
+            _ => windows.lost += 1,
+        }
+        let start_unix_ns = session.collector.profile.meta.start_unix_ns;
+        let (file, placed) = windows.next_file(start_unix_ns).unwrap_or_else(|failure| {
+            // Once, and not for each window while it lasts.
+            if has_place {
+                self.console.error(&failure.into());
+            }
+            nowhere()
+        });
+        let next = match Writer::new(file, &session.collector.profile.meta) {
+            Ok(writer) => writer,
+            Err(_) => Writer::new(ProfileFile::Nowhere, &session.collector.profile.meta)?,
+        };
+        let before = std::mem::replace(self.placed, placed);
+        let last = std::mem::replace(self.writer, next);
+        *self.has_written_samples = false;
+        match completed {
+            Err(error) => self.leave_window(last, before, error),
+            Ok(()) => {
+                if let Err(error) = last.into_inner().sync() {
+                    self.console.error(&write_error(before.path.as_deref(), WriteError::Io(error)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all that belongs to the window, with the names that can be had.
+    fn complete_window(&mut self, session: &mut Session<'_>) -> anyhow::Result<()> {
+        session.settle_window()?;
+        session.end_window(End::WINDOW_OVER)?;
+        // What was recorded is in the file before anything else is done.
+        self.writer.flush(&mut session.collector.profile, true)?;
+        let signals = &*self.signals;
+        let asked_before = signals.count();
+        let is_asked = || signals.count() > asked_before;
+        self.naming.finish(&mut session.collector, self.writer, is_asked, |_, _| {})?;
+        if let Some(windows) = self.windows.as_deref().filter(|windows| windows.length >= LENGTH_WITH_CODE) {
+            let bytes = self.writer.bytes_written();
+            self.naming.save_code(&mut session.collector, bytes, windows.with_sources, is_asked);
+        }
+        self.writer.flush(&mut session.collector.profile, true)?;
+        self.placed.confirm()?;
+        self.placed.settle();
+        self.placed.close();
+        self.say_window(session);
+        Ok(())
+    }
+
+    /// Says that a window is complete, where details are wanted.
+    fn say_window(&mut self, session: &Session<'_>) {
+        let Some(path) = self.placed.path.as_deref().filter(|_| self.is_verbose) else { return };
+        let bytes = units::bytes(self.writer.bytes_written());
+        let samples = units::counted(session.collector.totals.observations(), "sample");
+        let line = format!("saved {}  {bytes}  {samples}", path.display());
+        self.console.info(&safe_text::message(&line));
+    }
+
+    /// Leaves a window that cannot be written to its end: what is in it in whole chunks stays.
+    fn leave_window(&mut self, writer: Writer<ProfileFile>, mut placed: Placed, error: anyhow::Error) {
+        let error = match error.downcast::<WriteError>() {
+            Ok(error) => write_error(placed.path.as_deref(), error),
+            Err(error) => error,
+        };
+        let end = End {
+            reason: format!("{}: {}", End::WRITING_FAILED, cause_of(&error)),
+            writing_failed: true,
+            ..End::default()
+        };
+        let (whole, closing) = (writer.bytes_written(), writer.closing_chunk(&end).unwrap_or_default());
+        writer.into_inner().cut_to(whole, &closing);
+        placed.settle();
+        placed.close();
+        self.console.error(&error.context("a window is not complete, and the recording goes on"));
     }
 }

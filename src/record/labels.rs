@@ -2,7 +2,7 @@
 //! of system calls.
 
 use super::collect::collector::Collector;
-use super::collect::identities::SampleLabels;
+use super::process::identities::LabelsOfSample;
 use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
 use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL, counter};
 use crate::record::probes::call_totals::call_name;
@@ -14,10 +14,10 @@ impl Collector {
         let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
         let Collector { identities, processes, profile, .. } = self;
         let of_process = match is_of_waker || sample.tgid == 0 {
-            true => SampleLabels::Has(None),
+            true => LabelsOfSample::Has(None),
             false => identities.of(sample.tgid, sample.time_ns, processes, &mut profile.tables),
         };
-        let SampleLabels::Has(of_process) = of_process else {
+        let LabelsOfSample::Has(of_process) = of_process else {
             profile.count(counter::SAMPLES_LEFT_OUT, 1);
             return None;
         };

@@ -4,6 +4,7 @@
 //! `bpf`, `unwind`, `profile` and `symbols`, which do not know each other. Nothing here reads a finished profile or shows one.
 
 mod agreement;
+mod beginning;
 mod collect;
 mod counter;
 mod environment;
@@ -58,14 +59,17 @@ pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};
 pub use options::{Keep, Output};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
+pub(crate) use output::window_folder::WindowFolder;
 pub(crate) use probes::price::hit_prices;
 #[cfg(feature = "testing")]
 pub(crate) use probes::site::search::file_offsets as probe_offsets;
 pub(crate) use probes::spec::{FORMS as PROBE_FORMS, ProbeSpec};
 pub(crate) use process::busiest::{BusyProcess, ProcessWatch};
+pub(crate) use process::identities::{LabelsProcesses, ProcessLabels};
+pub(crate) use process::parent::Parent;
 pub(crate) use process::proc_fs::innermost_number;
 pub(crate) use recorder::run;
-pub(crate) use services::{TableCacheOrNot, start_opener};
+pub(crate) use services::{Labelling, ServesHostFiles, TableCacheOrNot, start_opener};
 pub(crate) use session::{Session, Start};
 pub(crate) use target::search::{FoundTarget, count_named, find};
 pub(crate) use workers::end as end_workers;

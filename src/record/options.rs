@@ -147,9 +147,9 @@ pub enum Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Those that ended at most so long ago; `None` for all.
-    pub age: Option<Duration>,
+    pub(crate) age: Option<Duration>,
     /// As many as have this many bytes at most, all together; `None` for all.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// All options of `prof record`.
@@ -182,6 +182,8 @@ pub(crate) struct RecordOptions {
     pub(crate) output: Output,
     /// Length of a window, after which the recording goes on in a file of its own; `None` for a single file.
     pub(crate) window: Option<Duration>,
+    /// End when the process has ended that has started this one.
+    pub(crate) ends_with_parent: bool,
     /// Print nothing but errors.
     pub(crate) quiet: bool,
     /// Print what is done, and the loaders' own messages.
@@ -217,6 +219,7 @@ impl Default for RecordOptions {
             children: Children::default(),
             output: Output::Default,
             window: None,
+            ends_with_parent: false,
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,

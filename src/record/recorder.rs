@@ -1,5 +1,6 @@
 //! A recording to a file, from the target to the exit status.
 
+use super::beginning::{begin_heap, console, expect, release, say_heap, say_misplaced, spawn};
 use super::environment::descriptors;
 use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
@@ -10,22 +11,22 @@ use super::output;
 use super::output::announce::announce;
 use super::output::console::Console;
 use super::output::end_block::{self, Summary};
-use super::output::{Destination, Placed, ProfileFile};
-use super::services;
+use super::output::{Destination, Placed, ProfileFile, Unplaced};
+use super::services::{self, Labelling};
 use super::session::signal_relay::SignalRelay;
 use super::session::stop::lack_of_opener;
 use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
 use super::session::{Session, Start, cost, cpu_use};
 use super::target::launch::Child;
-use super::target::run_as::RunAs;
-use super::target::search;
+use super::target::search::{self, FoundTarget};
 use super::windows::Windows;
 use super::workers;
 use crate::base::failure::{Failure, status as exit};
 use crate::base::opener::sandbox;
 use crate::base::{opener, privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
+use crate::record::process::parent::Parent;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Instant;
@@ -34,7 +35,7 @@ use std::time::Instant;
 type OnSaved<'a> = &'a dyn Fn(&Path);
 
 /// Records, and returns the exit status: that of a launched command, or `prof`'s own. `saved` is given the place of the file
-/// once that is complete.
+/// once that is complete; `labelling` says which labels processes have.
 ///
 /// # Errors
 ///
@@ -43,34 +44,40 @@ pub(crate) fn run(
     options: &RecordOptions,
     command_line: Vec<String>,
     saved: OnSaved<'_>,
+    labelling: Option<Labelling>,
 ) -> anyhow::Result<u8> {
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
-    record(options, command_line, saved).map_err(|error| if launches { before_start(error) } else { error })
+    let recorded = record(options, command_line, saved, labelling);
+    recorded.map_err(|error| if launches { before_start(error) } else { error })
 }
 
-fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>) -> anyhow::Result<u8> {
+fn record(
+    options: &RecordOptions,
+    command_line: Vec<String>,
+    saved: OnSaved<'_>,
+    labelling: Option<Labelling>,
+) -> anyhow::Result<u8> {
     let found = search::find(options)?;
     let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
-    let destination = Destination::check(&options.output, |path| {
-        output::expand(path, pid, &found.name, &output::local_time())
-    })?;
+    let expand = |path: &Path| output::expand(path, pid, &found.name, &output::local_time());
+    let destination = Destination::check(&options.output, expand)?;
     let mut signals = SignalRelay::install()?;
     let mut console = console(options, &destination);
     read_loader_messages(options.verbose);
 
-    let cache = services::start_opener(&options.output, options, &found.pids)?;
+    let (labeller, host_files) = labelling.map(|labelling| (labelling.labeller, labelling.files)).unzip();
+    let cache = services::start_opener(&options.output, options, &found.pids, host_files)?;
     let mut child = spawn(options)?;
     opener::name_command(child.as_ref().map(|child| child.pid))?;
     privilege::keep_attaching()?;
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
     let launched_pid = launched.map(|child| child.pid);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
-    // A window ends with a look at what is not over.
     let is_watched = options.window.is_some();
-    let start_of_session =
-        Start { options, found: &found, launched, cache, command: command_line, is_watched };
-    let mut session = Session::attach(&mut objects, start_of_session)?;
+    let begun = Start { options, found: &found, launched, cache, command: command_line, is_watched };
+    let mut session = Session::attach(&mut objects, begun)?;
+    labeller.into_iter().for_each(|labeller| session.collector.identities.set_labeller(labeller));
     say_heap(&mut console, expect(&mut session, launched_pid)?);
 
     let windows = Windows::of(options, (pid, found.name.clone()));
@@ -78,16 +85,10 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     let mut writer = Writer::new(file, &session.collector.profile.meta)
         .map_err(|error| write_error(destination.path(), error))?;
     let has_launched = launched_pid.is_some();
-    let started = start(options, &mut signals, &mut session, &mut child, has_launched)
-        .and_then(|is_delay_over| Ok((unplaced.place()?, is_delay_over)))
-        .and_then(|(placed, is_delay_over)| {
-            announce(&mut console, &mut session, options, &found, child.as_ref());
-            let placed = release(child.as_mut(), placed)?;
-            let command = launched_pid.filter(|_| is_delay_over);
-            Ok((begin_heap(&mut console, &mut session, command, placed)?, is_delay_over))
-        });
-    let (placed, is_delay_over) = match started {
-        Ok(started) => started,
+    let said = (&mut console, &found);
+    let begun = begin(options, &mut signals, &mut session, &mut child, (said, unplaced));
+    let (placed, is_delay_over) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             let child = child.filter(|child| has_launched && child.is_released());
             return without_recording(child, signals, console, error);
@@ -104,6 +105,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
         placed,
         has_launched,
         is_delay_over,
+        parent: options.ends_with_parent.then(Parent::of_this),
         naming: Naming::new(&options.debug_folders),
         has_written_samples: false,
         windows,
@@ -112,10 +114,22 @@ fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>
     recording.finish(writer, result)
 }
 
-/// Starts the command that is recorded or that says how long, which waits to be released.
-fn spawn(options: &RecordOptions) -> anyhow::Result<Option<Child>> {
-    let Some(command) = options.command() else { return Ok(None) };
-    Child::spawn_stopped(command, RunAs::find(options.run_as.as_deref())?).map(Some)
+/// Begins to sample, and lets the command run, once the file has its name. Returns where the file is, and whether the delay was over.
+fn begin(
+    options: &RecordOptions,
+    signals: &mut SignalRelay,
+    session: &mut Session<'_>,
+    child: &mut Option<Child>,
+    ((console, found), unplaced): ((&mut Console, &FoundTarget), Unplaced),
+) -> anyhow::Result<(Placed, bool)> {
+    let has_launched = matches!(options.target, Target::Launch(_));
+    let is_delay_over = start(options, signals, session, child, has_launched)?;
+    let placed = unplaced.place()?;
+    announce(console, session, options, found, child.as_ref());
+    let placed = release(child.as_mut(), placed)?;
+    let launched = child.as_ref().filter(|_| has_launched && is_delay_over);
+    let command = launched.map(|child| child.pid);
+    Ok((begin_heap(console, session, command, placed)?, is_delay_over))
 }
 
 /// The recording could not begin: a command that runs by now goes on to its end. Its status counts unless that says that all is well.
@@ -130,65 +144,6 @@ fn without_recording(
     let of_command = signals.wait_for(&mut child);
     let failure = || error.downcast_ref::<Failure>().map_or(exit::FAILED, |failure| failure.status);
     Ok(if of_command == exit::OK { failure() } else { of_command })
-}
-
-/// Returns the console for messages, with what is to be said about the file.
-fn console(options: &RecordOptions, destination: &Destination) -> Console {
-    let mut console =
-        Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
-    for notice in &destination.notices {
-        console.info(&format!("note: {}", crate::base::safe_text::message(notice)));
-    }
-    console
-}
-
-/// Says that the recording goes elsewhere, and why.
-fn say_misplaced(console: &mut Console, placed: &Placed) {
-    if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
-        let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        console.info(&crate::base::safe_text::message(&note));
-    }
-}
-
-/// Has the session know the command that is recorded, if there is one. Returns what will be done to the target to record its heap.
-fn expect(session: &mut Session<'_>, command: Option<u32>) -> anyhow::Result<Vec<String>> {
-    if let Some(pid) = command {
-        session.add_launched(pid)?;
-    }
-    session.expect_heap(command)
-}
-
-/// Says what is done to the target to record its heap.
-fn say_heap(console: &mut Console, words: Vec<String>) {
-    words.iter().for_each(|words| console.info(&crate::base::safe_text::message(words)));
-}
-
-/// Begins to record the heap of a command that was let run, if it is wanted; without it there is no file.
-fn begin_heap(
-    console: &mut Console,
-    session: &mut Session<'_>,
-    command: Option<u32>,
-    placed: Placed,
-) -> anyhow::Result<Placed> {
-    match session.begin_heap_of_command(command) {
-        Ok(words) => say_heap(console, words),
-        Err(error) => {
-            placed.undo();
-            return Err(error);
-        }
-    }
-    Ok(placed)
-}
-
-/// Lets the command run; a recording of one that cannot be executed has no file.
-fn release(child: Option<&mut Child>, placed: Placed) -> anyhow::Result<Placed> {
-    match child.map_or(Ok(()), Child::release) {
-        Ok(()) => Ok(placed),
-        Err(error) => {
-            placed.undo();
-            Err(error)
-        }
-    }
 }
 
 /// Begins to sample, after the delay that was asked for.
@@ -222,6 +177,7 @@ struct FileRecording<'a, 'obj> {
     has_launched: bool,
     /// Sampling began when it was meant to; else the recording ends with the delay.
     is_delay_over: bool,
+    parent: Option<Parent>,
     naming: Naming,
     /// The file holds samples or waits.
     has_written_samples: bool,
@@ -247,6 +203,7 @@ impl FileRecording<'_, '_> {
             has_written_samples: &mut self.has_written_samples,
             last_flush: Instant::now(),
             windows: self.windows.as_mut(),
+            parent: self.parent,
             is_verbose: self.options.verbose,
         };
         // A file is wanted to the end.
@@ -289,6 +246,16 @@ impl FileRecording<'_, '_> {
         if let Err(lost) = is_there {
             return self.end_with(lost.into());
         }
+        self.say_end(bytes);
+        self.hand_over();
+        match self.misplaced() {
+            Some(failure) => self.end_with(failure.into()),
+            None => self.status_of(reason),
+        }
+    }
+
+    /// Says what came of the recording, whose file has so many bytes.
+    fn say_end(&mut self, bytes: u64) {
         let refused: Vec<String> =
             lack_of_opener().into_iter().chain(self.naming.refused().iter().cloned()).collect();
         self.console.finish(&Summary {
@@ -309,11 +276,6 @@ impl FileRecording<'_, '_> {
         }
         if self.options.verbose {
             self.say_details();
-        }
-        self.hand_over();
-        match self.misplaced() {
-            Some(failure) => self.end_with(failure.into()),
-            None => self.status_of(reason),
         }
     }
 

@@ -7,6 +7,7 @@ use super::kernel::table_space::create_table_space;
 use super::modules::TableCache;
 use super::options::{CallGraph, Output, RecordOptions};
 use super::output::service::OutputService;
+use super::process::identities::LabelsProcesses;
 use super::process::named::NamedProcesses;
 use super::workers::LentWorker;
 use super::{worker_jobs, workers};
@@ -24,6 +25,25 @@ struct RecorderServices {
     heap: HeapService,
     go_rates: GoRateService,
     output: OutputService,
+    /// Files that a labeller of processes reads.
+    host_files: Option<Box<dyn ServesHostFiles>>,
+}
+
+/// Who says which labels processes have, and what its opener does for it.
+pub(crate) struct Labelling {
+    pub(crate) labeller: Box<dyn LabelsProcesses>,
+    pub(crate) files: Box<dyn ServesHostFiles>,
+}
+
+/// Serves files of the host to a labeller of processes, whose process has given up the rights to open them. What is asked for was
+/// decided by whoever has written the names of containers: it is checked here.
+pub(crate) trait ServesHostFiles: Send + Sync {
+    /// Answers a request.
+    ///
+    /// # Errors
+    ///
+    /// When it asks for no such file, or that cannot be read.
+    fn serve(&self, body: &[u8]) -> io::Result<Vec<u8>>;
 }
 
 impl Services for RecorderServices {
@@ -43,6 +63,10 @@ impl Services for RecorderServices {
             Service::Heap => self.heap.serve(body),
             Service::GoRates => self.go_rates.serve(body).map(|()| (Vec::new(), None)),
             Service::Output => self.output.serve(body),
+            Service::HostFiles => {
+                let files = self.host_files.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
+                Ok((files.serve(body)?, None))
+            }
             // Those of commands that read.
             Service::Pager | Service::Editor | Service::Stop | Service::DebugFiles => {
                 Err(io::ErrorKind::PermissionDenied.into())
@@ -73,6 +97,7 @@ pub(crate) fn start_opener(
     output: &Output,
     options: &RecordOptions,
     pids: &[u32],
+    host_files: Option<Box<dyn ServesHostFiles>>,
 ) -> Result<TableCacheOrNot, Failure> {
     let cache = match options.call_graph {
         CallGraph::FramePointer => None,
@@ -93,6 +118,7 @@ pub(crate) fn start_opener(
             heap,
             go_rates,
             output: OutputService::new(output.clone()),
+            host_files,
         };
         let kept = opened.iter().map(|cache| cache.as_fd().as_raw_fd());
         let kept: Vec<_> = kept.chain(examiner).collect();

@@ -23,7 +23,7 @@ pub struct ClockSpan {
 
 impl ClockSpan {
     /// Reads `14:00..14:10`; `None` when neither end is a time of a clock.
-    pub fn read(text: &str) -> Option<Result<Self, String>> {
+    pub(crate) fn read(text: &str) -> Option<Result<Self, String>> {
         let (from, to) = text.split_once("..")?;
         let is_clock = |text: &str| text.contains(':');
         if !is_clock(from) && !is_clock(to) {

@@ -1,8 +1,10 @@
 //! Where a recording is read from: a file, a folder of windows, a part of either, standard input.
 
 use super::clock::ClockSpan;
-use super::options::DEFAULT_FILE;
 use std::path::{Path, PathBuf};
+
+/// The file that `record` writes and every reader opens when none is named.
+pub(crate) const DEFAULT_FILE: &str = "prof.data";
 
 /// Source of the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Reading a recording, from a file or from standard input, and what to say when that fails.
 
 use super::analysis::Analysis;
-use super::input::Input;
-use super::options::DEFAULT_FILE;
+use super::input::{DEFAULT_FILE, Input};
 use super::query::notes;
 use super::recording::Recording;
 use super::windows;

@@ -40,7 +40,7 @@ pub(crate) use export::{
 };
 pub(crate) use heap::HeapView;
 pub(crate) use heap::heap_part::HeapPart;
-pub(crate) use input::Input;
+pub(crate) use input::{DEFAULT_FILE, Input};
 pub(crate) use load::unreadable;
 pub(crate) use locks::ChargedTo;
 pub(crate) use locks::lock_sheet::{LockIdentity, LockLine, LockSheet, has_locks, keep_lock_waits};
@@ -61,8 +61,8 @@ pub(crate) use naming::runtime::Runtime;
 pub use naming::style::NameStyle;
 pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
-    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, LabelPattern, NamePattern,
-    PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
+    ColorWhen, ExportOptions, Format, Grouping, InfoOptions, LabelPattern, NamePattern, PathStep,
+    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, ThreadSplit, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};

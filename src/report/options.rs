@@ -11,9 +11,6 @@ use crate::profile::{EventKind, RuntimeFrames};
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
-/// The file that `record` writes and every reader opens when none is named.
-pub(crate) const DEFAULT_FILE: &str = "prof.data";
-
 /// Which threads share a row, or the box in front of their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ThreadSplit {

@@ -12,7 +12,7 @@ const MOST_WINDOWS: usize = 100_000;
 
 /// A window, and when it began, ns since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Window {
+struct FolderWindow {
     path: PathBuf,
     start_ns: u64,
 }
@@ -82,13 +82,13 @@ pub(super) fn restrict_to(profile: &mut Profile, span: ClockSpan) {
 }
 
 /// The recordings in a folder, in the order in which they began.
-fn windows_in(folder: &Path) -> Vec<Window> {
+fn windows_in(folder: &Path) -> Vec<FolderWindow> {
     let names = opener::names_in(folder).into_iter().take(MOST_WINDOWS);
-    let mut windows: Vec<Window> = names
+    let mut windows: Vec<FolderWindow> = names
         .filter_map(|name| {
             let path = folder.join(name);
             let start_ns = start_of(&path)?;
-            Some(Window { path, start_ns })
+            Some(FolderWindow { path, start_ns })
         })
         .collect();
     windows.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
 
+mod agent;
 #[path = "../support/demo_profile.rs"]
 mod demo_profile;
 mod go;
@@ -73,7 +74,8 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
 }
 
 fn wait_until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(60);
+    // A minute is the longest wait between two tries, and the machine may be crowded.
+    let until = Instant::now() + Duration::from_secs(240);
     loop {
         if let Some(found) = look() {
             return found;

@@ -74,7 +74,7 @@ fn checked_events(events: Option<Vec<AgentEvent>>) -> Result<Vec<AgentEvent>, Co
     let Some(events) = events else { return Ok(vec![AgentEvent::Cpu]) };
     let unique: BTreeSet<AgentEvent> = events.iter().copied().collect();
     match (unique.len(), events.len()) {
-        (0, _) => Err(ConfigRefusal::key("events", "there must be one: cpu, off, faults, heap, lock")),
+        (0, _) => Err(ConfigRefusal::key("events", "there must be one: cpu, off, faults, lock")),
         (one, all) if one < all => Err(ConfigRefusal::key("events", "an event is in the list twice")),
         _ => Ok(unique.into_iter().collect()),
     }
@@ -176,24 +176,12 @@ fn checked_destinations(
 fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSettings, ConfigRefusal> {
     let span = keep.span();
     let keep = keep.into_inner();
-    let rotate = keep.rotate.unwrap_or(Duration::from_secs(600));
     let most_age = keep.max_age.unwrap_or(Duration::from_secs(24 * 3600));
-    if rotate < window {
-        return Err(ConfigRefusal::in_table(span, "rotate", "a file must not be shorter than a window"));
+    if most_age < window {
+        let why = "files must be kept for longer than one takes (window)";
+        return Err(ConfigRefusal::in_table(span, "max_age", why));
     }
-    if most_age < rotate {
-        return Err(ConfigRefusal::in_table(
-            span,
-            "max_age",
-            "files must be kept for longer than one takes (rotate)",
-        ));
-    }
-    Ok(KeepSettings {
-        folder: keep.folder,
-        rotate,
-        most_age,
-        most_bytes: keep.max_size.unwrap_or(2_000_000_000),
-    })
+    Ok(KeepSettings { folder: keep.folder, most_age, most_bytes: keep.max_size.unwrap_or(2_000_000_000) })
 }
 
 fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, ConfigRefusal> {

@@ -143,8 +143,6 @@ pub(super) struct WrittenBuffer {
 pub(super) struct WrittenKeep {
     #[serde(deserialize_with = "values::needed_path")]
     pub(super) folder: PathBuf,
-    #[serde(default, deserialize_with = "values::rotation")]
-    pub(super) rotate: Option<Duration>,
     #[serde(default, deserialize_with = "values::kept_age")]
     pub(super) max_age: Option<Duration>,
     #[serde(default, deserialize_with = "values::room")]

@@ -10,10 +10,9 @@ mod refusal;
 mod settings;
 mod values;
 
-pub(crate) use change::{ConfigChange, change_between};
+pub(crate) use change::change_between;
 pub(crate) use settings::{
-    AgentConfig, AgentEvent, BasicLogin, BufferSettings, DestinationProtocol, HostSettings, KeepSettings,
-    KubeletSettings, ListenAddress, PushDestination,
+    AgentConfig, AgentEvent, DestinationProtocol, KubeletSettings, ListenAddress, PushDestination,
 };
 
 #[cfg(test)]

@@ -61,8 +61,6 @@ pub(crate) struct BufferSettings {
 pub(crate) struct KeepSettings {
     /// Folder of the files.
     pub(crate) folder: PathBuf,
-    /// Length of one file.
-    pub(crate) rotate: Duration,
     /// Age at which a file is removed.
     pub(crate) most_age: Duration,
     /// Most bytes of all files.
@@ -110,23 +108,8 @@ pub(crate) enum AgentEvent {
     Off,
     /// Page faults.
     Faults,
-    /// Allocated memory.
-    Heap,
     /// Waits for locks.
     Lock,
-}
-
-impl AgentEvent {
-    /// Its name in the file and in `prof record -e`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            AgentEvent::Cpu => "cpu",
-            AgentEvent::Off => "off",
-            AgentEvent::Faults => "faults",
-            AgentEvent::Heap => "heap",
-            AgentEvent::Lock => "lock",
-        }
-    }
 }
 
 /// How windows are sent.

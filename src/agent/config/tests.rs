@@ -1,5 +1,6 @@
 //! Tests of the configuration.
 
+use super::settings::HostSettings;
 use super::*;
 use crate::agent::identity::SeriesLabel;
 use crate::agent::sampling::RecordedShare;
@@ -86,7 +87,7 @@ fn the_rules_of_the_documentation_are_valid() {
 }
 
 /// All keys and tables.
-const KEYS: [&str; 45] = [
+const KEYS: [&str; 44] = [
     "frequency",
     "events",
     "window",
@@ -119,7 +120,6 @@ const KEYS: [&str; 45] = [
     "max_age",
     "keep",
     "folder",
-    "rotate",
     "max_age",
     "max_size",
     "metrics",
@@ -153,11 +153,8 @@ const REFUSED_LINES: &[(&str, &str)] = &[
         "hosts_share = \"0%\"",
         "`hosts_share`: \"0%\" is not allowed: it must be a percentage above 0% and 100% at most, such as \"5%\"",
     ),
-    (
-        "events = [\"gpu\"]",
-        "`events`: unknown variant `gpu`, expected one of `cpu`, `off`, `faults`, `heap`, `lock`",
-    ),
-    ("events = []", "`events`: there must be one: cpu, off, faults, heap, lock"),
+    ("events = [\"gpu\"]", "`events`: unknown variant `gpu`, expected one of `cpu`, `off`, `faults`, `lock`"),
+    ("events = []", "`events`: there must be one: cpu, off, faults, lock"),
     ("events = [\"cpu\", \"cpu\"]", "`events`: an event is in the list twice"),
     (
         "series_labels = [\"pid\"]",
@@ -240,11 +237,7 @@ const REFUSED_TABLES: &[(&str, &str)] = &[
         "[kubelet]\nurl = \"http://node:10255/pods\"",
         "line 5, key `kubelet.url`: the token would be sent over plain http: use https",
     ),
-    ("[keep]\nrotate = \"5m\"", "line 4, key `keep`: missing field `folder`"),
-    (
-        "[keep]\nfolder = \"/k\"\nmax_age = \"2m\"",
-        "line 6, key `keep.max_age`: files must be kept for longer than one takes (rotate)",
-    ),
+    ("[keep]\nmax_age = \"5m\"", "line 4, key `keep`: missing field `folder`"),
     (
         "[[destinations]]\nurl = \"https://pyroscope.example:4040\"\nprotocol = \"otlp\"",
         "line 4, key `destinations 2.name`: another destination is called `pyroscope.example:4040`: give each a name of its own",

@@ -108,11 +108,6 @@ pub(super) fn buffer_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
     duration(deserializer, minutes(1)..=minutes(55))
 }
 
-/// Length of a file that is kept.
-pub(super) fn rotation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer, minutes(1)..=minutes(24 * 60))
-}
-
 /// Age of a file that is kept.
 pub(super) fn kept_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     duration(deserializer, minutes(1)..=minutes(366 * 24 * 60))

@@ -113,8 +113,8 @@ pub(crate) struct Identifier {
 
 /// Where names of containers come from.
 struct Pods {
-    files: Box<dyn HostFiles>,
-    kubelet: Option<Box<dyn KubeletPods>>,
+    files: Box<dyn HostFiles + Send>,
+    kubelet: Option<Box<dyn KubeletPods + Send>>,
     book: PodBook,
     read_at: Option<Instant>,
 }
@@ -131,20 +131,12 @@ impl Identifier {
     /// An identifier that has found nothing yet. `kubelet` may take as long as its own time limit when a pod is not known.
     pub(crate) fn new(
         settings: LabelSettings,
-        files: Box<dyn HostFiles>,
-        kubelet: Option<Box<dyn KubeletPods>>,
+        files: Box<dyn HostFiles + Send>,
+        kubelet: Option<Box<dyn KubeletPods + Send>>,
     ) -> Self {
         let limit = SeriesLimit::new(settings.most_series);
         let pods = Pods { files, kubelet, book: PodBook::default(), read_at: None };
         Identifier { settings, cache: PlaceCache::default(), pods, limit, counts: IdentityCounts::default() }
-    }
-
-    /// Takes other settings, as after the configuration was read again. What was found stays.
-    pub(crate) fn set_settings(&mut self, settings: LabelSettings) {
-        if settings.most_series != self.settings.most_series {
-            self.limit = SeriesLimit::new(settings.most_series);
-        }
-        self.settings = settings;
     }
 
     /// What has happened so far.
@@ -153,6 +145,7 @@ impl Identifier {
     }
 
     /// Number of series at this time.
+    #[cfg(test)]
     pub(crate) fn series(&self) -> usize {
         self.limit.len()
     }

@@ -17,6 +17,6 @@ pub(crate) mod series;
 
 pub(crate) use facts::ProcessFacts;
 pub(crate) use host_files::{HostFiles, RootedFiles};
-pub(crate) use identifier::{Identifier, Identity, IdentityCounts, LabelSettings, SeriesLabel};
-pub(crate) use pods::KubeletPods;
-pub(crate) use series::{MOST_LABELS, SeriesLabels};
+pub(crate) use identifier::{Identifier, Identity, LabelSettings, SeriesLabel};
+pub(crate) use pods::{KubeletPods, MOST_LIST_BYTES};
+pub(crate) use series::MOST_LABELS;

@@ -49,6 +49,7 @@ pub(crate) struct PlaceCache {
 
 impl PlaceCache {
     /// Number of cgroups that are kept.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }

@@ -51,6 +51,7 @@ impl PodBook {
     }
 
     /// Pods left out, because there were more than are kept.
+    #[cfg(test)]
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -37,11 +37,13 @@ impl SeriesLabels {
     }
 
     /// The value of a label.
+    #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.iter().find_map(|(own, value)| (own == name).then_some(value))
     }
 
     /// The name of the service: every series has one.
+    #[cfg(test)]
     pub(crate) fn service(&self) -> &str {
         self.get("service_name").unwrap_or_default()
     }
@@ -67,6 +69,7 @@ impl SeriesLimit {
     }
 
     /// Number of series that count now.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.seen.len()
     }

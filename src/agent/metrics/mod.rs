@@ -5,4 +5,4 @@ mod registry;
 mod server;
 
 pub(crate) use registry::{AgentMetrics, MetricName};
-pub(crate) use server::{MetricsServer, RunningServer};
+pub(crate) use server::MetricsServer;

@@ -66,7 +66,6 @@ metrics! {
     Processes Gauge "prof_processes" None, "Processes in the last window.";
     ProcessesLeftOut Counter "prof_processes_left_out_total" None, "Processes that rules leave out.";
     Services Gauge "prof_services" None, "Services in the last window.";
-    Series Gauge "prof_series" None, "Series in the last ten minutes.";
     SeriesMerged Counter "prof_series_merged_total" None, "Processes in the service other, of which there were too many series.";
     IdentityProblems Counter "prof_identity_problems_total" Some("reason"), "Labels of processes that could not be read.";
     PushBytes Counter "prof_push_bytes_total" Some("destination"), "Bytes that were sent and accepted.";
@@ -76,11 +75,9 @@ metrics! {
     Dropped Counter "prof_dropped_total" Some("reason"), "Batches that were given up: old, full, rejected.";
     BufferBytes Gauge "prof_buffer_bytes" None, "Bytes that wait to be sent.";
     BufferFiles Gauge "prof_buffer_files" None, "Files that wait to be sent.";
-    BufferOldest Gauge "prof_buffer_oldest_seconds" None, "Age of the oldest that waits to be sent.";
     KeptBytes Gauge "prof_kept_bytes" None, "Bytes of recordings that are kept on this host.";
     CpuSeconds Counter "prof_cpu_seconds_total" Some("part"), "CPU time of the agent: user, its threads; bpf, its programs in the kernel.";
     RssBytes Gauge "prof_rss_bytes" None, "Resident memory of the agent.";
-    TablesBytes Gauge "prof_tables_bytes" None, "Unwind tables in the kernel.";
     ConfigReloads Counter "prof_config_reloads_total" Some("result"), "Configurations that were read again: ok, refused.";
     ScrapesRefused Counter "prof_scrapes_refused_total" Some("reason"), "Requests to this server that were refused.";
 }
@@ -132,6 +129,16 @@ impl AgentMetrics {
             *value = match *value {
                 MetricValue::Whole(number) => MetricValue::Whole(number.saturating_add(more)),
                 MetricValue::Real(number) => MetricValue::Real(number + more as f64),
+            };
+        });
+    }
+
+    /// Adds to a counter of what is no whole number.
+    pub(crate) fn add_real(&self, name: MetricName, label: &str, more: f64) {
+        self.change(name, label, |value| {
+            *value = match *value {
+                MetricValue::Whole(number) => MetricValue::Real(number as f64 + more),
+                MetricValue::Real(number) => MetricValue::Real(number + more),
             };
         });
     }

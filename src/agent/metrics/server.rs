@@ -72,6 +72,7 @@ impl MetricsServer {
     }
 
     /// The port of TCP, which the kernel chose if the address had port 0.
+    #[cfg(test)]
     pub(crate) fn port(&self) -> Option<u16> {
         match &self.socket {
             ServerSocket::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),

@@ -57,6 +57,8 @@ pub(crate) enum Service {
     Stop,
     /// The cache of debug files from servers.
     DebugFiles,
+    /// Files of the host that name its containers.
+    HostFiles,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

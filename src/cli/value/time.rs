@@ -1,9 +1,11 @@
 //! Values of options that are times: durations, parts of a recording, how long windows are and are kept.
 
-use super::SMALLEST_BUDGET_BYTES;
 use crate::record::Keep;
 use crate::report::{ClockSpan, TimeRange};
 use std::time::Duration;
+
+/// Fewest bytes of windows that are kept.
+const SMALLEST_KEPT_BYTES: u64 = 1 << 20;
 
 /// Longest time that makes sense anywhere: a hundred days.
 const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
@@ -79,10 +81,10 @@ pub(in crate::cli) fn keep(text: &str) -> Result<Keep, String> {
             part.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|_| age.is_none());
         match (age, bytes) {
             (Some(age), _) if keep.age.is_none() => keep.age = Some(age),
-            (None, Some(bytes)) if keep.bytes.is_none() && bytes >= SMALLEST_BUDGET_BYTES => {
+            (None, Some(bytes)) if keep.bytes.is_none() && bytes >= SMALLEST_KEPT_BYTES => {
                 keep.bytes = Some(bytes)
             }
-            (None, Some(bytes)) if bytes < SMALLEST_BUDGET_BYTES => {
+            (None, Some(bytes)) if bytes < SMALLEST_KEPT_BYTES => {
                 return Err("keep at least 1MiB".to_owned());
             }
             _ => return Err("write an age, a size or both: 24h,2GB".to_owned()),

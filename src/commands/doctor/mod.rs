@@ -54,7 +54,7 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let record = RecordOptions { target, events, ..RecordOptions::default() };
     let found = find(&record)?;
     checks.extend(options.pid.and_then(container::target));
-    let cache = start_opener(&Output::Stdout, &record, &[])?;
+    let cache = start_opener(&Output::Stdout, &record, &[], None)?;
     privilege::keep_attaching()?;
     // Read the names before the right to see them is given up.
     let kernel_names = container::kernel_names();

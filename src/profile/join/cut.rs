@@ -1,6 +1,8 @@
 //! A part of a recording, as if only that had been recorded.
 
-use crate::profile::{Event, Profile, Sample, ThreadTime};
+use crate::profile::contents::Profile;
+use crate::profile::event::{Event, Sample};
+use crate::profile::wait::{ThreadTime, Wait};
 
 /// Leaves what was recorded from `from_ns` until `to_ns`, ns since the start. Of waits and times of threads that reach beyond, the part
 /// in between stays; how a thread's time is spread over its life is not known, so that its part is in proportion.
@@ -34,7 +36,7 @@ fn part_of_sample(sample: Sample, from_ns: u64, to_ns: u64) -> Option<Sample> {
     let (start_ns, end_ns) =
         (sample.time_ns.max(from_ns), sample.time_ns.saturating_add(length_ns).min(to_ns));
     let part_ns = end_ns.checked_sub(start_ns).filter(|part_ns| *part_ns > 0)?;
-    let wait = sample.wait.map(|wait| crate::profile::Wait { duration_ns: part_ns, ..wait });
+    let wait = sample.wait.map(|wait| Wait { duration_ns: part_ns, ..wait });
     let weight = in_proportion(sample.weight, part_ns, length_ns);
     Some(Sample { time_ns: start_ns - from_ns, weight, wait, ..sample })
 }

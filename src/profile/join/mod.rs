@@ -3,9 +3,12 @@
 mod cut;
 mod rows;
 
-use super::code::function_code::FunctionCode;
-use super::code::source_text::SourceText;
-use super::{End, EventId, EventInfo, ModuleId, ModuleNotes, Profile, ShortWaits, TaskId, ThreadTime};
+use crate::profile::code::function_code::FunctionCode;
+use crate::profile::code::source_text::SourceText;
+use crate::profile::contents::{End, Profile};
+use crate::profile::event::{Event, EventId, EventInfo};
+use crate::profile::rows::{ModuleId, ModuleNotes, TaskId};
+use crate::profile::wait::{ShortWaits, ThreadTime};
 pub(crate) use cut::cut;
 pub(crate) use rows::TakenRows;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,7 +37,7 @@ impl Joined {
     /// Adds what was recorded after all that is there, by its wall clock: where that was set back in between, right after it. Returns
     /// whether there was room for all of its samples.
     pub(crate) fn add(&mut self, mut other: Profile) -> bool {
-        let samples: usize = other.events.iter().map(super::Event::len).sum();
+        let samples: usize = other.events.iter().map(Event::len).sum();
         if self.samples + samples > MOST_JOINED {
             return false;
         }
@@ -46,6 +49,7 @@ impl Joined {
             self.profile.meta = other.meta.clone();
         }
         let mut rows = TakenRows::new(&other, self.count << 16);
+        rows.all_frames(&mut self.profile);
         self.take_samples(&other, &mut rows, start_ns);
         self.take_times(&other, &mut rows, start_ns);
         self.take_code(&other, &mut rows);

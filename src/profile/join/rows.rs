@@ -1,9 +1,10 @@
 //! Rows of one profile in another: each is added there when something first refers to it, and has an id of its own.
 
-use crate::profile::{
-    Frame, FrameId, Function, FunctionId, LabelSetId, Location, Module, ModuleId, Profile, Sample, StackId,
-    StringId, Task, TaskId, Wait, Waker,
-};
+use crate::profile::contents::Profile;
+use crate::profile::event::Sample;
+use crate::profile::rows::{Frame, FrameId, LabelSetId, Module, ModuleId, StackId, StringId, Task, TaskId};
+use crate::profile::symbols::{Function, FunctionId, Location};
+use crate::profile::wait::{Wait, Waker};
 
 /// The ids that rows of `old` have in another profile, as far as they are there.
 #[derive(Debug)]
@@ -101,6 +102,13 @@ impl<'p> TakenRows<'p> {
         }
         // There is always one: the stack either was there or has been added.
         parent.unwrap_or_default()
+    }
+
+    /// Takes all frames: some stand for places in the data of modules, and are in no stack.
+    pub(crate) fn all_frames(&mut self, into: &mut Profile) {
+        for (id, _) in (0..).map(FrameId).zip(self.old.tables.frames()) {
+            self.frame(id, into);
+        }
     }
 
     fn frame(&mut self, id: FrameId, into: &mut Profile) -> FrameId {

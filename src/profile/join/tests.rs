@@ -1,6 +1,11 @@
 use super::*;
 use crate::profile::{Frame, FrameId, Function, Location, Module, Sample, demo_profile};
 
+/// A recording with waits, and the time of a thread.
+fn demo() -> Profile {
+    demo_profile::with_waits(demo_profile::steady(), 500)
+}
+
 fn weights(profile: &Profile) -> Vec<u64> {
     profile.events.iter().map(|event| event.samples().map(|sample| sample.weight).sum()).collect()
 }
@@ -15,7 +20,7 @@ fn joined(profiles: impl IntoIterator<Item = Profile>) -> Profile {
 
 /// The demo, as recorded so long after itself.
 fn later(seconds: u64) -> Profile {
-    let mut profile = demo_profile();
+    let mut profile = demo();
     profile.meta.start_unix_ns += seconds * 1_000_000_000;
     profile.meta.start_mono_ns += seconds * 1_000_000_000;
     profile
@@ -23,7 +28,7 @@ fn later(seconds: u64) -> Profile {
 
 #[test]
 fn two_of_one_kind_have_its_rows_once_and_its_weights_twice() {
-    let demo = demo_profile();
+    let demo = demo();
     let both = joined([later(0), later(60)]);
     let doubled: Vec<u64> = weights(&demo).iter().map(|weight| weight * 2).collect();
     assert_eq!(weights(&both), doubled);
@@ -56,12 +61,12 @@ fn names_stay_with_their_stacks() {
         all.dedup();
         all
     };
-    assert_eq!(named(&joined([later(5), later(65)])), named(&demo_profile()));
+    assert_eq!(named(&joined([later(5), later(65)])), named(&demo()));
 }
 
 #[test]
 fn a_clock_that_was_set_back_moves_nothing_before_what_was_recorded() {
-    let demo_ns = demo_profile().duration_ns();
+    let demo_ns = demo().duration_ns();
     let mut back = later(0);
     back.meta.start_unix_ns -= 3_600_000_000_000;
     back.meta.recorder_pid += 1;
@@ -76,7 +81,7 @@ fn a_clock_that_was_set_back_moves_nothing_before_what_was_recorded() {
 #[test]
 fn other_code_at_the_same_address_keeps_its_name() {
     let of_name = |name: &str| {
-        let mut profile = demo_profile();
+        let mut profile = demo();
         let path = profile.tables.intern_string("java 17");
         let module = profile.tables.intern_module(Module { path, ..Module::default() });
         let frame = profile.tables.intern_frame(Frame { module, address: 7, ..Frame::default() });
@@ -102,11 +107,11 @@ fn other_code_at_the_same_address_keeps_its_name() {
 
 #[test]
 fn a_part_has_the_parts_of_waits_and_of_threads() {
-    let whole = demo_profile();
+    let whole = demo();
     let duration_ns = whole.duration_ns();
     let half_ns = duration_ns / 2;
     let part = |from_ns, to_ns| {
-        let mut profile = demo_profile();
+        let mut profile = demo();
         cut(&mut profile, from_ns, to_ns);
         profile
     };

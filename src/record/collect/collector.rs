@@ -6,7 +6,6 @@
 use super::call_check::CallChecks;
 use super::deferred_walks::{self, WaitingRescues};
 use super::goroutine_rows::GoroutineRows;
-use super::identities::Identities;
 use super::kernel_frames::KernelFrames;
 use super::rescue;
 use super::row_writer::RowWriter;
@@ -28,6 +27,7 @@ use crate::record::interpreters::Interpreters;
 use crate::record::managed_code::ManagedCode;
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
+use crate::record::process::identities::Identities;
 use crate::record::process::mappings::{self, is_vsyscall};
 use crate::record::process::table::Processes;
 use crate::record::waits::state::{WaitPart, Waits};

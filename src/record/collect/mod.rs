@@ -6,7 +6,6 @@ pub(crate) mod collector;
 pub(crate) mod deferred_walks;
 mod goroutine_rows;
 mod goroutine_snapshots;
-pub(crate) mod identities;
 pub(crate) mod kernel_frames;
 pub(crate) mod rescue;
 pub(crate) mod row_writer;

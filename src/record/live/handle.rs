@@ -42,7 +42,7 @@ impl Live {
         let control = Arc::new(Control::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
-        let cache = services::start_opener(&options.output, &options, &found.pids)?;
+        let cache = services::start_opener(&options.output, &options, &found.pids, None)?;
         let recorder = {
             let (control, sender) = (Arc::clone(&control), sender.clone());
             std::thread::Builder::new().name("prof-recorder".to_owned()).spawn(move || {

@@ -31,18 +31,18 @@ const MOST_WINDOWS: usize = 100_000;
 
 /// What was removed from a folder, and whether its disk is full all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(in crate::record) struct Pruned {
+pub(crate) struct Pruned {
     /// Windows that were removed.
-    pub(in crate::record) windows: u64,
+    pub(crate) windows: u64,
     /// Their bytes.
-    pub(in crate::record) bytes: u64,
+    pub(crate) bytes: u64,
     /// Less of the disk is free than has to be, and nothing is left to remove.
-    pub(in crate::record) is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 /// A folder of windows.
 #[derive(Debug)]
-pub(in crate::record) struct WindowFolder {
+pub(crate) struct WindowFolder {
     path: PathBuf,
     keep: Keep,
     /// The ends of the windows, in time since the machine was started.
@@ -59,7 +59,7 @@ struct FoundWindow {
 
 impl WindowFolder {
     /// The folder at `path`, of which `keep` says what stays.
-    pub(in crate::record) fn new(path: PathBuf, keep: Keep) -> Self {
+    pub(crate) fn new(path: PathBuf, keep: Keep) -> Self {
         WindowFolder { path, keep, ends: BTreeMap::new() }
     }
 
@@ -86,7 +86,7 @@ impl WindowFolder {
     }
 
     /// Removes the windows that are not to stay. The newest stays, whatever the limits are.
-    pub(in crate::record) fn prune(&mut self) -> Pruned {
+    pub(crate) fn prune(&mut self) -> Pruned {
         let now = since_start();
         let mut windows = self.windows(now);
         let mut pruned = Pruned::default();
@@ -112,7 +112,7 @@ impl WindowFolder {
     /// The windows that are not being written.
     fn windows(&mut self, now: Duration) -> Vec<FoundWindow> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
-        let names = entries.flatten().map(|entry| entry.file_name()).filter(|name| is_window(name));
+        let names = entries.flatten().map(|entry| entry.file_name()).filter(is_window);
         let mut known = BTreeMap::new();
         let mut found = Vec::new();
         for name in names.take(MOST_WINDOWS) {

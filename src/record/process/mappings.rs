@@ -207,7 +207,6 @@ impl Process {
             interpreter: self.interpreter.forked(),
             managed: self.managed.forked(),
             interpreter_changed_ns: self.interpreter_changed_ns,
-            // The kernel side has copied what it knew of the parent when that forked.
             is_inherited: self.interpreter_changed_ns.saturating_add(PUBLISHED_AFTER_NS) < time_ns,
             is_dirty: true,
             ..Process::default()
@@ -223,7 +222,7 @@ impl Process {
         self.managed = ProcessManaged::None;
     }
 
-    /// Forgets frames and labels of the profile, because they get new numbers.
+    /// Forgets frames and labels, which get new numbers.
     pub(super) fn forget_frames(&mut self) {
         self.frames = FxHashMap::default();
         self.interpreter.forget_frames();

@@ -3,8 +3,10 @@
 
 pub(crate) mod busiest;
 pub(crate) mod exits;
+pub(crate) mod identities;
 pub(crate) mod mappings;
 pub(in crate::record) mod named;
+pub(crate) mod parent;
 pub(crate) mod proc_fs;
 pub(crate) mod table;
 pub(crate) mod title;

@@ -10,17 +10,15 @@ mod changed_cpus;
 pub(crate) mod cost;
 pub(crate) mod cpu_use;
 mod publish;
-mod read_target;
 mod sampling;
 pub(super) mod signal_relay;
 pub(crate) mod state;
 pub(crate) mod stop;
 pub(crate) mod stop_reason;
-mod survey;
 pub(super) mod until_end;
 mod window;
 
-use self::state::Refusals;
+use self::state::{EarlierWindows, Refusals};
 use super::collect::collector::Collector;
 use super::collect::deferred_walks;
 use super::environment::namespaces::monotonic_ns;
@@ -50,7 +48,6 @@ use state::Books;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
-use window::EarlierWindows;
 
 /// Time that processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
@@ -84,8 +81,6 @@ pub(crate) struct Session<'obj> {
     follows_children: bool,
     start_ns: u64,
     stop_ns: Option<u64>,
-    /// All that was recorded until then is in the profile, but for what waits for others, CLOCK_MONOTONIC, ns.
-    known_until_ns: u64,
     earlier: EarlierWindows,
     refusals: Refusals,
     /// Processes whose interpreter has not begun yet.
@@ -252,7 +247,7 @@ impl<'obj> Session<'obj> {
         self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
         if let Some(known_until_ns) = known_until_ns {
-            self.known_until_ns = known_until_ns;
+            self.earlier.known_until_ns = known_until_ns;
             self.collector.files.restore_hot(self.kernel.tables(), known_until_ns);
             self.collector.retry_waiting(known_until_ns);
             self.collector.release_held();

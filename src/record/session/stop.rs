@@ -165,7 +165,8 @@ impl Session<'_> {
         ];
         let of_kernel = KERNEL_COUNTERS.map(|(name, counter)| (name, counters.get(counter)));
         let all = lost_by_kernel(counters).into_iter().chain([of_hits]).chain(of_files);
-        for (name, value) in all.chain(self.refusals.counters()).chain(of_kernel) {
+        let of_labels = self.collector.identities.counts();
+        for (name, value) in all.chain(self.refusals.counters()).chain(of_kernel).chain(of_labels) {
             let newly = self.earlier.newly(name, value);
             // Two sources of one counter.
             let name = if name == OF_HITS { counter::LOST_COUNTS } else { name };

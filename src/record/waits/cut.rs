@@ -1,15 +1,13 @@
 //! Waits and times of threads that a recording in windows cuts where a window ends: each window has its own part of them.
 
-use super::state::Waits;
 use crate::bpf::ThreadTimeEvent;
-use crate::record::collect::row_writer::RowWriter;
 use rustc_hash::FxHashMap;
 
 /// The parts of waits and times of threads that earlier windows have.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     /// Until when earlier windows have a wait that is not over, CLOCK_MONOTONIC, ns; by thread and start.
-    waits: FxHashMap<(u32, u64), u64>,
+    pub(super) waits: FxHashMap<(u32, u64), u64>,
     /// What they have of the time of a thread, by thread and start.
     threads: FxHashMap<(u32, u64), ThreadTimeEvent>,
     /// The times of the threads that the last look has found.
@@ -40,7 +38,7 @@ impl Cuts {
     }
 
     /// A window ends with the last look: returns the parts of the times of threads that it has.
-    fn cut_threads(&mut self) -> Vec<ThreadTimeEvent> {
+    pub(super) fn cut_threads(&mut self) -> Vec<ThreadTimeEvent> {
         let looked = std::mem::take(&mut self.looked);
         let parts = looked.iter().map(|time| self.part_of(time)).collect();
         // The ends of all others have come, or are lost.
@@ -64,26 +62,6 @@ fn since(time: &ThreadTimeEvent, before: &ThreadTimeEvent) -> ThreadTimeEvent {
         switches: time.switches.saturating_sub(before.switches),
         short_waits,
         ..time.clone()
-    }
-}
-
-impl Waits {
-    /// A window ends with the last look: it has the part of each wait that is not over, and of the time of each thread.
-    pub(crate) fn end_window(&mut self, rows: &mut RowWriter<'_>) {
-        for sample in self.open_rows(rows) {
-            rows.totals.add(self.event, sample.weight);
-            if let Some(stack) = sample.stack {
-                *rows.totals.wait_stacks.entry(stack).or_default() += 1;
-            }
-            rows.profile.events[self.event.index()].push(sample);
-        }
-        self.cuts.waits = (self.open.found.iter()).map(|(key, found)| (*key, found.until_ns)).collect();
-        if !self.futexes_only {
-            for time in self.cuts.cut_threads() {
-                let time = rows.thread_time(&time);
-                rows.profile.thread_times.push(time);
-            }
-        }
     }
 }
 

@@ -102,4 +102,22 @@ impl Waits {
         }
         samples
     }
+
+    /// A window ends with the last look: it has the part of each wait that is not over, and of the time of each thread.
+    pub(crate) fn end_window(&mut self, rows: &mut RowWriter<'_>) {
+        for sample in self.open_rows(rows) {
+            rows.totals.add(self.event, sample.weight);
+            if let Some(stack) = sample.stack {
+                *rows.totals.wait_stacks.entry(stack).or_default() += 1;
+            }
+            rows.profile.events[self.event.index()].push(sample);
+        }
+        self.cuts.waits = (self.open.found.iter()).map(|(key, found)| (*key, found.until_ns)).collect();
+        if !self.futexes_only {
+            for time in self.cuts.cut_threads() {
+                let time = rows.thread_time(&time);
+                rows.profile.thread_times.push(time);
+            }
+        }
+    }
 }

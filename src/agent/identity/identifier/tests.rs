@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::agent::rules::{RelabelAction, RelabelRule, RuleText};
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const ID: &str = "34dc0b5e626f2c5c4c5170e34b10e7654ce36f0fcd532739f4445baabea03376";
 const UID: &str = "2c48913c-b29f-11e7-9350-020968147796";
@@ -25,11 +25,11 @@ impl HostFiles for OnePod {
 }
 
 /// A kubelet that has the container, and counts how often it is asked.
-struct CountedKubelet(Rc<Cell<u32>>);
+struct CountedKubelet(Arc<AtomicU32>);
 
 impl KubeletPods for CountedKubelet {
     fn pods(&mut self) -> io::Result<Vec<u8>> {
-        self.0.set(self.0.get() + 1);
+        self.0.fetch_add(1, Ordering::Relaxed);
         let pod = format!(
             r#"{{"items":[{{"metadata":{{"name":"shop-7f8b","namespace":"prod","uid":"{UID}"}},
             "status":{{"containerStatuses":[{{"name":"web","containerID":"cri-o://{ID}"}}]}}}}]}}"#
@@ -135,21 +135,25 @@ fn labels_are_few_and_without_facts() {
 
 #[test]
 fn the_kubelet_is_asked_once_for_many_processes_and_rarely_for_what_it_does_not_know() {
-    let asked = Rc::new(Cell::new(0));
-    let kubelet = Box::new(CountedKubelet(Rc::clone(&asked)));
+    let asked = Arc::new(AtomicU32::new(0));
+    let kubelet = Box::new(CountedKubelet(Arc::clone(&asked)));
     let mut identifier = Identifier::new(settings(Vec::new()), Box::new(OnePod), Some(kubelet));
     let path = format!("/../cri-containerd-{ID}.scope");
     for _ in 0..50 {
         let expected = "container=web host=node1 namespace=prod pod=shop-7f8b region=eu service_name=web";
         assert_eq!(identified(&mut identifier, &facts("", &path, "/x")), expected);
     }
-    assert_eq!(asked.get(), 1);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
     let start = Instant::now();
     for second in 0..300 {
         let unknown = facts("", &format!("/docker/{}", ID.replace('3', "4")), "/x");
         identifier.identify(&unknown, start + Duration::from_secs(second));
     }
-    assert!(asked.get() < 12, "asked {} times in five minutes", asked.get());
+    assert!(
+        asked.load(Ordering::Relaxed) < 12,
+        "asked {} times in five minutes",
+        asked.load(Ordering::Relaxed)
+    );
 }
 
 #[test]

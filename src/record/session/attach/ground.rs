@@ -18,9 +18,9 @@ use crate::record::modules::ModuleFiles;
 use crate::record::options::{CallGraph, Rate, RecordOptions, Target};
 use crate::record::services::TableCacheOrNot;
 use crate::record::session::Start;
-use crate::record::session::read_target::read_target;
+use crate::record::session::attach::read_target::read_target;
+use crate::record::session::attach::survey::TargetSurvey;
 use crate::record::session::sampling::Sampling;
-use crate::record::session::survey::TargetSurvey;
 use crate::record::target::search::FoundTarget;
 use crate::record::workers;
 

@@ -5,11 +5,12 @@ mod bpf;
 mod events;
 mod ground;
 mod heap;
+mod read_target;
+mod survey;
 
 use self::bpf::Unattached;
 use self::ground::{AttachedSide, Ground};
-use super::state::{Books, Refusals};
-use super::window::EarlierWindows;
+use super::state::{Books, EarlierWindows, Refusals};
 use super::{Session, Start, TABLE_PATIENCE};
 use crate::record::environment::machine::{effective_hz, online_cpus};
 use crate::record::environment::memory_limit;
@@ -80,7 +81,6 @@ impl<'obj> Session<'obj> {
             rescues: FxHashMap::default(),
             start_ns: monotonic_ns(),
             stop_ns: None,
-            known_until_ns: 0,
             earlier: EarlierWindows::default(),
             refusals: Refusals::default(),
             pending_interpreters: Vec::new(),

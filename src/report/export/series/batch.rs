@@ -4,7 +4,7 @@ use super::code_tables::CodeTables;
 use super::events::{SentEvent, is_sent};
 use super::options::SeriesOptions;
 use super::rows::{AmountsByLabels, EventRows, SentLabels, SentRow, SentSets, signed};
-use super::services::{SERVICE_KEYS, ServiceValues, ServicesOf, value_of};
+use super::services::{ServiceValues, ServicesOf, value_of};
 use crate::base::failure::{Failure, status};
 use crate::report::analysis::Analysis;
 use crate::report::export::tools::stacks::{Numbered, recorder_lines};
@@ -92,7 +92,7 @@ impl SeriesBatch {
             label_sets: Numbered::default(),
             comments: recorder_lines(profile),
         };
-        let mut services = ServicesOf::new(profile, options.service.as_deref());
+        let mut services = ServicesOf::new(profile, options.service.as_deref(), options.service_keys());
         for metric in metrics(recording, options) {
             match batch.add(recording, metric, options, &mut services) {
                 // Where all are wanted, there need not be some of each.
@@ -157,7 +157,8 @@ impl SeriesBatch {
         // That nothing is left at the end is an answer, too.
         let sets = SentSets::of(&recording.profile, options);
         let kept = recording.select(&common).ok().map(|kept| AmountsByLabels::of(&kept, &sets));
-        let mut services = ServicesOf::new(&recording.profile, options.service.as_deref());
+        let mut services =
+            ServicesOf::new(&recording.profile, options.service.as_deref(), options.service_keys());
         self.add_rows(&whole, Some(kept.unwrap_or_default()), options, &mut services);
         Ok(())
     }
@@ -225,7 +226,7 @@ fn metrics(recording: &Analysis, options: &SeriesOptions) -> Vec<Metric> {
 /// Labels of a series, in the order of their keys.
 fn labels_of(service: &ServiceValues, host: &str, options: &SeriesOptions) -> Vec<(String, String)> {
     let mut labels = options.labels.clone();
-    let own = SERVICE_KEYS.iter().copied().zip(service.iter().cloned());
+    let own = options.service_keys().into_iter().zip(service.iter().cloned());
     for (key, value) in own.chain([("host", value_of(host))]) {
         if !value.is_empty() && labels.iter().all(|(other, _)| other != key) {
             labels.push((key.to_owned(), value));

@@ -29,8 +29,10 @@ impl SeriesBatch {
 
     /// All of it, a profile for each series.
     pub(super) fn whole(&self) -> Vec<SeriesChunk> {
-        let whole =
-            |(series, sent): (usize, &super::SentSeries)| SeriesChunk { series, rows: 0..sent.rows.len() };
+        let whole = |(series, sent): (usize, &super::batch::SentSeries)| SeriesChunk {
+            series,
+            rows: 0..sent.rows.len(),
+        };
         self.series.iter().enumerate().map(whole).collect()
     }
 }

@@ -15,7 +15,6 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-use batch::SentSeries;
 pub(crate) use batch::SeriesBatch;
 pub(crate) use chunks::{SeriesChunk, halves};
 pub(crate) use options::{SampleLabel, SeriesOptions, refuse_label};

@@ -3,6 +3,8 @@
 use crate::report::model::metric::Metric;
 use crate::report::options::CommonOptions;
 
+/// Keys of labels that say which service a sample is of; the first is its name.
+const SERVICE_KEYS: [&str; 4] = ["service_name", "namespace", "pod", "container"];
 /// Most labels of a series, with its name, its service and its host: servers refuse more.
 const MOST_LABELS: usize = 30;
 /// Longest key of a label, bytes: what servers take.
@@ -49,6 +51,8 @@ pub(crate) struct SeriesOptions {
     pub(crate) host: Option<String>,
     /// Labels of all series, as (key, value).
     pub(crate) labels: Vec<(String, String)>,
+    /// Keys of further labels that were recorded with samples, and tell series apart.
+    pub(crate) series_labels: Vec<String>,
     /// Labels of samples, besides those of spans.
     pub(crate) sample_labels: Vec<SampleLabel>,
     /// Events that are sent; empty for all that the recording has.
@@ -57,6 +61,16 @@ pub(crate) struct SeriesOptions {
     pub(crate) common: CommonOptions,
     /// Time at which the recording is said to have ended, ns since the Unix epoch; `None` for the time at which it did.
     pub(crate) ended_unix_ns: Option<u64>,
+}
+
+impl SeriesOptions {
+    /// Keys of recorded labels that tell series apart; the first is the name of the service.
+    pub(super) fn service_keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = SERVICE_KEYS.to_vec();
+        let further = self.series_labels.iter().map(String::as_str).filter(|key| !SERVICE_KEYS.contains(key));
+        keys.extend(further);
+        keys
+    }
 }
 
 /// Says why servers would refuse a label of a series, or these labels together.

@@ -4,7 +4,7 @@
 use super::batch::{SentSeries, SeriesBatch};
 use super::chunks::SeriesChunk;
 use super::events::{SentPart, UnitName};
-use super::identity;
+use super::identity::uuid;
 use super::options::{SampleLabel, SeriesOptions};
 use super::otlp_messages::{
     OtlpAttribute, OtlpDictionary, OtlpFunction, OtlpKeyValue, OtlpLine, OtlpLink, OtlpLocation, OtlpMapping,
@@ -212,7 +212,7 @@ impl OtlpTables<'_> {
         for values in values_of(series) {
             let mut labels = series.all_labels();
             labels.push((values.what.name.clone(), values.what.unit.to_owned()));
-            let id = identity::uuid(time_unix_ns, &labels, (chunk.rows.start, chunk.rows.end));
+            let id = uuid(time_unix_ns, &labels, (chunk.rows.start, chunk.rows.end));
             let mut samples = Vec::with_capacity(chunk.rows.len());
             for row in &series.rows[chunk.rows.clone()] {
                 let value = (values.value)(row);

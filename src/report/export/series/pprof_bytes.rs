@@ -4,7 +4,7 @@ use super::batch::SeriesBatch;
 use super::chunks::SeriesChunk;
 use super::code_tables::SentModule;
 use super::events::UnitName;
-use super::identity;
+use super::identity::{uuid, uuid_text};
 use super::rows::{TRACE, signed};
 use crate::report::export::tools::pprof::messages::{
     PprofFunction, PprofLabel, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
@@ -43,14 +43,14 @@ pub(super) struct SentPprof {
 }
 
 /// Rows of the tables of one profile, by their numbers in the batch.
-struct PprofTables<'b> {
+struct PprofBuilder<'b> {
     batch: &'b SeriesBatch,
     strings: Numbered<String>,
     functions: Numbered<u32>,
     locations: Numbered<u32>,
 }
 
-impl PprofTables<'_> {
+impl PprofBuilder<'_> {
     fn text(&mut self, text: &str) -> i64 {
         i64::from(self.strings.number(text.to_owned()))
     }
@@ -150,7 +150,7 @@ fn is_file_of(module: &SentModule, program: &str) -> bool {
 pub(crate) fn encode(batch: &SeriesBatch, chunk: &SeriesChunk) -> (Vec<u8>, String) {
     let series = &batch.series[chunk.series];
     let (strings, functions, locations) = Default::default();
-    let mut tables = PprofTables { batch, strings, functions, locations };
+    let mut tables = PprofBuilder { batch, strings, functions, locations };
     tables.text("");
     let types: Vec<ValueType> = series.event.values.iter().map(|(what, _)| tables.value_type(what)).collect();
     let period_type = series.event.period.as_ref().map(|(what, _)| tables.value_type(what));
@@ -174,6 +174,6 @@ pub(crate) fn encode(batch: &SeriesBatch, chunk: &SeriesChunk) -> (Vec<u8>, Stri
         default_type,
         strings: tables.strings.items,
     };
-    let id = identity::uuid(time_ns, &series.all_labels(), (chunk.rows.start, chunk.rows.end));
-    (message.encode_to_vec(), identity::uuid_text(id))
+    let id = uuid(time_ns, &series.all_labels(), (chunk.rows.start, chunk.rows.end));
+    (message.encode_to_vec(), uuid_text(id))
 }

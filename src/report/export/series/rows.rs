@@ -3,7 +3,7 @@
 use super::code_tables::{CodeOf, CodeTables};
 use super::events::{SentEvent, SentPart};
 use super::options::{SampleLabel, SeriesOptions};
-use super::services::{SERVICE_KEYS, ServiceValues, ServicesOf, value_of};
+use super::services::{ServiceValues, ServicesOf, value_of};
 use crate::profile::{LabelSetId, Profile, TaskId};
 use crate::report::export::tools::stacks::{FrameTexts, Numbered};
 use crate::report::model::amount::Amount;
@@ -63,14 +63,11 @@ pub(super) struct SentSets(Vec<Option<LabelSetId>>);
 
 impl SentSets {
     pub(super) fn of(profile: &Profile, options: &SeriesOptions) -> Self {
-        let tables = &profile.tables;
+        let (tables, keys) = (&profile.tables, options.service_keys());
         let is_sent = |key: &str| {
             let is_asked =
                 |label: &SampleLabel| matches!(label, SampleLabel::Recorded(other) if other == key);
-            SERVICE_KEYS.contains(&key)
-                || key == SPAN
-                || key == TRACE
-                || options.sample_labels.iter().any(is_asked)
+            keys.contains(&key) || key == SPAN || key == TRACE || options.sample_labels.iter().any(is_asked)
         };
         let mut first: FxHashMap<Vec<(&str, &str)>, LabelSetId> = FxHashMap::default();
         let sets = (0..tables.label_sets().len() as u32).map(LabelSetId);
@@ -212,7 +209,9 @@ fn join_lightest(mut services: BTreeMap<ServiceValues, ServiceRows>) -> BTreeMap
     let mut weights: Vec<(u64, ServiceValues)> =
         services.iter().map(|(values, rows)| (rows.weight, values.clone())).collect();
     weights.sort_unstable_by(|a, b| b.cmp(a));
-    let others = [OTHERS.to_owned(), String::new(), String::new(), String::new()];
+    let keys = weights.first().map_or(1, |(_, values)| values.len());
+    let mut others = vec![String::new(); keys];
+    others[0] = OTHERS.to_owned();
     for (_, values) in weights.split_off(MOST_SERVICES - 1) {
         let Some(light) = services.remove(&values) else { continue };
         let joined = services.entry(others.clone()).or_default();
@@ -260,7 +259,7 @@ mod tests {
 
     #[test]
     fn services_that_are_too_many_become_one_and_lose_nothing() {
-        let service = |number: usize| [format!("s{number:04}"), String::new(), String::new(), String::new()];
+        let service = |number: usize| vec![format!("s{number:04}"), String::new()];
         let mut services: BTreeMap<ServiceValues, ServiceRows> = BTreeMap::new();
         for number in 0..1_000 {
             services

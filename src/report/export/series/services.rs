@@ -7,8 +7,6 @@ use crate::profile::{LabelSetId, ModuleKind, OUTSIDE, Outcome, Profile, TaskId};
 use crate::report::naming::name::module_file;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Keys of labels that say which service a sample is of; the first is its name.
-pub(super) const SERVICE_KEYS: [&str; 4] = ["service_name", "namespace", "pod", "container"];
 /// Length at which the kernel cuts names of processes, bytes.
 const COMM_BYTES: usize = 15;
 /// Name of the service that the kernel's own threads are.
@@ -16,8 +14,8 @@ const KERNEL: &str = "kernel";
 /// Name of the service of processes that have no name.
 const UNKNOWN: &str = "unknown";
 
-/// A service, and where its processes run: values of [`SERVICE_KEYS`], empty where they are not known.
-pub(super) type ServiceValues = [String; 4];
+/// A service, and where its processes run: values of the keys that were asked for, empty where they are not known.
+pub(super) type ServiceValues = Vec<String>;
 
 /// The services of a recording.
 #[derive(Debug)]
@@ -32,14 +30,16 @@ pub(super) struct ServicesOf<'p> {
     /// Names of programs by what the kernel leaves of them, where it cuts them.
     programs: FxHashMap<&'p str, &'p str>,
     known: FxHashMap<(TaskId, Option<LabelSetId>), (ServiceValues, String)>,
+    keys: Vec<&'p str>,
 }
 
 impl<'p> ServicesOf<'p> {
-    pub(super) fn new(profile: &'p Profile, service: Option<&'p str>) -> Self {
+    /// Those that the labels with these `keys` tell apart, the first of which is the name.
+    pub(super) fn new(profile: &'p Profile, service: Option<&'p str>, keys: Vec<&'p str>) -> Self {
         let tables = &profile.tables;
         let sets = (0..tables.label_sets().len() as u32).map(LabelSetId);
         let has_keys: Vec<bool> =
-            sets.map(|set| tables.labels(set).any(|(key, _)| SERVICE_KEYS.contains(&key))).collect();
+            sets.map(|set| tables.labels(set).any(|(key, _)| keys.contains(&key))).collect();
         let (mut of_process, mut of_kernel) = (FxHashMap::default(), FxHashSet::default());
         let mut has_user = FxHashSet::default();
         for sample in profile.events.iter().flat_map(|event| event.samples()) {
@@ -62,6 +62,7 @@ impl<'p> ServicesOf<'p> {
             of_kernel,
             programs: programs(profile),
             known: FxHashMap::default(),
+            keys,
         }
     }
 
@@ -85,7 +86,7 @@ impl<'p> ServicesOf<'p> {
             found.map(|(_, value)| value_of(value)).unwrap_or_default()
         };
         let program = self.program(tables.string(row.process), row.pid);
-        let mut values = SERVICE_KEYS.map(value);
+        let mut values: Vec<String> = self.keys.iter().copied().map(value).collect();
         if let Some(service) = self.service {
             values[0] = service.to_owned();
         } else if values[0].is_empty() {

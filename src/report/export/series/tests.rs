@@ -166,7 +166,9 @@ fn samples_have_the_labels_that_are_asked_for_and_their_span() {
 fn a_profile_names_its_program_first_and_an_inlined_function_before_its_caller() {
     let recording = services();
     let batch = SeriesBatch::of(&recording, &SeriesOptions::default()).unwrap();
-    let is_shop = |series: &SentSeries| series.program == "shop" && series.event.name == "process_cpu";
+    let is_shop = |series: &crate::report::export::series::batch::SentSeries| {
+        series.program == "shop" && series.event.name == "process_cpu"
+    };
     let series = batch.series.iter().position(is_shop).unwrap();
     let chunk = SeriesChunk { series, rows: 0..batch.series[series].rows.len() };
     let (bytes, id) = pprof_profile(&batch, &chunk);
@@ -180,7 +182,7 @@ fn a_profile_names_its_program_first_and_an_inlined_function_before_its_caller()
     let all: Vec<Vec<String>> = profile.locations.iter().map(names).collect();
     assert!(all.contains(&vec!["card".to_owned(), "pay".to_owned()]), "{all:?}");
     assert_eq!((profile.time_ns as u64, profile.period as u64), (START_NS, PERIOD_NS));
-    assert!(id.starts_with(&format!("{:08x}", START_NS / 1_000_000 >> 16)), "{id}");
+    assert!(id.starts_with(&format!("{:08x}", (START_NS / 1_000_000) >> 16)), "{id}");
     assert_eq!(pprof_profile(&batch, &chunk).1, id, "it is the same whenever it is sent");
 }
 

@@ -1,9 +1,9 @@
 //! `prof push`: what can be typed.
 
-use super::request::{HELP_TEMPLATE, Stop};
-use super::value;
-use super::value::Ids;
 use crate::base::failure::Failure;
+use crate::cli::request::{HELP_TEMPLATE, Stop};
+use crate::cli::value;
+use crate::cli::value::Ids;
 use crate::profile::RuntimeFrames;
 use crate::push::target::{PushTarget, PushUrl};
 use crate::push::verb::PushOptions;
@@ -28,7 +28,7 @@ use std::time::Duration;
                                   as if it had just been recorded
   prof push prof.data --to pyroscope+http://localhost:4040 --dry-run
                                   what would be sent")]
-pub(super) struct PushArgs {
+pub(in crate::cli) struct PushArgs {
     /// The recordings, or folders of recordings, *.data
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     files: Vec<PathBuf>,
@@ -109,7 +109,7 @@ pub(super) struct PushArgs {
 }
 
 impl PushArgs {
-    pub(super) fn into_options(self) -> Result<PushOptions, Stop> {
+    pub(in crate::cli) fn into_options(self) -> Result<PushOptions, Stop> {
         if let Some(why) = refuse_label(&self.label) {
             return Err(Failure::usage(why).into());
         }
@@ -130,6 +130,7 @@ impl PushArgs {
             ..CommonOptions::default()
         };
         let series = SeriesOptions {
+            series_labels: Vec::new(),
             service: self.service,
             host: self.host,
             labels: self.label,

@@ -2,7 +2,6 @@
 //! its tables take, and which runtimes it has. Its files are read for that, so a child process does it, which has given up its
 //! rights already, and answers with these few numbers.
 
-use super::cost;
 use super::read_target::read_target;
 use crate::base::failure::{Failure, status};
 use crate::base::opener::{self, sandbox};
@@ -13,6 +12,7 @@ use crate::record::interpreters::ALL_LANGUAGES;
 use crate::record::kernel::capacity::{page_capacity, row_capacity};
 use crate::record::modules::ModuleFiles;
 use crate::record::options::{RecordOptions, Target};
+use crate::record::session::cost;
 use crate::record::target::search::FoundTarget;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};

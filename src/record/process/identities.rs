@@ -1,7 +1,7 @@
 //! Labels of processes: what someone else says of a process when it is first sampled, on all of its samples.
 
+use super::table::Processes;
 use crate::profile::{LabelSetId, Tables};
-use crate::record::process::table::Processes;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ pub(crate) enum ProcessLabels {
 pub(crate) trait LabelsProcesses: Send {
     /// The labels of a process that has been sampled, whose id this is. Called once for each program that a process runs.
     fn labels_of(&mut self, pid: u32) -> ProcessLabels;
+
+    /// What has happened meanwhile, by names of counters, since the start.
+    fn counts(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// A program that a process runs: its id, how often that was reused, and how often it has called exec.
@@ -48,7 +51,7 @@ impl std::fmt::Debug for Identities {
 
 /// What becomes of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SampleLabels {
+pub(crate) enum LabelsOfSample {
     /// It has these labels, if any.
     Has(Option<LabelSetId>),
     /// It is left out.
@@ -69,8 +72,8 @@ impl Identities {
         time_ns: u64,
         processes: &Processes,
         tables: &mut Tables,
-    ) -> SampleLabels {
-        let Some(labeller) = &mut self.labeller else { return SampleLabels::Has(None) };
+    ) -> LabelsOfSample {
+        let Some(labeller) = &mut self.labeller else { return LabelsOfSample::Has(None) };
         let (generation, execs) =
             processes.at(pid, time_ns).map_or((0, 0), |process| (process.generation, process.exec_seq));
         if self.known.len() >= MOST_KNOWN {
@@ -81,19 +84,24 @@ impl Identities {
             .entry((pid, generation, execs))
             .or_insert_with(|| KnownLabels { labels: labeller.labels_of(pid), set: None });
         match &known.labels {
-            ProcessLabels::LeftOut => SampleLabels::LeftOut,
+            ProcessLabels::LeftOut => LabelsOfSample::LeftOut,
             ProcessLabels::Labels(labels) => {
                 let set = *known.set.get_or_insert_with(|| {
                     let texts: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
                     tables.intern_labels(&texts)
                 });
-                SampleLabels::Has(Some(set))
+                LabelsOfSample::Has(Some(set))
             }
         }
     }
 
+    /// What the labeller has counted since the start, by names of counters.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.labeller.as_ref().map_or(Vec::new(), |labeller| labeller.counts())
+    }
+
     /// Sets of labels get new numbers. What is known of processes that have ended is forgotten.
-    pub(super) fn begin_window(&mut self, processes: &Processes) {
+    pub(in crate::record) fn begin_window(&mut self, processes: &Processes) {
         self.known.retain(|(pid, generation, execs), known| {
             known.set = None;
             processes

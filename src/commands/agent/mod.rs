@@ -1,0 +1,54 @@
+//! `prof agent`: a host recorded all the time, and sent. Three processes: the recorder, as `prof record -a --rotate` is one; the sender,
+//! which reads complete windows and has no rights; and the one that the user started, which starts these two and does nothing else.
+//! Between the first two is a folder of complete files: whatever becomes of either, nothing that was recorded is lost with it.
+
+mod folders;
+mod labeller;
+mod pods;
+mod recorder;
+mod sender;
+mod stats;
+mod supervisor;
+mod windows;
+
+use crate::agent::config::AgentConfig;
+use std::path::PathBuf;
+
+/// What a process of the agent does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AgentPart {
+    /// Starts the others, and starts them again.
+    Supervisor,
+    /// Records into the folder.
+    Recorder,
+    /// Sends what is in the folder. The recorder has this process id, or 0 if there is none.
+    Sender(u32),
+}
+
+/// Options of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AgentOptions {
+    /// The file of its configuration.
+    pub(crate) config: PathBuf,
+    /// Only say whether that is right.
+    pub(crate) checks: bool,
+    /// What this process does.
+    pub(crate) part: AgentPart,
+}
+
+/// Runs the agent, or a part of it; returns the exit status.
+///
+/// # Errors
+///
+/// When the configuration is wrong, and when the part cannot begin.
+pub(crate) fn run(options: &AgentOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    let config = AgentConfig::read(&options.config)?;
+    if options.checks {
+        return Ok(supervisor::say_checked(&options.config, &config)?);
+    }
+    match options.part {
+        AgentPart::Supervisor => supervisor::run(&options.config, config),
+        AgentPart::Recorder => recorder::run(&config, command_line),
+        AgentPart::Sender(recorder) => sender::run(&config, recorder),
+    }
+}

@@ -1,0 +1,254 @@
+//! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
+
+use super::pods::{LIST_INTERVAL, pods_file, renew_list};
+use super::stats::{add_window, resident_bytes, resident_of_family};
+use super::windows::{WindowRoutes, bytes_in};
+use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
+use crate::agent::identity::SeriesLabel;
+use crate::agent::metrics::{AgentMetrics, MetricName, MetricsServer};
+use crate::agent::sampling::{is_recorded_window, sending_delay};
+use crate::base::failure::{Failure, status};
+use crate::base::{privilege, safe_text};
+use crate::profile::start_of;
+use crate::push::buffer::BufferLimits;
+use crate::push::counts::{PushCounts, PushNumbers};
+use crate::push::pusher::{Pusher, PusherOptions};
+use crate::push::target::{PushTarget, PushUrl};
+use crate::record::Parent;
+use crate::report::SeriesOptions;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Interval between two looks for complete windows.
+const LOOK: Duration = Duration::from_millis(500);
+/// Longest time for what waits at the end.
+const GRACE: Duration = Duration::from_secs(10);
+/// A problem of a destination is said again after this time at the earliest.
+const SAID_EVERY: Duration = Duration::from_secs(300);
+
+/// A destination, and the thread that sends to it.
+struct Route {
+    name: String,
+    folder: PathBuf,
+    counts: Arc<PushCounts>,
+    thread: std::thread::JoinHandle<()>,
+    said: Option<(Instant, String)>,
+}
+
+/// Sends until a signal; returns the exit status.
+///
+/// # Errors
+///
+/// When folders cannot be made, metrics cannot be served, or secrets cannot be read.
+pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
+    let parent = Parent::of_this();
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&ends))?;
+    }
+    let server = config.metrics.as_ref().map(MetricsServer::bind).transpose()?;
+    let mut routes = WindowRoutes::of(config)?;
+    // From here on, files of other programs' names and answers of servers are read: without rights.
+    privilege::keep_own_files()?;
+    let metrics = Arc::new(AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE));
+    let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
+    let host = config.host.shown_name(|name| std::env::var(name).ok());
+    let mut to = destinations(config, &host, routes.waiting(), &ends)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    metrics.set(MetricName::StartTime, "", now.as_secs());
+    metrics.beat();
+    let mut pods_due = Instant::now();
+    while !ends.load(Ordering::Relaxed) {
+        if parent.has_ended() {
+            ends.store(true, Ordering::Relaxed);
+        }
+        take_windows(config, &host, &mut routes, &metrics);
+        if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
+            pods_due = Instant::now() + LIST_INTERVAL;
+            renew_pods(kubelet, &pods_file(config), &metrics);
+        }
+        say_numbers(&metrics, &mut to, recorder);
+        metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
+        std::thread::sleep(LOOK);
+    }
+    // The recorder has completed its last window before this process was asked to end.
+    take_windows(config, &host, &mut routes, &metrics);
+    for route in to {
+        // A panic of a thread is said by it.
+        let _ = route.thread.join();
+    }
+    Ok(status::OK)
+}
+
+/// Hands on the windows that are complete.
+fn take_windows(config: &AgentConfig, host: &str, routes: &mut WindowRoutes, metrics: &AgentMetrics) {
+    let windows = routes.complete().unwrap_or_else(|error| {
+        say(&format!("the folder of windows cannot be read: {error}"));
+        Vec::new()
+    });
+    for window in windows {
+        add_window(metrics, &window);
+        metrics.beat();
+        metrics.set_ready();
+        let number = start_of(&window).unwrap_or(0)
+            / u64::try_from(config.window.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let is_sent = is_recorded_window(host, number, config.windows_share);
+        if !is_sent {
+            metrics.add(MetricName::WindowsSkipped, "windows_share", 1);
+        }
+        if let Err(error) = routes.hand_on(&window, is_sent) {
+            say(&format!("a window cannot be handed on, and waits: {error}"));
+            metrics.add(MetricName::WindowsSkipped, "not_handed_on", 1);
+            break;
+        }
+    }
+}
+
+/// Gets the kubelet's list of pods.
+fn renew_pods(kubelet: &KubeletSettings, file: &Path, metrics: &AgentMetrics) {
+    if let Err(error) = renew_list(kubelet, file) {
+        metrics.add(MetricName::IdentityProblems, "kubelet", 1);
+        say(&format!("the kubelet's list of pods was not had: {error}"));
+    }
+}
+
+/// Starts a thread for each destination.
+fn destinations(
+    config: &AgentConfig,
+    host: &str,
+    folders: &[PathBuf],
+    ends: &Arc<AtomicBool>,
+) -> Result<Vec<Route>, Failure> {
+    let mut routes = Vec::new();
+    for (destination, folder) in config.destinations.iter().zip(folders) {
+        let counts = Arc::new(PushCounts::default());
+        let options = options_of(config, host, destination, folder)?;
+        let mut pusher = Pusher::new(options, Arc::clone(&counts));
+        let (ends, name) = (Arc::clone(ends), destination.name.clone());
+        let work = move || {
+            let is_over = || ends.load(Ordering::Relaxed);
+            if let Err(failure) = pusher.run(&is_over, GRACE) {
+                say(&format!("{name}: {}", failure.message));
+                // Nothing is sent by a sender without secrets: the one who has started it tries again.
+                ends.store(true, Ordering::Relaxed);
+            }
+        };
+        let thread = std::thread::Builder::new().name("prof-push".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            Failure::new(status::FAILED, format!("no thread can be started to send: {error}"))
+        })?;
+        routes.push(Route {
+            name: destination.name.clone(),
+            folder: folder.clone(),
+            counts,
+            thread,
+            said: None,
+        });
+    }
+    Ok(routes)
+}
+
+/// What is sent to a destination, and how.
+fn options_of(
+    config: &AgentConfig,
+    host: &str,
+    to: &PushDestination,
+    folder: &Path,
+) -> Result<PusherOptions, Failure> {
+    let protocol = match to.protocol {
+        DestinationProtocol::Pyroscope => "pyroscope",
+        DestinationProtocol::Otlp => "otlp",
+    };
+    let url = PushUrl::parse(&format!("{protocol}+{}", to.url)).map_err(Failure::usage)?;
+    let target = PushTarget {
+        tenant: to.tenant.clone(),
+        bearer_file: to.bearer_file.clone(),
+        basic_user: to.basic.as_ref().map(|basic| basic.user.clone()),
+        basic_file: to.basic.as_ref().map(|basic| basic.password_file.clone()),
+        ca_file: to.ca_file.clone(),
+        headers: to.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        timeout: to.timeout,
+        ..PushTarget::new(url)
+    };
+    Ok(PusherOptions {
+        target,
+        folder: folder.to_owned(),
+        limits: BufferLimits {
+            most_bytes: config.buffer.most_bytes,
+            most_age: config.buffer.most_age,
+            ..BufferLimits::default()
+        },
+        series: SeriesOptions {
+            host: config.series_labels.contains(&SeriesLabel::Host).then(|| host.to_owned()),
+            series_labels: series_labels(config),
+            ..SeriesOptions::default()
+        },
+        spread: sending_delay(host, config.window).min(Duration::from_secs(60)),
+    })
+}
+
+/// Keys of labels that series have: those of the configuration, and those that its rules write.
+fn series_labels(config: &AgentConfig) -> Vec<String> {
+    let known = config.series_labels.iter().map(|label| label.name().to_owned());
+    let written = config.rules.targets().map(str::to_owned);
+    let mut keys: Vec<String> = known.chain(written).chain(config.labels.keys().cloned()).collect();
+    keys.retain(|key| key != "service_name" && key != "host");
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Puts the numbers of the destinations and of both processes into the metrics; says what goes wrong, but not all the time.
+fn say_numbers(metrics: &AgentMetrics, routes: &mut [Route], recorder: u32) {
+    let (mut bytes, mut files, mut requests) = (0, 0, 0);
+    let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
+    for route in routes {
+        let numbers = route.counts.numbers();
+        set_numbers(metrics, &route.name, &numbers);
+        requests += numbers.requests;
+        for (problem, parts) in &numbers.dropped {
+            *dropped.entry(format!("{} (a part)", problem.key())).or_default() += parts.profiles;
+        }
+        for (problem, recordings) in &numbers.recordings_dropped {
+            *dropped.entry(problem.key().to_owned()).or_default() += recordings;
+        }
+        bytes += bytes_in(&route.folder);
+        files += std::fs::read_dir(&route.folder).map_or(0, |entries| entries.count() as u64);
+        let is_new = route
+            .said
+            .as_ref()
+            .is_none_or(|(at, words)| at.elapsed() >= SAID_EVERY && *words != numbers.last_problem);
+        if is_new && !numbers.last_problem.is_empty() {
+            say(&format!("{}: {}", route.name, numbers.last_problem));
+            route.said = Some((Instant::now(), numbers.last_problem.clone()));
+        }
+    }
+    metrics.set(MetricName::PushRequests, "200", requests);
+    dropped.iter().for_each(|(reason, count)| metrics.set(MetricName::Dropped, reason, *count));
+    metrics.set(MetricName::BufferBytes, "", bytes);
+    metrics.set(MetricName::BufferFiles, "", files);
+    let resident = resident_bytes(std::process::id()) + resident_of_family(recorder);
+    if recorder == 0 {
+        metrics
+            .set_not_ready("this host does not record today (hosts_share), or its recorder is being started");
+        metrics.beat();
+    }
+    metrics.set(MetricName::RssBytes, "", resident);
+}
+
+fn set_numbers(metrics: &AgentMetrics, name: &str, numbers: &PushNumbers) {
+    metrics.set(MetricName::PushBytes, name, numbers.bytes);
+    metrics.set(MetricName::PushRetries, name, numbers.retries.values().sum());
+    metrics.set(MetricName::LastPush, name, numbers.last_unix_ns / 1_000_000_000);
+}
+
+/// Says something on standard error.
+fn say(words: &str) {
+    // If it is closed, there is no one to hear it.
+    let _ = writeln!(io::stderr().lock(), "prof agent: {}", safe_text::message(words));
+}

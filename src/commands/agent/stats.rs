@@ -1,0 +1,84 @@
+//! What a window says of its recording, as metrics.
+
+use crate::agent::metrics::{AgentMetrics, MetricName};
+use crate::profile::{self, EventKind, Outcome, Profile, counter};
+use rustc_hash::FxHashSet;
+use std::fs;
+use std::path::Path;
+
+/// Counters of what was lost, by the word for it.
+const LOST: [(&str, &str); 6] = [
+    ("ring_full", counter::LOST_RING_FULL),
+    ("counts_full", counter::LOST_COUNTS),
+    ("waits_full", counter::LOST_WAITS),
+    ("bad_record", counter::LOST_BAD_RECORD),
+    ("sideband", counter::LOST_SIDEBAND),
+    ("left_out_by_rules", counter::SAMPLES_LEFT_OUT),
+];
+
+/// Adds a window to the metrics.
+pub(super) fn add_window(metrics: &AgentMetrics, path: &Path) {
+    let Ok((profile, _)) = profile::read_path(path) else {
+        metrics.add(MetricName::WindowsSkipped, "unreadable", 1);
+        return;
+    };
+    metrics.add(MetricName::Windows, "", 1);
+    for event in &profile.events {
+        let name = event.kind().name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        metrics.add(MetricName::Samples, &name, event.len() as u64);
+    }
+    for (cause, name) in LOST {
+        metrics.add(MetricName::SamplesLost, cause, profile.counter(name));
+    }
+    metrics.add(MetricName::ProcessesLeftOut, "", profile.counter(counter::PROCESSES_LEFT_OUT));
+    metrics.add(MetricName::SeriesMerged, "", profile.counter(counter::LABELS_MERGED));
+    metrics.add(
+        MetricName::IdentityProblems,
+        "malformed_attributes",
+        profile.counter(counter::LABELS_MALFORMED),
+    );
+    add_stacks(metrics, &profile);
+    let processes: FxHashSet<u32> = profile.tables.tasks().iter().map(|task| task.pid).collect();
+    metrics.set(MetricName::Processes, "", processes.len() as u64);
+    let mut services = FxHashSet::default();
+    for set in 0..profile.tables.label_sets().len() as u32 {
+        services.extend(
+            profile
+                .tables
+                .labels(profile::LabelSetId(set))
+                .filter(|(key, _)| *key == "service_name")
+                .map(|(_, value)| value),
+        );
+    }
+    metrics.set(MetricName::Services, "", services.len() as u64);
+    if let Some(end) = &profile.end {
+        metrics.add_real(MetricName::CpuSeconds, "bpf", end.bpf_ns as f64 / 1e9);
+        metrics.add_real(MetricName::CpuSeconds, "user", end.recording_cpu_ns.unwrap_or(0) as f64 / 1e9);
+        metrics.set_real(MetricName::WindowSeconds, "", end.duration_ns as f64 / 1e9);
+    }
+}
+
+/// Samples of running threads whose stacks are not whole, by what ended them.
+fn add_stacks(metrics: &AgentMetrics, profile: &Profile) {
+    for sample in profile.event_of(&EventKind::ON_CPU).into_iter().flat_map(|event| event.samples()) {
+        let is_whole = matches!(sample.outcome, Outcome::Complete | Outcome::NoUserStack | Outcome::Unset);
+        if !is_whole {
+            metrics.add(MetricName::StacksIncomplete, sample.outcome.key(), 1);
+        }
+    }
+}
+
+/// Resident memory of a process, bytes; 0 if it is not there.
+pub(super) fn resident_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// Resident memory of a process and of all that it has started, bytes.
+pub(super) fn resident_of_family(pid: u32) -> u64 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let own = resident_bytes(pid);
+    children.split_whitespace().filter_map(|child| child.parse().ok()).map(resident_bytes).sum::<u64>() + own
+}

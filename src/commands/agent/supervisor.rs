@@ -1,0 +1,246 @@
+//! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
+
+use super::folders::{make_folder, recorded_folder};
+use crate::agent::config::{AgentConfig, change_between};
+use crate::agent::sampling::{day_of, is_recorded_host};
+use crate::base::failure::{self, status};
+use crate::base::{privilege, safe_text};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Interval at which children and signals are looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// Wait before a part that has ended is started again: doubled each time, and the shortest again after it has run for so long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const GOOD_RUN: Duration = Duration::from_secs(120);
+/// Longest time that a part has to end after it was asked to.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// Says that a configuration is right, and what it comes to.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
+pub(super) fn say_checked(path: &Path, config: &AgentConfig) -> io::Result<u8> {
+    let destinations: Vec<String> =
+        config.destinations.iter().map(|to| safe_text::terminal(&to.name).into_owned()).collect();
+    let to = if destinations.is_empty() { "nowhere".to_owned() } else { destinations.join(", ") };
+    writeln!(
+        io::stdout().lock(),
+        "{} is right: {} Hz, windows of {}, to {to}",
+        safe_text::terminal(&path.display().to_string()),
+        config.frequency_hz,
+        humantime::format_duration(config.window),
+    )?;
+    Ok(status::OK)
+}
+
+/// Signals that have come.
+struct AgentSignals {
+    ends: Arc<AtomicBool>,
+    reloads: Arc<AtomicBool>,
+}
+
+impl AgentSignals {
+    fn install() -> io::Result<Self> {
+        let signals = AgentSignals { ends: Arc::default(), reloads: Arc::default() };
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&signals.ends))?;
+        }
+        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.reloads))?;
+        Ok(signals)
+    }
+}
+
+/// A part of the agent, which runs or waits to be started again.
+struct Part {
+    name: &'static str,
+    child: Option<Child>,
+    begun: Instant,
+    next: Instant,
+    wait: Duration,
+}
+
+impl Part {
+    fn new(name: &'static str) -> Self {
+        let now = Instant::now();
+        Part { name, child: None, begun: now, next: now, wait: FIRST_WAIT }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Starts it, if it does not run and it is time.
+    fn start(&mut self, config: &Path, more: &[String]) {
+        if self.child.is_some() || Instant::now() < self.next {
+            return;
+        }
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("prof").arg("agent").arg("--config").arg(config).args(["--part", self.name]).args(more);
+        // Keys of a terminal are for the one that was started.
+        match command.process_group(0).spawn() {
+            Ok(child) => (self.child, self.begun) = (Some(child), Instant::now()),
+            Err(error) => {
+                say(&format!("the {} cannot be started: {}", self.name, failure::io_words(&error)));
+                self.later();
+            }
+        }
+    }
+
+    /// Notes that it has ended, if it has. Returns whether it just did.
+    fn look(&mut self) -> bool {
+        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return false };
+        self.child = None;
+        say(&format!(
+            "the {} has ended ({ended}), and is started again in {} s",
+            self.name,
+            self.wait.as_secs()
+        ));
+        if self.begun.elapsed() >= GOOD_RUN {
+            self.wait = FIRST_WAIT;
+        }
+        self.later();
+        true
+    }
+
+    fn later(&mut self) {
+        self.next = Instant::now() + self.wait;
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+    }
+
+    /// Asks it to end, and waits until it has.
+    fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            // It may have ended by itself.
+            let _ =
+                privilege::send_signals(|| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+        }
+        let until = Instant::now() + ENDING;
+        while Instant::now() < until {
+            match child.try_wait() {
+                Ok(None) => std::thread::sleep(TICK / 10),
+                _ => return self.again(),
+            }
+        }
+        say(&format!("the {} does not end, and is killed", self.name));
+        let _ = privilege::send_signals(|| child.kill());
+        let _ = child.wait();
+        self.again();
+    }
+
+    /// It may be started at once.
+    fn again(&mut self) {
+        (self.next, self.wait) = (Instant::now(), FIRST_WAIT);
+    }
+}
+
+/// The agent as a whole.
+struct Agent {
+    path: PathBuf,
+    config: AgentConfig,
+    host: String,
+    recorder: Part,
+    sender: Part,
+    /// Whether this host is one of those that record today.
+    is_recorded: bool,
+}
+
+/// Runs the agent until a signal; returns the exit status.
+///
+/// # Errors
+///
+/// When its folder cannot be made, or signals cannot be taken.
+pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
+    make_folder(&recorded_folder(&config))?;
+    let signals = AgentSignals::install()?;
+    let host = config.host.shown_name(|name| std::env::var(name).ok());
+    let path = std::path::absolute(path)?;
+    let (recorder, sender) = (Part::new("recorder"), Part::new("sender"));
+    let mut agent = Agent { path, config, host, recorder, sender, is_recorded: true };
+    while !signals.ends.load(Ordering::Relaxed) {
+        if signals.reloads.swap(false, Ordering::Relaxed) {
+            agent.reload();
+        }
+        agent.keep_running();
+        std::thread::sleep(TICK);
+    }
+    // The recorder completes its window, which the sender then still sends.
+    agent.recorder.end();
+    agent.sender.end();
+    Ok(status::OK)
+}
+
+impl Agent {
+    /// Starts what is to run and does not.
+    fn keep_running(&mut self) {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let is_recorded = is_recorded_host(&self.host, day_of(since), self.config.hosts_share);
+        if self.is_recorded != is_recorded {
+            self.is_recorded = is_recorded;
+            say(if is_recorded {
+                "this host records today"
+            } else {
+                "this host does not record today: hosts_share"
+            });
+        }
+        let has_changed = self.recorder.look();
+        if !is_recorded {
+            self.recorder.end();
+        } else {
+            self.recorder.start(&self.path, &[]);
+        }
+        // It reads the recorder's use of CPU and memory.
+        if has_changed && self.recorder.pid() != 0 {
+            self.sender.end();
+        }
+        self.sender.look();
+        self.sender.start(&self.path, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
+    }
+
+    /// Reads the configuration again. One that is wrong changes nothing.
+    fn reload(&mut self) {
+        let new = match AgentConfig::read(&self.path) {
+            Ok(new) => new,
+            Err(failure) => {
+                let lines = failure::explain(&failure.into()).1;
+                lines.iter().for_each(|line| say(line));
+                return say("the configuration is not read again: the agent goes on as it is");
+            }
+        };
+        let change = change_between(&self.config, &new);
+        if change.is_empty() {
+            return say("the configuration has not changed");
+        }
+        let keys: Vec<&str> =
+            (change.at_once.iter().chain(&change.recording).chain(&change.agent)).copied().collect();
+        if let Err(failure) = make_folder(&recorded_folder(&new)) {
+            return say(&failure.to_string());
+        }
+        // What waits to be sent is on the disk: a sender that is started again goes on with it. Only what decides how it is recorded
+        // costs the second that the recorder takes to begin again.
+        const OF_SENDER: [&str; 2] = ["destinations", "metrics"];
+        self.config = new;
+        self.host = self.config.host.shown_name(|name| std::env::var(name).ok());
+        let is_of_recorder = keys.iter().any(|key| !OF_SENDER.contains(key));
+        if is_of_recorder {
+            self.recorder.end();
+        }
+        self.sender.end();
+        say(&format!("the configuration was read again: {}", keys.join(", ")));
+    }
+}
+
+/// Says something on standard error.
+fn say(words: &str) {
+    // If it is closed, there is no one to hear it.
+    let _ = writeln!(io::stderr().lock(), "prof agent: {}", safe_text::message(words));
+}
