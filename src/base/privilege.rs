@@ -55,6 +55,8 @@ const ATTACHING: CapabilitySet = CapabilitySet::BPF
     .union(LEAVING)
     .union(CapabilitySet::SYS_ADMIN);
 
+/// This process sends what it reads, for long: see [`keep_sending`].
+static SENDS: AtomicBool = AtomicBool::new(false);
 /// Capabilities that were in effect when the program was started and are the user's own: none of those that come from the
 /// program's file.
 static OF_USER: OnceLock<CapabilitySet> = OnceLock::new();
@@ -145,6 +147,9 @@ pub(crate) fn for_leaving() {
 ///
 /// When rights that are not the user's own cannot be given up.
 pub(crate) fn input_is_open() -> Result<(), Failure> {
+    if SENDS.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let writes = WRITES.load(Ordering::Relaxed);
     reduce_to(if writes { own_files() } else { CapabilitySet::empty() })
 }
@@ -251,6 +256,18 @@ pub(crate) fn make_room<T>(work: impl FnOnce() -> T) -> T {
 /// When rights that are not the user's own cannot be given up.
 pub(crate) fn keep_own_files() -> Result<(), Failure> {
     reduce_to(own_files())
+}
+
+/// Gives up, on this thread and those that it starts, everything but what writing the user's own files may take and, not in effect, what
+/// reads files of secrets: a process that sends for long reads these again and again, and opens many files.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub(crate) fn keep_sending() -> Result<(), Failure> {
+    SENDS.store(true, Ordering::Relaxed);
+    let permitted = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
+    reduce_to(own_files().union(permitted.intersection(CapabilitySet::DAC_READ_SEARCH)))
 }
 
 /// [`WATCHING`], with what replaces a missing part of it.

@@ -83,6 +83,9 @@ pub(crate) mod counter {
     pub(crate) const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Waits in a futex that do not say which lock it was, since there were too many different ones.
     pub(crate) const LOCKS_LEFT_OUT: &str = "locks_left_out";
+    /// Windows before this one that were removed to keep limits, and those that could not be written.
+    pub(crate) const WINDOWS_REMOVED: &str = "windows_removed";
+    pub(crate) const WINDOWS_LOST: &str = "windows_lost";
     /// Processes that a rule leaves out; those of which too many had labels of their own; those whose own labels are malformed.
     pub(crate) const PROCESSES_LEFT_OUT: &str = "processes_left_out";
     pub(crate) const LABELS_MERGED: &str = "labels_merged";

@@ -13,7 +13,7 @@ use super::session::until_end::{GoesOn, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
 use crate::base::{safe_text, units};
-use crate::profile::{End, WriteError, Writer};
+use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -63,12 +63,12 @@ impl Sink for FileSink<'_> {
             self.last_flush = Instant::now();
             match self.flush(session) {
                 // The rest of the window is lost, and not the recording.
-                Err(_) if self.windows.is_some() => self.turn_window(session)?,
+                Err(_) if self.windows.is_some() => self.turn_window(session, false)?,
                 flushed => flushed?,
             }
         }
         if self.windows.as_deref().is_some_and(|windows| windows.is_over(session)) {
-            self.turn_window(session)?;
+            self.turn_window(session, true)?;
         }
         let taken = console::taken(&session.collector.profile, &session.collector.totals);
         let lost = session.lost() + session.lost_waits();
@@ -103,7 +103,8 @@ impl FileSink<'_> {
 impl FileSink<'_> {
     /// Completes the file of the window, and goes on in that of the next one. A window that cannot be written is lost, and said to be,
     /// and the recording goes on.
-    pub(super) fn turn_window(&mut self, session: &mut Session<'_>) -> anyhow::Result<()> {
+    /// With `is_over` false the file of the window could not be written on: until the next window is over, there is none.
+    pub(super) fn turn_window(&mut self, session: &mut Session<'_>, is_over: bool) -> anyhow::Result<()> {
         let completed = self.complete_window(session);
         let has_place = self.placed.path.is_some();
         session.begin_window();
@@ -114,7 +115,8 @@ impl FileSink<'_> {
             _ => windows.lost += 1,
         }
         let start_unix_ns = session.collector.profile.meta.start_unix_ns;
-        let (file, placed) = windows.next_file(start_unix_ns).unwrap_or_else(|failure| {
+        let next = if is_over { windows.next_file(start_unix_ns) } else { Ok(nowhere()) };
+        let (file, placed) = next.unwrap_or_else(|failure| {
             // Once, and not for each window while it lasts.
             if has_place {
                 self.console.error(&failure.into());
@@ -125,6 +127,9 @@ impl FileSink<'_> {
             Ok(writer) => writer,
             Err(_) => Writer::new(ProfileFile::Nowhere, &session.collector.profile.meta)?,
         };
+        session.collector.profile.count(counter::WINDOWS_REMOVED, std::mem::take(&mut windows.removed));
+        session.collector.profile.count(counter::WINDOWS_LOST, windows.lost - windows.lost_said);
+        windows.lost_said = windows.lost;
         let before = std::mem::replace(self.placed, placed);
         let last = std::mem::replace(self.writer, next);
         *self.has_written_samples = false;

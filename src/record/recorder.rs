@@ -106,7 +106,7 @@ fn record(
         has_launched,
         is_delay_over,
         parent: options.ends_with_parent.then(Parent::of_this),
-        naming: Naming::new(&options.debug_folders),
+        naming: Naming::new(&options.debug_folders).in_windows(options.window),
         has_written_samples: false,
         windows,
     };
@@ -309,7 +309,10 @@ impl FileRecording<'_, '_> {
             end.notices.extend(refused.iter().cloned());
             end.notices.extend(dumps.problems.iter().chain(&dumps.unread).cloned());
             end.notices.extend(lack_of_opener().filter(|lack| !end.notices.contains(lack)));
-            (end.cpu_ns, end.max_rss_bytes) = cost::own();
+            // Of a window, only what it used itself.
+            let (cpu_ns, max_rss_bytes) = cost::own();
+            end.cpu_ns = if self.windows.is_some() { end.cpu_ns } else { cpu_ns };
+            end.max_rss_bytes = max_rss_bytes;
         }
         Ok(())
     }

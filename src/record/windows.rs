@@ -24,8 +24,11 @@ pub(super) struct Windows {
     pub(super) with_sources: bool,
     /// Windows that are complete.
     pub(super) complete: u64,
-    /// Windows that could not be written, to their end or at all.
+    /// Windows that could not be written, to their end or at all; those of which a window says so already.
     pub(super) lost: u64,
+    pub(super) lost_said: u64,
+    /// Windows that were removed to keep the limits, of which no window says so yet.
+    pub(super) removed: u64,
 }
 
 impl Windows {
@@ -45,6 +48,8 @@ impl Windows {
             with_sources: options.embed_source,
             complete: 0,
             lost: 0,
+            lost_said: 0,
+            removed: 0,
         })
     }
 
@@ -67,7 +72,9 @@ impl Windows {
 
     /// Makes the file of the next window, which began at this time of the wall clock, ns.
     pub(super) fn next_file(&mut self, start_unix_ns: u64) -> Result<(ProfileFile, Placed), Failure> {
-        if Destination::prune(&mut self.folder).is_full {
+        let pruned = Destination::prune(&mut self.folder);
+        self.removed += pruned.windows;
+        if pruned.is_full {
             let Output::Folder { path, .. } = &self.output else { return Ok(nowhere()) };
             let message = format!("no window is written to `{}`: its disk is nearly full", path.display());
             return Err(Failure::new(status::FAILED, message)

@@ -1,7 +1,7 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
-use super::stats::{add_window, resident_bytes, resident_of_family};
+use super::stats::{add_window, read_window, resident_bytes, resident_of_family};
 use super::windows::{WindowRoutes, bytes_in};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
 use crate::agent::identity::SeriesLabel;
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest time for what waits at the end.
 const GRACE: Duration = Duration::from_secs(10);
+/// Interval between two looks at recordings that stay.
+const PRUNE: Duration = Duration::from_secs(30);
 /// A problem of a destination is said again after this time at the earliest.
 const SAID_EVERY: Duration = Duration::from_secs(300);
 
@@ -54,30 +56,37 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     let server = config.metrics.as_ref().map(MetricsServer::bind).transpose()?;
     let mut routes = WindowRoutes::of(config)?;
     // From here on, files of other programs' names and answers of servers are read: without rights.
-    privilege::keep_own_files()?;
+    privilege::keep_sending()?;
     let metrics = Arc::new(AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE));
     let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
-    let mut to = destinations(config, &host, routes.waiting(), &ends)?;
+    // The destinations end once the last window has been handed to them.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut to = destinations(config, &host, routes.waiting(), (&is_over, &ends))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     metrics.set(MetricName::StartTime, "", now.as_secs());
     metrics.beat();
-    let mut pods_due = Instant::now();
+    let (mut pods_due, mut prune_due) = (Instant::now(), Instant::now());
+    let mut complaints = Complaints::default();
     while !ends.load(Ordering::Relaxed) {
         if parent.has_ended() {
             ends.store(true, Ordering::Relaxed);
         }
-        take_windows(config, &host, &mut routes, &metrics);
+        take_windows(config, &host, &mut routes, (&metrics, &mut complaints));
         if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
             pods_due = Instant::now() + LIST_INTERVAL;
             renew_pods(kubelet, &pods_file(config), &metrics);
         }
         say_numbers(&metrics, &mut to, recorder);
-        metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
+        if Instant::now() >= prune_due {
+            prune_due = Instant::now() + PRUNE;
+            metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
+        }
         std::thread::sleep(LOOK);
     }
     // The recorder has completed its last window before this process was asked to end.
-    take_windows(config, &host, &mut routes, &metrics);
+    take_windows(config, &host, &mut routes, (&metrics, &mut complaints));
+    is_over.store(true, Ordering::Relaxed);
     for route in to {
         // A panic of a thread is said by it.
         let _ = route.thread.join();
@@ -86,13 +95,18 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
 }
 
 /// Hands on the windows that are complete.
-fn take_windows(config: &AgentConfig, host: &str, routes: &mut WindowRoutes, metrics: &AgentMetrics) {
+fn take_windows(
+    config: &AgentConfig,
+    host: &str,
+    routes: &mut WindowRoutes,
+    (metrics, complaints): (&AgentMetrics, &mut Complaints),
+) {
     let windows = routes.complete().unwrap_or_else(|error| {
-        say(&format!("the folder of windows cannot be read: {error}"));
+        complaints.say("the folder of windows", &format!("cannot be read: {error}"));
         Vec::new()
     });
     for window in windows {
-        add_window(metrics, &window);
+        let profile = read_window(&window);
         metrics.beat();
         metrics.set_ready();
         let number = start_of(&window).unwrap_or(0)
@@ -101,10 +115,36 @@ fn take_windows(config: &AgentConfig, host: &str, routes: &mut WindowRoutes, met
         if !is_sent {
             metrics.add(MetricName::WindowsSkipped, "windows_share", 1);
         }
-        if let Err(error) = routes.hand_on(&window, is_sent) {
-            say(&format!("a window cannot be handed on, and waits: {error}"));
+        let refused = match routes.hand_on(&window, is_sent) {
+            Ok(refused) => refused,
+            Err(error) => {
+                complaints.say(&window.display().to_string(), &format!("cannot be removed: {error}"));
+                break;
+            }
+        };
+        // Once: now it is where it is not looked at again.
+        add_window(metrics, profile);
+        for (folder, error) in refused {
+            complaints.say(
+                &folder.display().to_string(),
+                &format!("cannot have a window, which it lacks now: {error}"),
+            );
             metrics.add(MetricName::WindowsSkipped, "not_handed_on", 1);
-            break;
+        }
+    }
+}
+
+/// What has gone wrong, each once in a while.
+#[derive(Default)]
+struct Complaints(BTreeMap<String, Instant>);
+
+impl Complaints {
+    fn say(&mut self, what: &str, why: &str) {
+        if self.0.get(what).is_none_or(|at| at.elapsed() >= SAID_EVERY) {
+            // There are few folders, and windows that cannot be removed stop the rest.
+            self.0.retain(|_, at| at.elapsed() < SAID_EVERY);
+            self.0.insert(what.to_owned(), Instant::now());
+            say(&format!("{what} {why}"));
         }
     }
 }
@@ -122,16 +162,16 @@ fn destinations(
     config: &AgentConfig,
     host: &str,
     folders: &[PathBuf],
-    ends: &Arc<AtomicBool>,
+    (is_over, ends): (&Arc<AtomicBool>, &Arc<AtomicBool>),
 ) -> Result<Vec<Route>, Failure> {
     let mut routes = Vec::new();
     for (destination, folder) in config.destinations.iter().zip(folders) {
         let counts = Arc::new(PushCounts::default());
         let options = options_of(config, host, destination, folder)?;
         let mut pusher = Pusher::new(options, Arc::clone(&counts));
-        let (ends, name) = (Arc::clone(ends), destination.name.clone());
+        let (over, ends, name) = (Arc::clone(is_over), Arc::clone(ends), destination.name.clone());
         let work = move || {
-            let is_over = || ends.load(Ordering::Relaxed);
+            let is_over = || over.load(Ordering::Relaxed);
             if let Err(failure) = pusher.run(&is_over, GRACE) {
                 say(&format!("{name}: {}", failure.message));
                 // Nothing is sent by a sender without secrets: the one who has started it tries again.

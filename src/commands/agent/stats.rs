@@ -16,13 +16,20 @@ const LOST: [(&str, &str); 6] = [
     ("left_out_by_rules", counter::SAMPLES_LEFT_OUT),
 ];
 
+/// Reads a window; `None` if it cannot be read.
+pub(super) fn read_window(path: &Path) -> Option<Profile> {
+    profile::read_path(path).ok().map(|(profile, _)| profile)
+}
+
 /// Adds a window to the metrics.
-pub(super) fn add_window(metrics: &AgentMetrics, path: &Path) {
-    let Ok((profile, _)) = profile::read_path(path) else {
+pub(super) fn add_window(metrics: &AgentMetrics, profile: Option<Profile>) {
+    let Some(profile) = profile else {
         metrics.add(MetricName::WindowsSkipped, "unreadable", 1);
         return;
     };
     metrics.add(MetricName::Windows, "", 1);
+    metrics.add(MetricName::WindowsSkipped, "not_written", profile.counter(counter::WINDOWS_LOST));
+    metrics.add(MetricName::WindowsSkipped, "removed_unsent", profile.counter(counter::WINDOWS_REMOVED));
     for event in &profile.events {
         let name = event.kind().name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         metrics.add(MetricName::Samples, &name, event.len() as u64);

@@ -95,9 +95,9 @@ impl Part {
         }
     }
 
-    /// Notes that it has ended, if it has. Returns whether it just did.
-    fn look(&mut self) -> bool {
-        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return false };
+    /// Notes that it has ended, if it has.
+    fn look(&mut self) {
+        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return };
         self.child = None;
         say(&format!(
             "the {} has ended ({ended}), and is started again in {} s",
@@ -108,7 +108,6 @@ impl Part {
             self.wait = FIRST_WAIT;
         }
         self.later();
-        true
     }
 
     fn later(&mut self) {
@@ -132,8 +131,10 @@ impl Part {
             }
         }
         say(&format!("the {} does not end, and is killed", self.name));
-        let _ = privilege::send_signals(|| child.kill());
-        let _ = child.wait();
+        // If even that is refused, it ends once it sees that this process has.
+        if privilege::send_signals(|| child.kill()).is_ok() {
+            let _ = child.wait();
+        }
         self.again();
     }
 
@@ -152,6 +153,8 @@ struct Agent {
     sender: Part,
     /// Whether this host is one of those that record today.
     is_recorded: bool,
+    /// The recorder that the sender looks at, by its process id; 0 for none.
+    looked_at: u32,
 }
 
 /// Runs the agent until a signal; returns the exit status.
@@ -165,7 +168,7 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder"), Part::new("sender"));
-    let mut agent = Agent { path, config, host, recorder, sender, is_recorded: true };
+    let mut agent = Agent { path, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
             agent.reload();
@@ -192,16 +195,17 @@ impl Agent {
                 "this host does not record today: hosts_share"
             });
         }
-        let has_changed = self.recorder.look();
+        self.recorder.look();
         if !is_recorded {
             self.recorder.end();
         } else {
             self.recorder.start(&self.path, &[]);
         }
-        // It reads the recorder's use of CPU and memory.
-        if has_changed && self.recorder.pid() != 0 {
+        // It says how the recorder is, and has to know which that is.
+        if self.sender.pid() != 0 && self.looked_at != self.recorder.pid() {
             self.sender.end();
         }
+        self.looked_at = self.recorder.pid();
         self.sender.look();
         self.sender.start(&self.path, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
     }

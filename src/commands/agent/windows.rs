@@ -64,18 +64,25 @@ impl WindowRoutes {
         Ok(found)
     }
 
-    /// Hands a window on. With `is_sent` false it is only kept.
+    /// Hands a window on. With `is_sent` false it is only kept. Returns the folders that could not have it, each with the reason: the
+    /// others have it, and no window waits for a folder.
     ///
     /// # Errors
     ///
-    /// When a folder cannot have it: it stays where it is.
-    pub(super) fn hand_on(&mut self, window: &Path, is_sent: bool) -> io::Result<()> {
-        let Some(name) = window.file_name() else { return Ok(()) };
+    /// When it cannot be removed from where the recorder has put it.
+    pub(super) fn hand_on(&mut self, window: &Path, is_sent: bool) -> io::Result<Vec<(PathBuf, io::Error)>> {
+        let Some(name) = window.file_name() else { return Ok(Vec::new()) };
         let sent = self.to.iter().filter(|_| is_sent);
+        let mut refused = Vec::new();
         for folder in sent.chain(self.kept.iter().map(|(folder, _)| folder)) {
-            link_or_copy(window, &folder.join(name))?;
+            // Someone may have removed the folder.
+            let made = make_folder(folder).map_err(|failure| io::Error::other(failure.message));
+            if let Err(error) = made.and_then(|()| link_or_copy(window, &folder.join(name))) {
+                refused.push((folder.clone(), error));
+            }
         }
-        fs::remove_file(window)
+        fs::remove_file(window)?;
+        Ok(refused)
     }
 
     /// Removes recordings that have been kept for long enough. Returns the bytes of those that stay.
@@ -130,7 +137,7 @@ mod tests {
         assert!(lock::lock(&written));
         let complete = routes.complete().expect("it can be read");
         assert_eq!(complete, [from.join("prof-20261129-140000.data")]);
-        routes.hand_on(&complete[0], true).expect("there is room");
+        assert!(routes.hand_on(&complete[0], true).expect("it can be removed").is_empty());
         let waiting = routes.waiting().to_vec();
         assert!(waiting[0].ends_with("to-0-a_b_c") && waiting.len() == 2);
         for place in waiting.iter().chain([&folder.path().join("k")]) {

@@ -41,6 +41,12 @@ pub(crate) struct CallChecks {
 }
 
 impl CallChecks {
+    /// Forgets what is known of files that are closed.
+    pub(super) fn forget_closed(&mut self, files: &ModuleFiles) {
+        self.known.retain(|(callee, caller), _| files.is_open(callee.file) && files.is_open(caller.file));
+        self.entries.retain(|file, _| files.is_open(*file));
+    }
+
     /// Whether code at `callee` may have been called from before the return address `caller`, and may keep a frame
     /// pointer. True where nothing is known: the caller is generated code, or calls through a pointer.
     pub(crate) fn agrees(&mut self, callee: CallPlace, caller: CallPlace, files: &ModuleFiles) -> bool {

@@ -65,7 +65,7 @@ pub(crate) struct Collector {
     /// Tables that had been compiled when the waiting rescues were tried last.
     tables_tried: u64,
     pub(super) tasks: KnownTasks,
-    calls: CallChecks,
+    pub(super) calls: CallChecks,
     pub(crate) dumps: JitDumps,
     /// Interpreters of languages.
     pub(crate) interpreters: Interpreters,

@@ -90,6 +90,7 @@ impl Collector {
         self.profile.counters.clear();
         self.profile.end = None;
         self.lock_held = None;
+        self.calls.forget_closed(&self.files);
         self.identities.begin_window(&self.processes);
         if let Some(waits) = &mut self.waits {
             waits.locks.forget_labels();

@@ -79,6 +79,8 @@ impl KnownTasks {
     /// The rows of the profile are numbered again.
     pub(super) fn forget_rows(&mut self) {
         self.rows.clear();
+        // Of processes that have ended, too; those of others are looked at again.
+        self.titles.clear();
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Naming {
     cut_short: Option<CutShort>,
     /// Time that it took to find the code that is kept.
     code_took: Duration,
+    /// Time limit for the names that are left at the end, of the recording or of a window.
+    patience: Duration,
 }
 
 /// Why available names are missing.
@@ -59,7 +61,21 @@ impl Naming {
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
         });
         let names = Names::to_be_written(deliver, LONGEST_WAIT, folders);
-        Naming { names, answers, frames: 0, known: None, cut_short: None, code_took: Duration::ZERO }
+        Naming {
+            names,
+            answers,
+            frames: 0,
+            known: None,
+            cut_short: None,
+            code_took: Duration::ZERO,
+            patience: LAST_PATIENCE,
+        }
+    }
+
+    /// Of a recording in windows of this length: what takes long to name must not take the time of the next window.
+    pub(crate) fn in_windows(mut self, length: Option<Duration>) -> Self {
+        self.patience = length.map_or(LAST_PATIENCE, |length| (length / 4).min(LAST_PATIENCE));
+        self
     }
 
     /// Why available names are missing, if they are.
@@ -115,7 +131,8 @@ impl Naming {
         let known = self.known.take().unwrap_or_default();
         if is_late {
             // Threads that are still busy end by themselves, and no one hears of them.
-            *self = Naming::new(&self.names.folders());
+            let patience = self.patience;
+            *self = Naming { patience, ..Naming::new(&self.names.folders()) };
         }
         self.known = Some(known);
         self.frames = 0;
@@ -138,7 +155,7 @@ impl Naming {
         collector.dumps.finish(&mut collector.profile);
         self.take_answers(&mut collector.profile, writer)?;
         self.add_new(collector, writer);
-        let deadline = Instant::now() + LAST_PATIENCE;
+        let deadline = Instant::now() + self.patience;
         self.names.look_up(Urgency::Last);
         while self.names.is_busy() {
             if let Ok(answer) = self.answers.recv_timeout(STEP) {

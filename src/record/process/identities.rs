@@ -19,12 +19,16 @@ pub(crate) enum ProcessLabels {
 
 /// Says which labels processes have.
 pub(crate) trait LabelsProcesses: Send {
-    /// The labels of a process that has been sampled, whose id this is. Called once for each program that a process runs.
+    /// The labels of a process that has been sampled, whose id this is. Called for each program that a process runs, and now and then again.
     fn labels_of(&mut self, pid: u32) -> ProcessLabels;
 
     /// What has happened meanwhile, by names of counters, since the start.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
+
+/// After so many windows all processes are asked for again: what names a container may come later than its processes, and the labeller
+/// sees which are in use.
+const ASKED_AGAIN: u32 = 4;
 
 /// A program that a process runs: its id, how often that was reused, and how often it has called exec.
 type ProgramKey = (u32, u32, u32);
@@ -35,6 +39,8 @@ pub(crate) struct Identities {
     /// Who says them; without one, processes have none.
     labeller: Option<Box<dyn LabelsProcesses>>,
     known: FxHashMap<ProgramKey, KnownLabels>,
+    /// Windows since all processes were last asked for again.
+    windows: u32,
 }
 
 struct KnownLabels {
@@ -102,6 +108,11 @@ impl Identities {
 
     /// Sets of labels get new numbers. What is known of processes that have ended is forgotten.
     pub(in crate::record) fn begin_window(&mut self, processes: &Processes) {
+        self.windows += 1;
+        if self.windows >= ASKED_AGAIN {
+            self.windows = 0;
+            self.known.clear();
+        }
         self.known.retain(|(pid, generation, execs), known| {
             known.set = None;
             processes

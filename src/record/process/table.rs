@@ -177,7 +177,12 @@ impl Processes {
     /// Forgets what depends on rows of the profile that are numbered again, and processes that have ended.
     pub(crate) fn forget_rows(&mut self) {
         let generations = &mut self.generations;
+        // Samples of those that have ended just now may still wait for something.
+        let late: FxHashSet<u32> = self.ended.iter().map(|(_, pid, _)| *pid).collect();
         self.by_pid.retain(|pid, process| {
+            if late.contains(pid) {
+                return true;
+            }
             if process.has_ended {
                 generations.insert(*pid, process.generation);
             }

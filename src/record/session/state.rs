@@ -61,8 +61,11 @@ pub(super) struct EarlierWindows {
 impl EarlierWindows {
     /// What a counter that stands at `value` has counted in this window.
     pub(super) fn newly(&mut self, name: &'static str, value: u64) -> u64 {
-        let before = self.counters.insert(name, value).unwrap_or(0);
-        value.saturating_sub(before)
+        // Of a number that falls and rises again, no unit counts twice.
+        let most = self.counters.entry(name).or_insert(0);
+        let newly = value.saturating_sub(*most);
+        *most = value.max(*most);
+        newly
     }
 
     /// What an end record of the whole session says of this window alone.
@@ -89,7 +92,7 @@ mod tests {
     #[test]
     fn each_window_has_its_own_part_of_what_is_counted_from_the_start() {
         let mut earlier = EarlierWindows::default();
-        assert_eq!([10, 10, 25].map(|value| earlier.newly("lost", value)), [10, 0, 15]);
+        assert_eq!([10, 10, 25, 20, 26].map(|value| earlier.newly("lost", value)), [10, 0, 15, 0, 1]);
         let mut parts = Vec::new();
         for whole in [100, 130, 190] {
             let mut end = End { cpu_ns: whole, recording_cpu_ns: Some(whole / 2), ..End::default() };

@@ -57,7 +57,7 @@ impl Session<'_> {
 
     /// Begins the next window where the last one has ended.
     pub(in crate::record) fn begin_window(&mut self) {
-        let start_ns = self.earlier.known_until_ns;
+        let start_ns = self.earlier.known_until_ns.max(self.window_start_ns());
         let ago_ns = monotonic_ns().saturating_sub(start_ns);
         let now_ns =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());

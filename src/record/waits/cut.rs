@@ -33,6 +33,10 @@ impl Cuts {
     /// The part of a thread's time that belongs to this window.
     pub(crate) fn part_of(&mut self, time: &ThreadTimeEvent) -> ThreadTimeEvent {
         let key = (time.tid, time.from_ns);
+        if time.has_ended {
+            // It was found by the last look, and has ended since: all that is left of it is here.
+            self.looked.retain(|looked| (looked.tid, looked.from_ns) != key);
+        }
         let before = if time.has_ended { self.threads.remove(&key) } else { self.threads.get(&key).cloned() };
         before.map_or_else(|| time.clone(), |before| since(time, &before))
     }
@@ -98,5 +102,9 @@ mod tests {
         assert_eq!(parts.iter().map(|part| part.switches).sum::<u64>(), 26);
         assert_eq!(parts.iter().map(|part| part.short_waits[0].1).sum::<u64>(), 2_600);
         assert!(cuts.threads.is_empty());
+        // One that ends between the look and the end of the window.
+        cuts.look([time(3_000, false)].into_iter());
+        assert_eq!(cuts.part_of(&time(3_100, true)).on_cpu_ns, 1_500);
+        assert!(cuts.cut_threads().is_empty());
     }
 }

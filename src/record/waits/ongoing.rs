@@ -112,6 +112,8 @@ impl Waits {
             }
             rows.profile.events[self.event.index()].push(sample);
         }
+        // Those who watch take them.
+        self.ends.clear();
         self.cuts.waits = (self.open.found.iter()).map(|(key, found)| (*key, found.until_ns)).collect();
         if !self.futexes_only {
             for time in self.cuts.cut_threads() {
