@@ -85,9 +85,8 @@ fn record(
     let mut writer = Writer::new(file, &session.collector.profile.meta)
         .map_err(|error| write_error(destination.path(), error))?;
     let has_launched = launched_pid.is_some();
-    let said = (&mut console, &found);
-    let begun = begin(options, &mut signals, &mut session, &mut child, (said, unplaced));
-    let (placed, is_delay_over) = match begun {
+    let said = ((&mut console, &found), unplaced);
+    let (placed, is_delay_over) = match begin(options, &mut signals, &mut session, &mut child, said) {
         Ok(begun) => begun,
         Err(error) => {
             let child = child.filter(|child| has_launched && child.is_released());

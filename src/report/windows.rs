@@ -35,7 +35,7 @@ pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, I
         windows.windows(2).last().map_or(3_600_000_000_000, |two| two[1].start_ns - two[0].start_ns);
     let (from_ns, to_ns) = span.map_or((None, None), |span| span.resolve(last_ns.saturating_add(length_ns)));
     let mut joined = Joined::default();
-    let (mut problems, mut unread) = (Vec::new(), 0u64);
+    let (mut problems, mut taken, mut unread) = (Vec::new(), 0u64, 0u64);
     for (number, window) in windows.iter().enumerate() {
         let next_ns = windows.get(number + 1).map_or(u64::MAX, |next| next.start_ns);
         if to_ns.is_some_and(|to_ns| window.start_ns >= to_ns)
@@ -51,18 +51,23 @@ pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, I
                 if !joined.add(profile) {
                     return Err(too_many(folder));
                 }
+                taken += 1;
             }
             Err(_) => unread += 1,
         }
     }
     let mut profile = joined.into_profile();
-    if profile.events.is_empty() && profile.end.is_none() {
+    restrict(&mut profile, from_ns, to_ns);
+    // How long a window is, and whether it reaches into the span, is known when it has been read.
+    if taken == 0 || span.is_some() && profile.duration_ns() == 0 {
         return Err(nothing_in(folder, span.is_some(), (first_ns, last_ns)));
     }
-    restrict(&mut profile, from_ns, to_ns);
-    let mut integrity = Integrity::default();
     problems.extend((unread > 0).then(|| format!("{unread} of its windows cannot be read")));
-    integrity.problem = (!problems.is_empty()).then(|| problems.join("; "));
+    let integrity = Integrity {
+        is_complete: problems.is_empty() && profile.end.is_some(),
+        problem: (!problems.is_empty()).then(|| problems.join("; ")),
+        ..Integrity::default()
+    };
     Ok((profile, integrity))
 }
 

@@ -110,7 +110,7 @@ fn what_is_too_large_is_divided_until_it_is_not() {
 #[test]
 fn a_request_that_makes_the_server_fail_does_not_hold_up_the_others() {
     let (courier, shipment, counts) =
-        sent(60_000, |tries, _| if tries < 10 { later(PushProblem::Server) } else { taken() });
+        sent(60_000, |tries, _| if tries < 20 { later(PushProblem::Server) } else { taken() });
     let (dropped, words) = &shipment.dropped[&PushProblem::Server];
     assert_eq!(words, "busy");
     assert!(dropped.samples > 0);
