@@ -9,7 +9,7 @@ use crate::profile::contents::Profile;
 use crate::profile::file::glance::recorder_words;
 use rustix::fs::FileType;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// A regular file or a pipe that was opened to be read.
@@ -52,10 +52,20 @@ impl Opened {
     }
 }
 
+/// Bytes in which the first facts about a recording are.
+const FIRST_FACTS: u64 = 1 << 16;
+
 /// When the recording at `path` began, ns since the Unix epoch; `None` where there is none.
 pub(crate) fn start_of(path: &Path) -> Option<u64> {
-    let file = opener::given_file(path, Opening::Regular).ok()?;
-    Some(header::read(&mut io::BufReader::with_capacity(4096, file)).ok()?.start_unix_ns)
+    let mut file = opener::given_file(path, Opening::Regular).ok()?;
+    let header = header::read(&mut io::BufReader::with_capacity(4096, &file)).ok()?;
+    if header.start_unix_ns > 0 {
+        return Some(header.start_unix_ns);
+    }
+    // The file was made before the recording began.
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let (profile, _) = read_with(file.take(FIRST_FACTS), Rest::Unknown).ok()?;
+    Some(profile.meta.start_unix_ns)
 }
 
 /// Reads the profile at `path`, which must be a regular file or a pipe.
