@@ -217,7 +217,7 @@ pub(crate) fn is_label_name(name: &str) -> bool {
     name.len() <= 128 && name.bytes().next().is_some_and(is_first) && name.bytes().all(is_one)
 }
 
-/// Refuses names that no series may have: what is made up anew for each process, and facts.
+/// Refuses names that no series may have: what is made up for each process, and facts.
 pub(crate) fn check_target(name: &str) -> Result<(), String> {
     if !is_label_name(name) {
         return Err(format!(

@@ -36,7 +36,7 @@ pub(crate) struct Labelling {
 }
 
 /// Serves files of the host to a labeller of processes, whose process has given up the rights to open them. What is asked for was
-/// decided by whoever has written the names of containers: it is checked here.
+/// decided by the one who wrote the names of containers: it is checked here.
 pub(crate) trait ServesHostFiles: Send + Sync {
     /// Answers a request.
     ///

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ConfigChange {
     /// Keys that are taken at once.
     pub(crate) at_once: Vec<&'static str>,
-    /// Keys for which the recording is ended and begun anew.
+    /// Keys for which the recording is restarted.
     pub(crate) recording: Vec<&'static str>,
     /// Keys for which the agent has to be started again: it has opened these before it gave up its rights.
     pub(crate) agent: Vec<&'static str>,

@@ -127,7 +127,7 @@ pub(crate) enum DestinationProtocol {
 pub(crate) struct BasicLogin {
     /// Name of the user.
     pub(crate) user: String,
-    /// File with the password, read anew for each request.
+    /// File with the password, re-read for each request.
     pub(crate) password_file: PathBuf,
 }
 

@@ -200,7 +200,7 @@ impl Pods {
         (known.or(self.book.names_of(place)), has_failed)
     }
 
-    /// Lists the pods anew; true if a list could not be read. Folders alone are no failure where the kubelet answers.
+    /// Lists the pods; true if a list could not be read. Folders alone are no failure where the kubelet answers.
     fn read(&mut self, now: Instant) -> bool {
         self.read_at = Some(now);
         let mut book = PodBook::default();

@@ -62,7 +62,7 @@ metrics! {
     Windows Counter "prof_windows_total" None, "Windows that were recorded.";
     WindowsSkipped Counter "prof_windows_skipped_total" Some("reason"), "Windows that were not recorded.";
     WindowSeconds Gauge "prof_window_seconds" None, "Length of a window.";
-    RecordingRestarts Counter "prof_recording_restarts_total" Some("reason"), "Recordings that were ended and begun anew.";
+    RecordingRestarts Counter "prof_recording_restarts_total" Some("reason"), "Recordings that were restarted.";
     Processes Gauge "prof_processes" None, "Processes in the last window.";
     ProcessesLeftOut Counter "prof_processes_left_out_total" None, "Processes that rules leave out.";
     Services Gauge "prof_services" None, "Services in the last window.";

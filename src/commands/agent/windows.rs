@@ -1,4 +1,4 @@
-//! Complete windows on their way from the recorder to whoever wants them: a link in the folder of each destination, and in the folder of
+//! Complete windows on their way from the recorder to their users: a link in the folder of each destination, and in the folder of
 //! recordings that stay on this host. A file is removed from where the recorder has put it once all have it.
 
 use super::folders::{make_folder, recorded_folder, waiting_folder};
