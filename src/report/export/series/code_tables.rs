@@ -2,7 +2,7 @@
 
 use crate::base::safe_text;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Profile, StringId};
-use crate::report::export::tools::stacks::{Numbered, named};
+use crate::report::export::tools::stacks::{Numbered, frames_of, named};
 use crate::report::model::label::{LabelId, PlaceId, Step, module_text};
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
@@ -114,19 +114,7 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
 
     /// The index of the stack with these steps, root first.
     pub(super) fn stack(&mut self, path: &[Step]) -> u32 {
-        let mut locations = Vec::with_capacity(path.len());
-        let mut rest = path;
-        while let Some(last) = rest.last() {
-            // An inlined function belongs to the frame of the function before it.
-            let is_inside = |at: usize| rest[at].is_inlined && at > 0 && rest[at - 1].frame == last.frame;
-            let mut start = rest.len() - 1;
-            while is_inside(start) && last.frame.is_some() {
-                start -= 1;
-            }
-            let (outer, functions) = rest.split_at(start);
-            locations.push(self.location(functions));
-            rest = outer;
-        }
+        let locations = frames_of(path).map(|functions| self.location(functions)).collect();
         self.tables.stacks.number(locations)
     }
 

@@ -218,3 +218,20 @@ impl StackLists {
         self.of_group[group] as usize
     }
 }
+
+/// The functions of each frame of `path`, which is root first: the leaf's frame first, and in each the outermost function first.
+pub(in crate::report::export) fn frames_of(path: &[Step]) -> impl Iterator<Item = &[Step]> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        let last = rest.last()?;
+        // An inlined function belongs to the frame of the function before it.
+        let is_inside = |at: usize| rest[at].is_inlined && at > 0 && rest[at - 1].frame == last.frame;
+        let mut start = rest.len() - 1;
+        while is_inside(start) && last.frame.is_some() {
+            start -= 1;
+        }
+        let (outer, functions) = rest.split_at(start);
+        rest = outer;
+        Some(functions)
+    })
+}

@@ -9,7 +9,7 @@ use crate::base::safe_text;
 use crate::profile::{FrameId, LabelSetId, ModuleId, Profile, StringId, Task, Unit};
 use crate::report::export::tools::columns::ValueColumns;
 use crate::report::export::tools::label_parts::LabelParts;
-use crate::report::export::tools::stacks::{FrameTexts, Numbered, named, recorder_lines};
+use crate::report::export::tools::stacks::{FrameTexts, Numbered, frames_of, named, recorder_lines};
 use crate::report::model::group::Group;
 use crate::report::model::label::{LabelId, PlaceId, Step, module_text};
 use crate::report::naming::style::NameStyle;
@@ -218,18 +218,7 @@ impl PprofWriter<'_, '_> {
 
     /// Puts the locations of `path`, which is root first, into `locations`, leaf first.
     fn stack(&mut self, path: &[Step], locations: &mut Vec<u64>) {
-        let mut rest = path;
-        while let Some(last) = rest.last() {
-            // An inlined function belongs to the frame of the function before it.
-            let is_inside = |at: usize| rest[at].is_inlined && at > 0 && rest[at - 1].frame == last.frame;
-            let mut start = rest.len() - 1;
-            while is_inside(start) && last.frame.is_some() {
-                start -= 1;
-            }
-            let (outer, functions) = rest.split_at(start);
-            locations.push(self.location(functions));
-            rest = outer;
-        }
+        locations.extend(frames_of(path).map(|functions| self.location(functions)));
     }
 
     /// The id of the location with these functions, outermost first.
