@@ -1,7 +1,7 @@
 //! A folder of windows, read as one recording, and parts of recordings by the clock.
 
 use super::clock::ClockSpan;
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::base::opener;
 use crate::base::safe_text;
 use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, cut, start_of};
@@ -23,7 +23,7 @@ struct FolderWindow {
 ///
 /// When there is none, when none of them can be read, or when they have more samples than fit.
 pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, Integrity), Failure> {
-    let windows = windows_in(folder);
+    let windows = windows_in(folder)?;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
         let message = format!("no recording is in the folder `{}`", folder.display());
         return Err(Failure::new(status::FAILED, message)
@@ -87,8 +87,12 @@ pub(super) fn restrict_to(profile: &mut Profile, span: ClockSpan) {
 }
 
 /// The recordings in a folder, in the order in which they began.
-fn windows_in(folder: &Path) -> Vec<FolderWindow> {
-    let names = opener::names_in(folder).into_iter().take(MOST_WINDOWS);
+fn windows_in(folder: &Path) -> Result<Vec<FolderWindow>, Failure> {
+    let names = opener::names_in(folder).map_err(|error| {
+        let why = io_words(&error);
+        Failure::new(status::FAILED, format!("cannot read the folder `{}`: {why}", folder.display()))
+    })?;
+    let names = names.into_iter().take(MOST_WINDOWS);
     let mut windows: Vec<FolderWindow> = names
         .filter_map(|name| {
             let path = folder.join(name);
@@ -97,7 +101,7 @@ fn windows_in(folder: &Path) -> Vec<FolderWindow> {
         })
         .collect();
     windows.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));
-    windows
+    Ok(windows)
 }
 
 fn too_many(folder: &Path) -> Failure {

@@ -3,7 +3,7 @@
 use super::files;
 use super::given::{self, GivenRequest, Opening, SeenFile};
 use super::message::{
-    FileContent, Links, MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, receive, send,
+    FileContent, Links, MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, from_message, receive, send,
 };
 use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege};
@@ -119,14 +119,14 @@ fn ask(
     if length == 0 {
         return Err(io::Error::other("the process that opens files for this recording has ended"));
     }
-    Ok((serde_json::from_slice(&buffer[..length])?, descriptors.into_iter().next()))
+    from_message(serde_json::from_slice(&buffer[..length])?, descriptors.into_iter().next())
 }
 
 fn failed(reply: OpenerReply) -> io::Error {
     match reply {
         OpenerReply::Failed { code: Some(code), .. } => io::Error::from_raw_os_error(code),
         OpenerReply::Failed { code: None, text } => io::Error::other(text),
-        OpenerReply::Done { .. } | OpenerReply::Numbers(_) => {
+        OpenerReply::Done { .. } | OpenerReply::DoneInFile | OpenerReply::Numbers(_) => {
             io::Error::other("the opener answered something else")
         }
     }
@@ -423,18 +423,22 @@ pub(crate) fn names_next_to(path: &Path) -> Vec<OsString> {
 }
 
 /// Names of what may be recordings in a folder from the command line.
-pub(crate) fn names_in(folder: &Path) -> Vec<OsString> {
-    let names = match makes_files() {
-        false => given::names_in(folder),
+///
+/// # Errors
+///
+/// When the user may not read the folder, or it is none.
+pub(crate) fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
+    let names: Vec<Vec<u8>> = match makes_files() {
+        false => given::names_in(folder)?,
         true => {
             let path = folder.as_os_str().as_bytes().to_vec();
-            match ask(&OpenerRequest::Given(GivenRequest::NamesIn { path }), None) {
-                Ok((OpenerReply::Done { body }, _)) => serde_json::from_slice(&body).unwrap_or_default(),
-                _ => Vec::new(),
+            match ask(&OpenerRequest::Given(GivenRequest::NamesIn { path }), None)? {
+                (OpenerReply::Done { body }, _) => serde_json::from_slice(&body)?,
+                (reply, _) => return Err(failed(reply)),
             }
         }
     };
-    names.into_iter().map(OsString::from_vec).collect()
+    Ok(names.into_iter().map(OsString::from_vec).collect())
 }
 
 /// Says which process is the command of the recording, if there is one: no other gets signals. Only once, while this process

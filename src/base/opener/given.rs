@@ -180,10 +180,10 @@ pub(super) fn names_next_to(path: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Names in a folder of what may be recordings.
-pub(super) fn names_in(folder: &Path) -> Vec<Vec<u8>> {
-    let entries = privilege::as_user(|| std::fs::read_dir(folder)).into_iter().flatten().flatten();
+pub(super) fn names_in(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let entries = privilege::as_user(|| std::fs::read_dir(folder))?.flatten();
     let names = entries.map(|entry| entry.file_name()).filter(|name| is_recording_name(Path::new(name)));
-    names.map(|name| name.as_bytes().to_vec()).take(MOST_IN_FOLDER).collect()
+    Ok(names.map(|name| name.as_bytes().to_vec()).take(MOST_IN_FOLDER).collect())
 }
 
 /// Whether a file may be a recording, by its name.

@@ -7,12 +7,15 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Most bytes of a message: paths have 4 KiB at the most, and are written as text.
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 17;
+/// Most bytes of a body in a message, where each may take four.
+const MAX_BODY_BYTES: usize = 1 << 14;
 /// Most descriptors of a message.
 const MAX_DESCRIPTORS: usize = 2;
 
@@ -97,6 +100,8 @@ pub(super) enum OpenerRequest {
 pub(super) enum OpenerReply {
     /// It is done. A descriptor may come with it.
     Done { body: Vec<u8> },
+    /// It is done, and what came of it, which is too much for a message, is in the file that comes with it.
+    DoneInFile,
     /// Numbers that were asked for.
     Numbers(Vec<u32>),
     /// It is not. A number of errno(3), if it has one, and words.
@@ -106,6 +111,39 @@ pub(super) enum OpenerReply {
 impl OpenerReply {
     pub(super) fn of_error(error: &io::Error) -> Self {
         OpenerReply::Failed { code: error.raw_os_error(), text: error.to_string() }
+    }
+}
+
+/// An answer as it is sent: much that came of it goes into a file in memory.
+pub(super) fn for_message(reply: OpenerReply, opened: Option<OwnedFd>) -> (OpenerReply, Option<OwnedFd>) {
+    match (reply, opened) {
+        (OpenerReply::Done { body }, None) if body.len() > MAX_BODY_BYTES => match in_memory(&body) {
+            Ok(file) => (OpenerReply::DoneInFile, Some(file)),
+            Err(error) => (OpenerReply::of_error(&error), None),
+        },
+        as_it_is => as_it_is,
+    }
+}
+
+fn in_memory(body: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create("answer", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(body)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// What [`for_message`] was given.
+pub(super) fn from_message(
+    reply: OpenerReply,
+    opened: Option<OwnedFd>,
+) -> io::Result<(OpenerReply, Option<OwnedFd>)> {
+    match (reply, opened) {
+        (OpenerReply::DoneInFile, Some(file)) => {
+            let mut body = Vec::new();
+            File::from(file).read_to_end(&mut body)?;
+            Ok((OpenerReply::Done { body }, None))
+        }
+        as_it_is => Ok(as_it_is),
     }
 }
 
@@ -138,4 +176,24 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(
         }
     }
     Ok((received.bytes, descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_for_a_message_arrives_in_a_file() {
+        for length in [0, MAX_BODY_BYTES, MAX_BODY_BYTES + 1, 3_000_000] {
+            let body: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let (sent, file) = for_message(OpenerReply::Done { body: body.clone() }, None);
+            let bytes = serde_json::to_vec(&sent).expect("it can be written");
+            assert!(bytes.len() < MAX_MESSAGE_BYTES / 2, "{} bytes for {length}", bytes.len());
+            let taken = serde_json::from_slice(&bytes).expect("it can be read");
+            let Ok((OpenerReply::Done { body: taken }, None)) = from_message(taken, file) else {
+                panic!("{length} bytes did not arrive")
+            };
+            assert!(taken == body, "{length} bytes");
+        }
+    }
 }

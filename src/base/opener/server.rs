@@ -4,7 +4,7 @@
 use super::client::{connect, is_served_by};
 use super::files;
 use super::given::{self, GivenFiles, GivenRequest};
-use super::message::{MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, receive, send};
+use super::message::{MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, for_message, receive, send};
 use crate::base::{own_file, privilege};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -144,6 +144,7 @@ fn answer_all(socket: &Arc<OwnedFd>, shared: &Arc<OpenerState>) {
                 Ok(request) => shared.answer(request, descriptors.next()),
                 Err(error) => (OpenerReply::of_error(&error.into()), None),
             };
+            let (reply, opened) = for_message(reply, opened);
             let sent = serde_json::to_vec(&reply).map_err(io::Error::from).and_then(|bytes| {
                 let opened: Vec<BorrowedFd<'_>> = opened.iter().map(AsFd::as_fd).collect();
                 send(reply_to.as_fd(), &bytes, &opened)
@@ -240,7 +241,7 @@ impl OpenerState {
             }
             GivenRequest::NamesIn { path } => {
                 let path = file(path, &|path| files.may_be_read(path))?;
-                Ok((serde_json::to_vec(&given::names_in(&path))?, None))
+                Ok((serde_json::to_vec(&given::names_in(&path)?)?, None))
             }
             GivenRequest::Replace { from, to } => {
                 let (from, to) = (file(from, &is_made)?, file(to, &|path| files.may_be_replaced(path))?);

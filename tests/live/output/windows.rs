@@ -94,6 +94,21 @@ fn windows_are_complete_and_add_up() {
     assert!(rows.iter().any(|row| row["function"] == "slow_lock"), "{locks:#}");
 
     parts_by_the_clock(&place, &files, &infos);
+    many_in_a_folder(folder.path(), &files[0]);
+}
+
+/// More recordings than a message has room for the names of.
+fn many_in_a_folder(place: &Path, file: &Path) {
+    const MANY: u64 = 1_500;
+    let folder = place.join("many");
+    std::fs::create_dir(&folder).expect("it can be made");
+    for number in 0..MANY {
+        let name = folder.join(format!("prof-20261129-{number:06}.data"));
+        std::fs::hard_link(file, name).expect("it can have another name");
+    }
+    let (one, all) = (document(&["report", "--json"], file), document(&["report", "--json"], &folder));
+    assert_eq!(number(&all["samples"]), MANY * number(&one["samples"]));
+    assert_eq!(number(&all["total"]), MANY * number(&one["total"]));
 }
 
 /// Parts of a folder by the clock: of one window in the middle, against that window.
