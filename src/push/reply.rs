@@ -48,7 +48,7 @@ pub(crate) enum PushProblem {
 
 impl PushProblem {
     /// All of them.
-    #[allow(dead_code, reason = "the metrics of an agent")]
+    #[cfg(test)]
     pub(crate) const ALL: [Self; 15] = [
         Self::Name,
         Self::Connection,

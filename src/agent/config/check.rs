@@ -30,8 +30,7 @@ const ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token
 pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
     let window = file.window.unwrap_or(Duration::from_secs(15));
     let labels = checked_labels(file.labels)?;
-    let series_labels =
-        checked_series(file.series_labels.map(|list| list.into_iter().map(SeriesLabel::from).collect()))?;
+    let series_labels = checked_series(file.series_labels)?;
     if let Some(both) = series_labels.iter().find(|label| labels.contains_key(label.name())) {
         let why = format!("`{}` is one of [labels], too: take it from one of them", both.name());
         return Err(ConfigRefusal::key("series_labels", why));

@@ -23,7 +23,7 @@ pub(super) struct ConfigFile {
     pub(super) hosts_share: Option<RecordedShare>,
     #[serde(default, deserialize_with = "values::share")]
     pub(super) windows_share: Option<RecordedShare>,
-    pub(super) series_labels: Option<Vec<WrittenLabel>>,
+    pub(super) series_labels: Option<Vec<SeriesLabel>>,
     #[serde(default, deserialize_with = "values::series")]
     pub(super) max_series: Option<usize>,
     #[serde(default)]
@@ -37,30 +37,6 @@ pub(super) struct ConfigFile {
     pub(super) metrics: Option<Spanned<WrittenMetrics>>,
     pub(super) kubelet: Option<Spanned<WrittenKubelet>>,
     pub(super) host: Option<WrittenHost>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum WrittenLabel {
-    Host,
-    Container,
-    Pod,
-    Namespace,
-    Unit,
-    ContainerId,
-}
-
-impl From<WrittenLabel> for SeriesLabel {
-    fn from(label: WrittenLabel) -> Self {
-        match label {
-            WrittenLabel::Host => SeriesLabel::Host,
-            WrittenLabel::Container => SeriesLabel::Container,
-            WrittenLabel::Pod => SeriesLabel::Pod,
-            WrittenLabel::Namespace => SeriesLabel::Namespace,
-            WrittenLabel::Unit => SeriesLabel::Unit,
-            WrittenLabel::ContainerId => SeriesLabel::ContainerId,
-        }
-    }
 }
 
 #[derive(Deserialize)]

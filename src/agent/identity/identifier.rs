@@ -10,6 +10,7 @@ use super::pods::{KubeletPods, PodBook};
 use super::program;
 use super::series::{OTHER_SERVICE, SeriesLabels, SeriesLimit};
 use crate::agent::rules::{LabelMap, RelabelRules};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ const UNKNOWN_SERVICE: &str = "unknown_service";
 const PODS_AGE: Duration = Duration::from_secs(10);
 
 /// A label that series can have besides the name of their service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum SeriesLabel {
     /// Name of the host.
     Host,

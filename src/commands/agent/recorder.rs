@@ -3,7 +3,6 @@
 use super::folders::recorded_folder;
 use super::labeller::{AgentLabeller, ServedHostFiles};
 use super::pods::pods_file;
-
 use crate::agent::config::{AgentConfig, AgentEvent};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::privilege;

@@ -1,14 +1,15 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
+use super::say;
 use super::stats::{add_window, read_window, resident_bytes, resident_of_family};
-use super::windows::{WindowRoutes, bytes_in};
+use super::windows::{WindowRoutes, files_in};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
 use crate::agent::identity::SeriesLabel;
 use crate::agent::metrics::{AgentMetrics, MetricName, MetricsServer};
 use crate::agent::sampling::{is_recorded_window, sending_delay};
 use crate::base::failure::{Failure, status};
-use crate::base::{privilege, safe_text};
+use crate::base::privilege;
 use crate::profile::start_of;
 use crate::push::buffer::BufferLimits;
 use crate::push::counts::{PushCounts, PushNumbers};
@@ -18,7 +19,6 @@ use crate::record::Parent;
 use crate::report::SeriesOptions;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -257,8 +257,8 @@ fn say_numbers(metrics: &AgentMetrics, routes: &mut [Route], recorder: u32) {
         for (problem, recordings) in &numbers.recordings_dropped {
             *dropped.entry(problem.key().to_owned()).or_default() += recordings;
         }
-        bytes += bytes_in(&route.folder);
-        files += std::fs::read_dir(&route.folder).map_or(0, |entries| entries.count() as u64);
+        let waiting = files_in(&route.folder);
+        (files, bytes) = (files + waiting.0, bytes + waiting.1);
         let is_new = route
             .said
             .as_ref()
@@ -285,10 +285,4 @@ fn set_numbers(metrics: &AgentMetrics, name: &str, numbers: &PushNumbers) {
     metrics.set(MetricName::PushBytes, name, numbers.bytes);
     metrics.set(MetricName::PushRetries, name, numbers.retries.values().sum());
     metrics.set(MetricName::LastPush, name, numbers.last_unix_ns / 1_000_000_000);
-}
-
-/// Says something on standard error.
-fn say(words: &str) {
-    // If it is closed, there is no one to hear it.
-    let _ = writeln!(io::stderr().lock(), "prof agent: {}", safe_text::message(words));
 }

@@ -1,6 +1,7 @@
 //! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
 
 use super::folders::{make_folder, recorded_folder};
+use super::say;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, status};
@@ -241,10 +242,4 @@ impl Agent {
         self.sender.end();
         say(&format!("the configuration was read again: {}", keys.join(", ")));
     }
-}
-
-/// Says something on standard error.
-fn say(words: &str) {
-    // If it is closed, there is no one to hear it.
-    let _ = writeln!(io::stderr().lock(), "prof agent: {}", safe_text::message(words));
 }

@@ -89,14 +89,15 @@ impl WindowRoutes {
     pub(super) fn prune_kept(&mut self) -> u64 {
         let Some((folder, windows)) = &mut self.kept else { return 0 };
         windows.prune();
-        bytes_in(folder)
+        files_in(folder).1
     }
 }
 
-/// The bytes of the files in a folder.
-pub(super) fn bytes_in(folder: &Path) -> u64 {
+/// The number of files in a folder, and their bytes.
+pub(super) fn files_in(folder: &Path) -> (u64, u64) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+    let sizes = entries.filter_map(|entry| Some(entry.metadata().ok()?.len()));
+    sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
 }
 
 /// Gives a file a second name, or, on another file system, copies it under a name of its own first.
