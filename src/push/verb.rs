@@ -6,9 +6,9 @@ use super::pusher::courier_with;
 use super::reply::PushProblem;
 use super::shipment::{Courier, PushStep, Shipment};
 use super::target::{PushProtocol, PushSecrets, PushTarget};
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::base::units::{bytes, counted};
-use crate::base::{privilege, safe_text};
+use crate::base::{opener, privilege, safe_text};
 use crate::report::{Analysis, Input, SeriesBatch, SeriesOptions};
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -65,13 +65,11 @@ pub(crate) fn prepare(options: &PushOptions) -> Result<PushReady, Failure> {
 }
 
 fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = privilege::as_user(|| std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>());
-    let entries = entries.map_err(|error| {
-        Failure::new(status::FAILED, format!("cannot read the folder `{}`: {error}", folder.display()))
+    let names = opener::names_in(folder).map_err(|error| {
+        let why = io_words(&error);
+        Failure::new(status::FAILED, format!("cannot read the folder `{}`: {why}", folder.display()))
     })?;
-    let paths = entries.into_iter().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "data")).collect();
+    let mut files: Vec<PathBuf> = names.into_iter().map(|name| folder.join(name)).collect();
     files.sort();
     Ok(files)
 }
