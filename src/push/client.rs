@@ -4,7 +4,7 @@ use super::reply::{HttpAnswer, PushProblem, PushReply};
 use super::request::PushBody;
 use super::shipment::Courier;
 use super::target::{PushProtocol, PushSecrets, PushTarget};
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::base::safe_text;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -62,9 +62,7 @@ impl PushClient {
         if let Some(secret) = &self.secrets.authorization {
             request = request.header("Authorization", secret);
         }
-        let response = request
-            .call()
-            .map_err(|error| io::Error::other(safe_text::message(&error.to_string()).into_owned()))?;
+        let response = request.call().map_err(|error| io::Error::other(words_of(&error)))?;
         if !response.status().is_success() {
             return Err(io::Error::other(format!("status {}", response.status().as_u16())));
         }
@@ -124,10 +122,19 @@ impl Courier for PushClient {
     }
 }
 
+/// Why a request got no answer. Quotes what others have said.
+fn words_of(error: &ureq::Error) -> String {
+    let words = match error {
+        ureq::Error::Io(error) => io_words(error),
+        other => other.to_string(),
+    };
+    safe_text::message(&words).into_owned()
+}
+
 /// What a request that got no answer means.
 fn reply_of(error: &ureq::Error) -> PushReply {
     use ureq::Error;
-    let words = safe_text::message(&error.to_string()).into_owned();
+    let words = words_of(error);
     let is_tls = |error: &std::io::Error| error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     let problem = match error {
         Error::HostNotFound => PushProblem::Name,

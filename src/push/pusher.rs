@@ -7,7 +7,7 @@ use super::pace::PushPace;
 use super::reply::PushProblem;
 use super::shipment::{Courier, PushStep, Shipment, count_retry};
 use super::target::{PushSecrets, PushTarget};
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::report::{Analysis, Input, SeriesBatch, SeriesOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,7 +96,8 @@ impl Pusher {
     fn pruned(&mut self) -> Vec<WaitingFile> {
         self.drop_pruned();
         self.buffer.waiting().unwrap_or_else(|error| {
-            self.counts.lock().last_problem = format!("the folder of what waits cannot be read: {error}");
+            self.counts.lock().last_problem =
+                format!("the folder of what waits cannot be read: {}", io_words(&error));
             Vec::new()
         })
     }

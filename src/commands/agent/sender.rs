@@ -8,7 +8,7 @@ use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, Pu
 use crate::agent::identity::SeriesLabel;
 use crate::agent::metrics::{AgentMetrics, MetricName, MetricsServer};
 use crate::agent::sampling::{is_recorded_window, sending_delay};
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{Failure, io_words, status};
 use crate::base::privilege;
 use crate::profile::start_of;
 use crate::push::buffer::BufferLimits;
@@ -102,7 +102,7 @@ fn take_windows(
     (metrics, complaints): (&AgentMetrics, &mut Complaints),
 ) {
     let windows = routes.complete().unwrap_or_else(|error| {
-        complaints.say("the folder of windows", &format!("cannot be read: {error}"));
+        complaints.say("the folder of windows", &format!("cannot be read: {}", io_words(&error)));
         Vec::new()
     });
     for window in windows {
@@ -118,7 +118,8 @@ fn take_windows(
         let refused = match routes.hand_on(&window, is_sent) {
             Ok(refused) => refused,
             Err(error) => {
-                complaints.say(&window.display().to_string(), &format!("cannot be removed: {error}"));
+                complaints
+                    .say(&window.display().to_string(), &format!("cannot be removed: {}", io_words(&error)));
                 break;
             }
         };
@@ -127,7 +128,7 @@ fn take_windows(
         for (folder, error) in refused {
             complaints.say(
                 &folder.display().to_string(),
-                &format!("cannot have a window, which it lacks now: {error}"),
+                &format!("cannot have a window, which it lacks now: {}", io_words(&error)),
             );
             metrics.add(MetricName::WindowsSkipped, "not_handed_on", 1);
         }
@@ -153,7 +154,7 @@ impl Complaints {
 fn renew_pods(kubelet: &KubeletSettings, file: &Path, metrics: &AgentMetrics) {
     if let Err(error) = renew_list(kubelet, file) {
         metrics.add(MetricName::IdentityProblems, "kubelet", 1);
-        say(&format!("the kubelet's list of pods was not had: {error}"));
+        say(&format!("the kubelet's list of pods was not had: {}", io_words(&error)));
     }
 }
 
@@ -180,7 +181,7 @@ fn destinations(
         };
         let thread = std::thread::Builder::new().name("prof-push".to_owned()).spawn(work);
         let thread = thread.map_err(|error| {
-            Failure::new(status::FAILED, format!("no thread can be started to send: {error}"))
+            Failure::new(status::FAILED, format!("no thread can be started to send: {}", io_words(&error)))
         })?;
         routes.push(Route {
             name: destination.name.clone(),
