@@ -10,6 +10,7 @@ use crate::base::{own_file, privilege};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -120,6 +121,19 @@ fn ask(
         return Err(io::Error::other("the process that opens files for this recording has ended"));
     }
     from_message(serde_json::from_slice(&buffer[..length])?, descriptors.into_iter().next())
+}
+
+/// A path, as messages have it.
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+/// What is known of a path from the command line.
+fn ask_of_given<T: DeserializeOwned>(request: GivenRequest) -> io::Result<T> {
+    match ask(&OpenerRequest::Given(request), None)? {
+        (OpenerReply::Done { body }, _) => Ok(serde_json::from_slice(&body)?),
+        (reply, _) => Err(failed(reply)),
+    }
 }
 
 fn failed(reply: OpenerReply) -> io::Error {
@@ -253,7 +267,7 @@ pub(crate) fn inside(
 ) -> io::Result<File> {
     match files::inside(folder, path, links) {
         Err(error) if may_help(&error) && error.raw_os_error() != Some(libc::ENOENT) => {
-            let path = path.as_os_str().as_bytes().to_vec();
+            let path = bytes_of(path);
             ask_for_file(&OpenerRequest::Inside { path, links, wanted }, Some(folder)).map(File::from)
         }
         opened => opened,
@@ -268,7 +282,7 @@ pub(crate) fn inside(
 pub(crate) fn named(path: &Path, wanted: FileContent) -> io::Result<File> {
     match files::named(path) {
         Err(error) if may_help(&error) && error.raw_os_error() != Some(libc::ENOENT) => {
-            let path = path.as_os_str().as_bytes().to_vec();
+            let path = bytes_of(path);
             ask_for_file(&OpenerRequest::Named { path, wanted }, None).map(File::from)
         }
         opened => opened,
@@ -283,8 +297,7 @@ pub(crate) fn named(path: &Path, wanted: FileContent) -> io::Result<File> {
 pub(crate) fn source(path: &Path) -> io::Result<File> {
     match files::source(path) {
         Err(error) if may_help(&error) && error.raw_os_error() != Some(libc::ENOENT) => {
-            ask_for_file(&OpenerRequest::Source { path: path.as_os_str().as_bytes().to_vec() }, None)
-                .map(File::from)
+            ask_for_file(&OpenerRequest::Source { path: bytes_of(path) }, None).map(File::from)
         }
         opened => opened,
     }
@@ -300,7 +313,7 @@ pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     if !makes_files() {
         return privilege::as_user(|| own_file::create(path));
     }
-    let path = path.as_os_str().as_bytes().to_vec();
+    let path = bytes_of(path);
     ask_for_file(&OpenerRequest::NewFile { path }, None).map(File::from)
 }
 
@@ -313,7 +326,7 @@ pub(crate) fn name_new_file(from: &Path, to: &Path) -> io::Result<()> {
     if !makes_files() {
         return privilege::as_user(|| own_file::rename_new(from, to));
     }
-    let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
+    let [from, to] = [from, to].map(|path| bytes_of(path));
     ask_for_nothing(&OpenerRequest::NameNewFile { from, to })
 }
 
@@ -326,7 +339,7 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if !makes_files() {
         return given::replace(from, to);
     }
-    let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
+    let [from, to] = [from, to].map(|path| bytes_of(path));
     ask_for_nothing(&OpenerRequest::Given(GivenRequest::Replace { from, to }))
 }
 
@@ -339,7 +352,7 @@ pub(crate) fn replace_same(from: &Path, to: &Path, was: FileStamp) -> io::Result
     if !makes_files() {
         return given::replace_same(from, to, was);
     }
-    let [from, to] = [from, to].map(|path| path.as_os_str().as_bytes().to_vec());
+    let [from, to] = [from, to].map(|path| bytes_of(path));
     ask_for_same(&OpenerRequest::Given(GivenRequest::ReplaceSame { from, to, was }))
 }
 
@@ -350,8 +363,7 @@ pub(crate) fn replace_same(from: &Path, to: &Path, was: FileStamp) -> io::Result
 /// [`io::ErrorKind::AlreadyExists`] when it was written meanwhile, or the name is taken.
 pub(crate) fn keep_cut(path: &Path, was: FileStamp) -> io::Result<PathBuf> {
     if makes_files() {
-        let path = path.as_os_str().as_bytes().to_vec();
-        ask_for_same(&OpenerRequest::Given(GivenRequest::KeepCut { path, was }))?;
+        ask_for_same(&OpenerRequest::Given(GivenRequest::KeepCut { path: bytes_of(path), was }))?;
     } else {
         given::keep_cut(path, was)?;
     }
@@ -372,7 +384,7 @@ pub(crate) fn remove_new_file(path: &Path) {
     let _ = match makes_files() {
         false => privilege::as_user(|| std::fs::remove_file(path)),
         true => {
-            let path = path.as_os_str().as_bytes().to_vec();
+            let path = bytes_of(path);
             ask_for_nothing(&OpenerRequest::Given(GivenRequest::Remove { path }))
         }
     };
@@ -387,11 +399,7 @@ pub(crate) fn look(path: &Path, follows: bool) -> io::Result<SeenFile> {
     if !makes_files() {
         return given::look(path, follows);
     }
-    let path = path.as_os_str().as_bytes().to_vec();
-    match ask(&OpenerRequest::Given(GivenRequest::Look { path, follows }), None)? {
-        (OpenerReply::Done { body }, _) => Ok(serde_json::from_slice(&body)?),
-        (reply, _) => Err(failed(reply)),
-    }
+    ask_of_given(GivenRequest::Look { path: bytes_of(path), follows })
 }
 
 /// Opens a file from the command line for reading, with the user's own rights.
@@ -403,21 +411,15 @@ pub(crate) fn given_file(path: &Path, how: Opening) -> io::Result<File> {
     if !makes_files() {
         return given::open(path, how);
     }
-    let path = path.as_os_str().as_bytes().to_vec();
+    let path = bytes_of(path);
     ask_for_file(&OpenerRequest::Given(GivenRequest::Open { path, how }), None).map(File::from)
 }
 
 /// Names in the folder of a file from the command line that begin with its name and a dot.
 pub(crate) fn names_next_to(path: &Path) -> Vec<OsString> {
-    let names = match makes_files() {
+    let names: Vec<Vec<u8>> = match makes_files() {
         false => given::names_next_to(path),
-        true => {
-            let path = path.as_os_str().as_bytes().to_vec();
-            match ask(&OpenerRequest::Given(GivenRequest::NamesNextTo { path }), None) {
-                Ok((OpenerReply::Done { body }, _)) => serde_json::from_slice(&body).unwrap_or_default(),
-                _ => Vec::new(),
-            }
-        }
+        true => ask_of_given(GivenRequest::NamesNextTo { path: bytes_of(path) }).unwrap_or_default(),
     };
     names.into_iter().map(OsString::from_vec).collect()
 }
@@ -430,13 +432,7 @@ pub(crate) fn names_next_to(path: &Path) -> Vec<OsString> {
 pub(crate) fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
     let names: Vec<Vec<u8>> = match makes_files() {
         false => given::names_in(folder)?,
-        true => {
-            let path = folder.as_os_str().as_bytes().to_vec();
-            match ask(&OpenerRequest::Given(GivenRequest::NamesIn { path }), None)? {
-                (OpenerReply::Done { body }, _) => serde_json::from_slice(&body)?,
-                (reply, _) => return Err(failed(reply)),
-            }
-        }
+        true => ask_of_given(GivenRequest::NamesIn { path: bytes_of(folder) })?,
     };
     Ok(names.into_iter().map(OsString::from_vec).collect())
 }

@@ -4,6 +4,7 @@
 
 mod folders;
 mod labeller;
+mod log;
 mod pods;
 mod recorder;
 mod sender;
@@ -12,8 +13,6 @@ mod supervisor;
 mod windows;
 
 use crate::agent::config::AgentConfig;
-use crate::base::safe_text;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// What a process of the agent does.
@@ -53,10 +52,4 @@ pub(crate) fn run(options: &AgentOptions, command_line: Vec<String>) -> anyhow::
         AgentPart::Recorder => recorder::run(&config, command_line),
         AgentPart::Sender(recorder) => sender::run(&config, recorder),
     }
-}
-
-/// Says something on standard error.
-fn say(words: &str) {
-    // If it is closed, there is no one to hear it.
-    let _ = writeln!(io::stderr().lock(), "prof agent: {}", safe_text::message(words));
 }

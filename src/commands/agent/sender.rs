@@ -1,7 +1,7 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
+use super::log::say;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
-use super::say;
 use super::stats::{add_window, read_window, resident_bytes, resident_of_family};
 use super::windows::{WindowRoutes, files_in};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};

@@ -1,7 +1,7 @@
 //! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
 
 use super::folders::{make_folder, recorded_folder};
-use super::say;
+use super::log::say;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, status};
