@@ -5,6 +5,8 @@
 //! its first seconds; in the end for [`PATIENCE`] times as long. Frames of a file that has not been read yet do not
 //! wait at all.
 
+mod queue;
+
 use super::look::{self, FileToRead, KeptNames, LookupResult};
 use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
@@ -12,23 +14,22 @@ use crate::base::memory_budget::MemoryBudget;
 use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
 use crate::record::modules::{FileId, ModuleFile, ModuleFiles};
 use crate::record::workers::JobUrgency;
-use crate::symbols::PerfMapSource;
+use crate::symbols::{PerfMapSource, ResolvedLocation};
+use queue::{LookupSource, Queue, wait_after};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest wait before the next lookup, as a multiple of the time that the last one took.
-const PATIENCE: u32 = 50;
 /// Nice value of threads that look up names that are not urgent: the target comes first.
 const BACKGROUND_PRIORITY: i32 = 19;
-/// Shortest wait between two lookups in one file, after the first few.
-const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 /// Time limit for one lookup in a file.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
-/// Most memory for files that are kept open for the next lookup, bytes, all files together.
+/// Most memory for files that are kept open for the next lookup, bytes, all files together; and in a recording of weeks, which knows
+/// most names from before.
 const MOST_KEPT: u64 = 32 << 20;
+const MOST_KEPT_FOR_WEEKS: u64 = 12 << 20;
 /// Time that a file is kept open after a lookup.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
 /// Time after which a lookup in the background, on a machine that is too busy for it, is started again on the normal
@@ -46,32 +47,6 @@ pub(crate) enum Origin {
     File(FileId),
     /// The map of a process that generates code.
     Process(u32),
-}
-
-#[derive(Debug, Clone)]
-enum LookupSource {
-    File(Box<ModuleFile>),
-    Map(Arc<PerfMapSource>),
-}
-
-#[derive(Debug)]
-struct Queue {
-    source: Option<LookupSource>,
-    /// Size of the file, bytes; 0 for generated code.
-    bytes: u64,
-    /// The file as opened by the last lookup, and when that was.
-    kept: Option<(KeptNames, Instant)>,
-    waiting: Addresses,
-    /// Frames being looked up; `None` for those no longer needed.
-    asked: Vec<(u64, Option<FrameId>)>,
-    /// Number of the current lookup. `in_background_since` is set while it runs in the background, where it may starve.
-    look: u32,
-    in_background_since: Option<Instant>,
-    due: Instant,
-    /// Consecutive lookups that found nothing, at most 6; counted for generated code only.
-    vain: u32,
-    /// Number of lookups so far.
-    looks: u32,
 }
 
 /// Result of a lookup. Frames in `named` are indices into the frames asked for.
@@ -122,6 +97,7 @@ pub(crate) struct Names {
     /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
+    most_kept: u64,
     /// Messages about what could not be read, without duplicates.
     problems: Vec<String>,
     /// Messages about maps of generated code that were not read, without duplicates.
@@ -155,6 +131,7 @@ impl Names {
             deliver,
             background: None,
             longest_wait: Duration::from_secs(60),
+            most_kept: MOST_KEPT,
             problems: Vec::new(),
             refused: Vec::new(),
             unread: FxHashSet::default(),
@@ -184,6 +161,11 @@ impl Names {
         names
     }
 
+    /// Keeps less memory for later lookups: this goes on for weeks.
+    pub(super) fn keep_less(&mut self) {
+        self.most_kept = MOST_KEPT_FOR_WEEKS;
+    }
+
     /// Folders to look for debug files in, besides the usual places.
     pub(super) fn folders(&self) -> Arc<[PathBuf]> {
         Arc::clone(&self.folders)
@@ -209,11 +191,6 @@ impl Names {
         self.unread.len() as u64
     }
 
-    /// Makes running lookups end early.
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
     /// Numbers of sources: those with nothing left to do, and all.
     pub(crate) fn progress(&self) -> (usize, usize) {
         let is_done = |queue: &&Queue| queue.asked.is_empty() && !queue.is_ready();
@@ -221,18 +198,7 @@ impl Names {
     }
 
     fn queue(&mut self, origin: Origin) -> &mut Queue {
-        self.queues.entry(origin).or_insert_with(|| Queue {
-            source: None,
-            bytes: 0,
-            kept: None,
-            waiting: Vec::new(),
-            asked: Vec::new(),
-            look: 0,
-            in_background_since: None,
-            due: Instant::now(),
-            vain: 0,
-            looks: 0,
-        })
+        self.queues.entry(origin).or_default()
     }
 
     /// Adds frames in a file.
@@ -345,12 +311,22 @@ impl Names {
         }
     }
 
-    /// The frames that an answer is about; none if a newer lookup has been started.
-    pub(super) fn asked_for(&self, answer: &Answer) -> Vec<FrameId> {
+    /// The addresses that an answer is about, also those whose frames are gone by now, and their names; none if a newer lookup has
+    /// been started.
+    pub(super) fn answered<'a>(
+        &self,
+        answer: &'a Answer,
+    ) -> impl Iterator<Item = (u64, &'a [ResolvedLocation])> {
         let queue = self.queues.get(&answer.origin).filter(|queue| queue.look == answer.look);
         // A lookup that could not read the file says nothing of what it would have found.
         let queue = queue.filter(|_| answer.problems.is_empty());
-        queue.map_or(Vec::new(), |queue| queue.asked.iter().filter_map(|(_, frame)| *frame).collect())
+        let names: FxHashMap<usize, &[ResolvedLocation]> =
+            answer.named.iter().map(|(place, locations)| (place.index(), &**locations)).collect();
+        let asked = queue.map_or(&[][..], |queue| &queue.asked);
+        asked
+            .iter()
+            .enumerate()
+            .map(move |(place, (address, _))| (*address, names.get(&place).copied().unwrap_or_default()))
     }
 
     /// Takes an answer; returns the names of frames.
@@ -388,21 +364,14 @@ impl Names {
             .map(|(names, _)| names.memory_bytes())
             .sum();
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
-        let room = MOST_KEPT.saturating_sub(kept_bytes);
+        let room = self.most_kept.saturating_sub(kept_bytes);
         queue.kept =
             (answer.kept.filter(|names| names.memory_bytes() <= room)).map(|names| (names, Instant::now()));
         queue.in_background_since = None;
-        let mut asked = std::mem::take(&mut queue.asked);
-        let named: Named = (answer.named.into_iter())
-            .filter_map(|(place, locations)| {
-                let frame = asked.get_mut(place.index())?.1.take()?;
-                Some((frame, locations))
-            })
-            .collect();
+        let (named, unnamed) = queue.take_names(answer.named);
         if matches!(answer.origin, Origin::Process(_)) {
             // Names of generated code may still be written.
             queue.vain = if named.is_empty() { (queue.vain + 1).min(6) } else { 0 };
-            let unnamed = asked.into_iter().filter_map(|(address, frame)| Some((address, frame?)));
             queue.waiting.extend(unnamed);
         }
         queue.looks = queue.looks.saturating_add(1);
@@ -442,19 +411,6 @@ impl Names {
             |queue: &Queue| !queue.waiting.is_empty() || !queue.asked.is_empty() || queue.kept.is_some();
         self.queues.retain(|_, queue| is_of_use(queue));
     }
-}
-
-impl Queue {
-    fn is_ready(&self) -> bool {
-        !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
-    }
-}
-
-/// Returns the time to wait after this many lookups, when the last `vain` of them found nothing and the last one took `took`.
-fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
-    let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
-    let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
-    took.saturating_mul(times).max(least)
 }
 
 /// Looks up names in `source`, using the file `kept` open by the last lookup.

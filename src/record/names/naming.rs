@@ -9,8 +9,6 @@ use super::symbolize::{self, Named, UserFrames, kernel_location};
 use crate::profile::{FrameId, FrameSpace, Location, ModuleId, Profile, WriteError, Writer};
 use crate::record::collect::collector::Collector;
 use crate::record::modules::{FileId, ModuleFiles};
-use crate::symbols::ResolvedLocation;
-use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -74,7 +72,10 @@ impl Naming {
 
     /// Of a recording in windows of this length: what takes long to name must not take the time of the next window.
     pub(crate) fn in_windows(mut self, length: Option<Duration>) -> Self {
-        self.patience = length.map_or(LAST_PATIENCE, |length| (length / 4).min(LAST_PATIENCE));
+        if let Some(length) = length {
+            self.patience = (length / 4).min(LAST_PATIENCE);
+            self.names.keep_less();
+        }
         self
     }
 
@@ -127,14 +128,9 @@ impl Naming {
 
     /// Starts again for the next window: the collector has new rows, and the file of before is complete.
     pub(crate) fn begin_window(&mut self, files: &ModuleFiles) {
-        let is_late = self.cut_short.take().is_some();
-        let known = self.known.take().unwrap_or_default();
-        if is_late {
-            // Threads that are still busy end by themselves, and no one hears of them.
-            let patience = self.patience;
-            *self = Naming { patience, ..Naming::new(&self.names.folders()) };
-        }
-        self.known = Some(known);
+        // Lookups that are late go on: the code of their frames will be there again.
+        self.cut_short = None;
+        self.known.get_or_insert_default();
         self.frames = 0;
         self.names.begin_window(files);
     }
@@ -170,8 +166,6 @@ impl Naming {
                 () if Instant::now() >= deadline => Some(CutShort::Late),
                 () => continue,
             };
-            // Threads that are still busy end with this process.
-            self.names.stop();
             break;
         }
         self.note_modules(collector);
@@ -226,14 +220,12 @@ impl Naming {
         writer: &mut Writer<W>,
     ) -> Result<(), WriteError> {
         let mut former: Vec<(FrameId, Vec<Location>)> = Vec::new();
-        let (file, asked) = (answer.file(), self.names.asked_for(&answer));
-        let named = self.names.take(answer);
-        if let (Some(known), Some(file)) = (&mut self.known, file) {
-            remember(known, file, &asked, &named, |id| {
-                Some(profile.tables.frame(writer.frame_of(id)?).lookup_address())
-            });
+        if let (Some(known), Some(file)) = (&mut self.known, answer.file()) {
+            for (address, names) in self.names.answered(&answer) {
+                known.insert(file, address, Arc::from(names));
+            }
         }
-        for (id, locations) in named {
+        for (id, locations) in self.names.take(answer) {
             let locations = symbolize::interned(profile, &locations);
             match writer.frame_of(id) {
                 // Named by a dump, which is more exact than a map.
@@ -280,24 +272,6 @@ impl Naming {
             .filter_map(|id| Some((id, vec![collector.interpreters.name(tables.frame(id), tables)?])));
         let named: Named = of_kernel.chain(of_interpreters).collect();
         symbolize::store(&mut collector.profile, named);
-    }
-}
-
-/// Remembers what was looked up in a file: the names of frames by their ids in the file of the recording, and of which there are none.
-fn remember(
-    known: &mut KnownNames,
-    file: FileId,
-    asked: &[FrameId],
-    named: &Named,
-    address: impl Fn(FrameId) -> Option<u64>,
-) {
-    let names: FxHashMap<FrameId, &[ResolvedLocation]> =
-        named.iter().map(|(id, locations)| (*id, &**locations)).collect();
-    for id in asked {
-        if let Some(address) = address(*id) {
-            let names = names.get(id).copied().unwrap_or_default();
-            known.insert(file, address, Arc::from(names));
-        }
     }
 }
 

@@ -1,3 +1,4 @@
+use super::queue::{PATIENCE, SHORTEST_WAIT};
 use super::*;
 
 /// Detail 12 of the promises: names take seconds, and can be cut short.
@@ -71,6 +72,33 @@ fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
     drop(release);
     let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
     assert!(names.take(late).is_empty(), "nothing has two answers");
+}
+
+/// Regression: a file whose names took longer than windows have patience for never had any.
+#[test]
+fn names_that_are_late_for_their_window_are_there_for_the_next_one() {
+    let path = std::env::current_exe().expect("this program has a file");
+    let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+    let path = path.to_str().expect("its path is text");
+    let own = ModuleFile::read(std::process::id(), path, file, &crate::unwind::Limits::default());
+    let (sender, answers) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let deliver = move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
+    let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
+    let elf = own.elf.clone().expect("it is ELF");
+    let code = elf.sections().iter().find(|section| section.name == b".text").expect("it has code").address;
+    names.add_file(FileId(0), own.clone(), vec![(code, FrameId(7)), (0, FrameId(8))]);
+    names.look_up(Urgency::Now);
+    let answer = answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up");
+    // The window is over before the answer is taken.
+    names.begin_window(&ModuleFiles::unread());
+    names.add_file(FileId(0), own, vec![(code, FrameId(3)), (code + 1, FrameId(4))]);
+    let known: Vec<(u64, bool)> =
+        names.answered(&answer).map(|(at, names)| (at, !names.is_empty())).collect();
+    assert_eq!(known, [(0, false), (code, true)]);
+    let named: Vec<FrameId> = names.take(answer).into_iter().map(|(frame, _)| frame).collect();
+    assert_eq!(named, [FrameId(3)]);
+    assert_eq!(names.to_come().collect::<Vec<_>>(), [FrameId(4)], "it was not looked up");
 }
 
 /// Regression: a report said that `prof info --modules` has the reason, which was only in the messages of `record -v`.
