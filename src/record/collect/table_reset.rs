@@ -5,7 +5,7 @@
 
 use super::collector::Collector;
 use super::totals::CollectedTotals;
-use crate::profile::{Frame, FrameId, LabelSetId, Module, ModuleId, StackId, Tables};
+use crate::profile::{Frame, FrameId, LabelSetId, Module, ModuleId, ModuleKind, StackId, Tables};
 use rustc_hash::FxHashMap;
 
 /// Numbers of rows past which a recorder begins tables again.
@@ -90,7 +90,7 @@ impl Collector {
         self.profile.counters.clear();
         self.profile.end = None;
         self.lock_held = None;
-        self.calls.forget_closed(&self.files);
+        self.forget_closed_files();
         self.identities.begin_window(&self.processes);
         if let Some(waits) = &mut self.waits {
             waits.locks.forget_labels();
@@ -98,8 +98,26 @@ impl Collector {
         let (modules, labels) = (Some(FxHashMap::default()), Some(FxHashMap::default()));
         let modules = self.begin_tables(KeptRows { old, frames: FxHashMap::default(), modules, labels });
         self.files.renumber_rows(&modules);
+        self.processes.begin_window();
+        if self.interpreters.names.are_many() {
+            let of_runtimes =
+                |frame: &&Frame| self.profile.tables.module(frame.module).kind == ModuleKind::Runtime;
+            self.interpreters.names.forget_all_but(self.profile.tables.frames().iter().filter(of_runtimes));
+            self.processes.forget_functions();
+        }
         (self.profile.meta.start_mono_ns, self.profile.meta.start_unix_ns) = (start_ns, start_unix_ns);
         self.set_start(start_ns);
+    }
+
+    /// Forgets what is known of files that are closed: a machine that runs for weeks sees ever more of them.
+    fn forget_closed_files(&mut self) {
+        self.files.failures.clear();
+        let files = &self.files;
+        self.calls.forget_closed(files);
+        self.dumps.forget_closed(files);
+        self.interpreters.forget_closed(files);
+        self.goroutines.forget_closed(files);
+        self.managed.forget_closed(files);
     }
 
     /// Gives rows of what is not over their new numbers, and has everything else that knows numbers of rows forget them. Returns the new

@@ -53,6 +53,11 @@ impl Goroutines {
         file.as_ref()
     }
 
+    /// Forgets files that are closed.
+    pub(crate) fn forget_closed(&mut self, files: &ModuleFiles) {
+        self.files.retain(|id, _| files.is_open(*id));
+    }
+
     /// Whether a process has mapped a Go program.
     pub(crate) fn has_program(&mut self, process: &Process, files: &ModuleFiles) -> bool {
         process.mappings().iter().any(|mapping| self.program(mapping.file, files).is_some())

@@ -2,13 +2,15 @@
 //! processes share frames. A frame's address in the profile is the number of the function and the line.
 
 use crate::profile::Frame;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Bits of an address that are the line.
 const LINE_BITS: u32 = 24;
 /// Most functions that are kept apart: further ones have no name.
 const MOST_FUNCTIONS: usize = 1 << 20;
+/// So many are forgotten between two windows: few of them are still run.
+const MANY_FUNCTIONS: usize = 1 << 17;
 
 /// A function of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,8 +47,10 @@ impl FunctionNumber {
 /// All functions that were met.
 #[derive(Debug, Default)]
 pub(in crate::record) struct FunctionNames {
-    functions: Vec<Arc<RunFunction>>,
+    functions: FxHashMap<FunctionNumber, Arc<RunFunction>>,
     numbers: FxHashMap<Arc<RunFunction>, FunctionNumber>,
+    /// The last number that was given: none is given twice.
+    last: u32,
 }
 
 impl FunctionNames {
@@ -55,21 +59,33 @@ impl FunctionNames {
         if let Some(&number) = self.numbers.get(&function) {
             return number;
         }
-        if self.functions.len() >= MOST_FUNCTIONS {
-            return FunctionNumber::UNREAD;
-        }
-        let function = Arc::new(function);
-        self.functions.push(Arc::clone(&function));
-        let number = FunctionNumber(self.functions.len() as u32);
+        let last = self.last.checked_add(1).filter(|_| self.functions.len() < MOST_FUNCTIONS);
+        let Some(last) = last else { return FunctionNumber::UNREAD };
+        self.last = last;
+        let (function, number) = (Arc::new(function), FunctionNumber(last));
+        self.functions.insert(number, Arc::clone(&function));
         self.numbers.insert(function, number);
         number
+    }
+
+    /// Whether there are so many that it is time for [`FunctionNames::forget_all_but`].
+    pub(in crate::record) fn are_many(&self) -> bool {
+        self.functions.len() >= MANY_FUNCTIONS
+    }
+
+    /// Forgets all functions but those of some frames of runtimes, which keep their numbers. Who knows a number asks for it again.
+    pub(in crate::record) fn forget_all_but<'f>(&mut self, frames: impl Iterator<Item = &'f Frame>) {
+        let kept: FxHashSet<FunctionNumber> = frames.map(|frame| FunctionNumber::of(frame).0).collect();
+        self.functions.retain(|number, _| kept.contains(number));
+        self.functions.shrink_to_fit();
+        self.numbers.retain(|_, number| kept.contains(number));
+        self.numbers.shrink_to_fit();
     }
 
     /// The function and line of a frame; `None` for one that could not be read.
     pub(in crate::record) fn of_frame(&self, frame: &Frame) -> Option<(&RunFunction, u32)> {
         let (number, line) = FunctionNumber::of(frame);
-        let index = (number.0 as usize).checked_sub(1)?;
-        self.functions.get(index).map(|function| (&**function, line))
+        self.functions.get(&number).map(|function| (&**function, line))
     }
 }
 
@@ -88,6 +104,19 @@ mod tests {
         assert_eq!(names.number(function("run", 3)), first);
         assert_ne!(names.number(function("run", 4)), first);
         assert_ne!(first, FunctionNumber::UNREAD);
+    }
+
+    #[test]
+    fn functions_that_are_forgotten_come_again_under_other_numbers() {
+        let mut names = FunctionNames::default();
+        let [kept, gone] = ["kept", "gone"].map(|name| names.number(function(name, 3)));
+        let frame = |number: FunctionNumber| Frame { address: number.address(17), ..Frame::default() };
+        names.forget_all_but([frame(kept)].iter());
+        assert_eq!(names.of_frame(&frame(kept)), Some((&function("kept", 3), 17)));
+        assert_eq!(names.of_frame(&frame(gone)), None);
+        assert_eq!(names.number(function("kept", 3)), kept);
+        let again = names.number(function("gone", 3));
+        assert!(again != gone && again != kept && !names.are_many());
     }
 
     #[test]

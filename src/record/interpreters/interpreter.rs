@@ -103,6 +103,13 @@ impl ProcessInterpreter {
         }
     }
 
+    /// Forgets functions, because they get new numbers.
+    pub(crate) fn forget_functions(&mut self) {
+        if let ProcessInterpreter::Ready(interpreter) = self {
+            interpreter.codes.forget();
+        }
+    }
+
     /// The file of the runtime.
     pub(super) fn file(&self) -> Option<FileId> {
         match self {

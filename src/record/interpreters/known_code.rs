@@ -70,10 +70,15 @@ impl KnownCodes {
 
     fn insert(&mut self, key: (u64, u32), code: KeptCode) {
         if self.codes.len() >= MOST_CODES {
-            self.codes.clear();
-            self.seen = SeenCodes::default();
+            self.forget();
         }
         self.codes.insert(key, code);
+    }
+
+    /// Forgets all: a code object is read again when a frame has it.
+    pub(super) fn forget(&mut self) {
+        self.codes = FxHashMap::default();
+        self.seen = SeenCodes::default();
     }
 
     /// Those of a forked child, which has a copy of the memory.

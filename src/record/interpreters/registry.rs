@@ -50,6 +50,11 @@ impl Interpreters {
         file.as_ref()
     }
 
+    /// Forgets files that are closed.
+    pub(crate) fn forget_closed(&mut self, files: &ModuleFiles) {
+        self.files.retain(|id, _| files.is_open(*id));
+    }
+
     /// The part of an interpreter's loop that one of the own addresses of a file is in.
     pub(crate) fn loop_part(&self, file: FileId, address: u64) -> Option<LoopPart> {
         self.files.get(&file)?.as_ref()?.loop_part(address)

@@ -92,6 +92,13 @@ impl ProcessManaged {
         matches!(self, ProcessManaged::V8(_) | ProcessManaged::Java(_))
     }
 
+    /// Forgets functions, because they get new numbers.
+    pub(crate) fn forget_functions(&mut self) {
+        if let ProcessManaged::V8(process) = self {
+            process.forget_functions();
+        }
+    }
+
     /// Name and version of the runtime.
     pub(super) fn runtime(&mut self, pid: u32) -> String {
         match self {

@@ -65,6 +65,11 @@ impl ManagedCode {
         self.files.entry(id).or_insert_with(of_file).as_ref()
     }
 
+    /// Forgets files that are closed.
+    pub(crate) fn forget_closed(&mut self, files: &ModuleFiles) {
+        self.files.retain(|id, _| files.is_open(*id));
+    }
+
     /// Whether a process has mapped a runtime.
     pub(crate) fn has_runtime(&mut self, process: &Process, files: &ModuleFiles) -> bool {
         process.mappings().iter().any(|mapping| self.runtime(mapping.file, files).is_some())

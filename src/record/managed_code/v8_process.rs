@@ -104,6 +104,12 @@ impl V8Process {
         }
     }
 
+    /// Forgets functions, because they get new numbers.
+    pub(super) fn forget_functions(&mut self) {
+        self.functions = V8Functions::default();
+        self.frames = FxHashMap::default();
+    }
+
     /// Takes the number of frames that may have the name of a function whose memory they use.
     pub(super) fn take_uncertain(&mut self) -> u64 {
         self.seen.take_uncertain()

@@ -148,6 +148,13 @@ impl JitDumps {
         true
     }
 
+    /// Forgets dumps whose files are closed, and what was wrong with them.
+    pub(crate) fn forget_closed(&mut self, files: &ModuleFiles) {
+        self.dumps.retain(|id, _| files.is_open(*id));
+        self.problems.clear();
+        self.unread.clear();
+    }
+
     /// Forgets the frames, because the rows of the profile get new numbers.
     pub(crate) fn forget_rows(&mut self) {
         self.pending.clear();

@@ -192,6 +192,18 @@ impl Processes {
         self.former.iter_mut().for_each(|(_, process, _)| process.forget_frames());
     }
 
+    /// Rows of before are in another file: numbers of processes that are gone count from 0 again.
+    pub(crate) fn begin_window(&mut self) {
+        let former: FxHashSet<u32> = self.former.iter().map(|(pid, ..)| *pid).collect();
+        self.generations.retain(|pid, _| former.contains(pid) || self.by_pid.contains_key(pid));
+    }
+
+    /// Forgets what is known of functions of runtimes, which get new numbers.
+    pub(crate) fn forget_functions(&mut self) {
+        let former = self.former.iter_mut().map(|(_, process, _)| process);
+        self.by_pid.values_mut().chain(former).for_each(Process::forget_functions);
+    }
+
     /// The process has ended, as was noticed at `time_ns`. Its name stays known until its number is reused, its code as long
     /// as late samples may need it.
     pub(crate) fn exit(&mut self, pid: u32, time_ns: u64) {
@@ -280,6 +292,23 @@ mod tests {
         let process = processes.get(7).expect("its name is wanted at the end");
         assert_eq!((&*process.comm, process.has_ended), ("a", true));
         assert!(process.find(0x1800, 50).is_none() && process.frames.is_empty());
+    }
+
+    #[test]
+    fn windows_forget_how_often_numbers_were_used_that_no_sample_has_any_more() {
+        let mut processes = with_target(7);
+        for pid in 10..20 {
+            processes.fork(7, pid, 10, true);
+            processes.exit(pid, 100);
+            // The next holder is no target.
+            processes.fork(1, pid, 200, true);
+        }
+        assert_eq!(processes.generations.len(), 10);
+        processes.begin_window();
+        assert_eq!(processes.generations.len(), 10, "late samples may be of the first");
+        processes.forget_before(300);
+        processes.begin_window();
+        assert!(processes.generations.is_empty());
     }
 
     #[test]
