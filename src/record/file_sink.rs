@@ -12,7 +12,7 @@ use super::session::stop_reason::StopReason;
 use super::session::until_end::{GoesOn, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
-use crate::base::{safe_text, units};
+use crate::base::{allocator, safe_text, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;
@@ -109,6 +109,7 @@ impl FileSink<'_> {
         let has_place = self.placed.path.is_some();
         session.begin_window();
         self.naming.begin_window(&session.collector.files);
+        allocator::give_back();
         let Some(windows) = self.windows.as_deref_mut() else { return Ok(()) };
         match &completed {
             Ok(()) if has_place => windows.complete += 1,

@@ -24,7 +24,7 @@ use super::windows::Windows;
 use super::workers;
 use crate::base::failure::{Failure, status as exit};
 use crate::base::opener::sandbox;
-use crate::base::{opener, privilege, units};
+use crate::base::{allocator, opener, privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::mem::MaybeUninit;
@@ -46,6 +46,7 @@ pub(crate) fn run(
     saved: OnSaved<'_>,
     labelling: Option<Labelling>,
 ) -> anyhow::Result<u8> {
+    allocator::keep_little();
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     let recorded = record(options, command_line, saved, labelling);

@@ -4,7 +4,7 @@
 use super::process::{self, Jobs, MOST_CPU_SECONDS, WorkerSockets};
 use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
-use crate::base::pace;
+use crate::base::{allocator, pace};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -167,12 +167,8 @@ fn limit() {
         // What was lower stays so.
         let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     }
-    // Each arena takes 64 MB of address space.
-    #[cfg(target_env = "gnu")]
-    // SAFETY: the call takes numbers.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 2);
-    }
+    // Each of its heaps takes 64 MB of address space, too.
+    allocator::keep_little();
 }
 
 /// Forks a worker; returns its process id, or the negated number of an error.

@@ -2,13 +2,15 @@
 
 use super::message::{JobKind, JobUrgency, WorkerJob, WorkerMessage, receive, send_job};
 use crate::base::opener::{self, sandbox};
-use crate::base::pace;
+use crate::base::{allocator, pace};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// CPU time of a worker in its whole life, s. One that comes near is replaced between two jobs.
 pub(super) const MOST_CPU_SECONDS: u64 = 600;
+/// A job that has taken so much CPU time, us, has made and freed much.
+const MUCH_WORK_US: u64 = 30_000;
 /// Nice value of background jobs.
 const BACKGROUND_PRIORITY: i32 = 19;
 
@@ -69,6 +71,7 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
         return;
     }
     let begin = used(0);
+    let mut last_us = begin.cpu_us;
     let mut jobs = jobs();
     while let Ok(Some(job)) = receive(socket.as_fd()) {
         #[cfg(feature = "testing")]
@@ -86,8 +89,12 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
         if kind == JobKind::Forget {
             continue;
         }
-        let mut body = Vec::with_capacity(16 + answer.len());
         let used = used(begin.memory_bytes);
+        if used.cpu_us - last_us > MUCH_WORK_US {
+            allocator::give_back();
+        }
+        last_us = used.cpu_us;
+        let mut body = Vec::with_capacity(16 + answer.len());
         body.extend(used.cpu_us.to_le_bytes());
         body.extend(used.memory_bytes.to_le_bytes());
         body.extend(answer);

@@ -1,0 +1,33 @@
+//! What the allocator of the C library keeps of the memory that this process has freed: little. Recorders run for weeks beside what they
+//! record, and tables and debug information come and go in pieces of many megabytes. musl's allocator keeps little by itself.
+
+/// Blocks of this size and more go back to the system when they are freed, bytes. Left to itself, glibc raises the limit to 32 MB once
+/// such a block was freed.
+#[cfg(target_env = "gnu")]
+const BLOCKS_APART: libc::c_int = 512 << 10;
+/// Free memory at the end of the heap that stays for the next blocks, bytes.
+#[cfg(target_env = "gnu")]
+const FREE_AT_END: libc::c_int = 4 << 20;
+/// Heaps besides the first: threads that wait for each other at two of them lose little, and each keeps what it has freed.
+#[cfg(target_env = "gnu")]
+const HEAPS: libc::c_int = 2;
+
+/// Has the allocator keep little from now on, in this process and in its copies.
+pub(crate) fn keep_little() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the calls take numbers.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, HEAPS);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, BLOCKS_APART);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_AT_END);
+    }
+}
+
+/// Gives back what is free now: to be called after work that has taken much. Takes some milliseconds for 100 MB.
+pub(crate) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes a number.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
