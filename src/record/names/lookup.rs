@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 const BACKGROUND_PRIORITY: i32 = 19;
 /// Time limit for one lookup in a file.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
-/// Most memory for files that are kept open for the next lookup, bytes, all files together; and in a recording of weeks, which knows
-/// most names from before.
+/// Most memory for files that are kept open for the next lookup, bytes, all files together.
 const MOST_KEPT: u64 = 32 << 20;
-const MOST_KEPT_FOR_WEEKS: u64 = 12 << 20;
+/// Time after which frames of a long window have their names, should its recorder be killed.
+const LONGEST_UNNAMED: Duration = Duration::from_secs(60);
 /// Time that a file is kept open after a lookup.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
 /// Time after which a lookup in the background, on a machine that is too busy for it, is started again on the normal
@@ -97,7 +97,7 @@ pub(crate) struct Names {
     /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
-    most_kept: u64,
+    longest_kept: Duration,
     /// Messages about what could not be read, without duplicates.
     problems: Vec<String>,
     /// Messages about maps of generated code that were not read, without duplicates.
@@ -131,7 +131,7 @@ impl Names {
             deliver,
             background: None,
             longest_wait: Duration::from_secs(60),
-            most_kept: MOST_KEPT,
+            longest_kept: LONGEST_KEPT,
             problems: Vec::new(),
             refused: Vec::new(),
             unread: FxHashSet::default(),
@@ -161,9 +161,12 @@ impl Names {
         names
     }
 
-    /// Keeps less memory for later lookups: this goes on for weeks.
-    pub(super) fn keep_less(&mut self) {
-        self.most_kept = MOST_KEPT_FOR_WEEKS;
+    /// There is a window of time after the other, of this length, each with its names at its end: once in each is enough, and what was
+    /// opened for one is of use for the next one.
+    pub(super) fn expect_windows(&mut self, length: Duration) {
+        let length = length.min(LONGEST_UNNAMED);
+        self.longest_wait = length;
+        self.longest_kept = LONGEST_KEPT.max(length * 2);
     }
 
     /// Folders to look for debug files in, besides the usual places.
@@ -305,9 +308,10 @@ impl Names {
     /// Closes files that have not been used for long, or all of them when memory is short.
     fn let_go(&mut self, now: Instant) {
         let is_short = MemoryBudget::shared().wanted_bytes() > 0;
+        let longest_kept = self.longest_kept;
         for queue in self.queues.values_mut() {
             queue.kept = (queue.kept.take())
-                .filter(|(_, at)| !is_short && now.saturating_duration_since(*at) < LONGEST_KEPT);
+                .filter(|(_, at)| !is_short && now.saturating_duration_since(*at) < longest_kept);
         }
     }
 
@@ -364,7 +368,7 @@ impl Names {
             .map(|(names, _)| names.memory_bytes())
             .sum();
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
-        let room = self.most_kept.saturating_sub(kept_bytes);
+        let room = MOST_KEPT.saturating_sub(kept_bytes);
         queue.kept =
             (answer.kept.filter(|names| names.memory_bytes() <= room)).map(|names| (names, Instant::now()));
         queue.in_background_since = None;
@@ -390,7 +394,13 @@ impl Names {
 
     /// Forgets all frames, and what is known of files that are closed.
     pub(super) fn begin_window(&mut self, files: &ModuleFiles) {
-        self.renumber(|_| None);
+        for queue in self.queues.values_mut() {
+            queue.forget_frames();
+        }
+        // How long lookups in a file take stays known while it is open: else each window would begin with several.
+        self.queues.retain(|origin, queue| {
+            queue.is_of_use() || matches!(origin, Origin::File(file) if files.is_open(*file))
+        });
         self.notes.retain(|file, _| files.is_open(*file));
         self.unread.retain(|origin| matches!(origin, Origin::File(file) if files.is_open(*file)));
         self.problems.clear();
@@ -407,9 +417,7 @@ impl Names {
                 .collect();
             queue.asked.iter_mut().for_each(|(_, frame)| *frame = frame.and_then(&number));
         }
-        let is_of_use =
-            |queue: &Queue| !queue.waiting.is_empty() || !queue.asked.is_empty() || queue.kept.is_some();
-        self.queues.retain(|_, queue| is_of_use(queue));
+        self.queues.retain(|_, queue| queue.is_of_use());
     }
 }
 

@@ -74,7 +74,7 @@ impl Naming {
     pub(crate) fn in_windows(mut self, length: Option<Duration>) -> Self {
         if let Some(length) = length {
             self.patience = (length / 4).min(LAST_PATIENCE);
-            self.names.keep_less();
+            self.names.expect_windows(length);
         }
         self
     }

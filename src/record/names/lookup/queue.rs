@@ -64,6 +64,17 @@ impl Queue {
         !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
     }
 
+    /// Something waits, is looked up, or is open.
+    pub(super) fn is_of_use(&self) -> bool {
+        !self.waiting.is_empty() || !self.asked.is_empty() || self.kept.is_some()
+    }
+
+    /// Forgets the frames that wait; of what is looked up, only the addresses stay.
+    pub(super) fn forget_frames(&mut self) {
+        self.waiting.clear();
+        self.asked.iter_mut().for_each(|(_, frame)| *frame = None);
+    }
+
     /// Takes the names of what was asked for, by their places in that. Returns those of frames, and the frames that have none.
     pub(super) fn take_names(&mut self, answered: Named) -> (Named, Addresses) {
         let mut asked = std::mem::take(&mut self.asked);
