@@ -15,7 +15,7 @@ use crate::profile::{FrameId, ModuleNotes, SymbolsFrom};
 use crate::record::modules::{FileId, ModuleFile, ModuleFiles};
 use crate::record::workers::JobUrgency;
 use crate::symbols::{PerfMapSource, ResolvedLocation};
-use queue::{LookupSource, Queue, wait_after};
+use queue::{LookupSource, OpenFile, Origin, Queue, to_close, wait_after};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,15 +39,6 @@ const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
 const URGENT_PATIENCE: Duration = Duration::from_millis(200);
 /// Most frames of generated code that wait per process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
-
-/// The source of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Origin {
-    /// A file.
-    File(FileId),
-    /// The map of a process that generates code.
-    Process(u32),
-}
 
 /// Result of a lookup. Frames in `named` are indices into the frames asked for.
 #[derive(Debug)]
@@ -97,6 +88,7 @@ pub(crate) struct Names {
     /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
+    shortest_wait: Duration,
     longest_kept: Duration,
     /// Messages about what could not be read, without duplicates.
     problems: Vec<String>,
@@ -131,6 +123,7 @@ impl Names {
             deliver,
             background: None,
             longest_wait: Duration::from_secs(60),
+            shortest_wait: Duration::ZERO,
             longest_kept: LONGEST_KEPT,
             problems: Vec::new(),
             refused: Vec::new(),
@@ -166,6 +159,7 @@ impl Names {
     pub(super) fn expect_windows(&mut self, length: Duration) {
         let length = length.min(LONGEST_UNNAMED);
         self.longest_wait = length;
+        self.shortest_wait = length / 2;
         self.longest_kept = LONGEST_KEPT.max(length * 2);
     }
 
@@ -288,6 +282,7 @@ impl Names {
             let frames: Addresses =
                 queue.asked.iter().zip(0..).map(|((address, _), place)| (*address, FrameId(place))).collect();
             let kept = queue.kept.take().map(|(names, _)| names);
+            queue.was_kept = kept.is_some();
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
             let folders = Arc::clone(&self.folders);
             let of_job = if background.is_some() { JobUrgency::Background } else { JobUrgency::Ordinary };
@@ -313,6 +308,22 @@ impl Names {
             queue.kept = (queue.kept.take())
                 .filter(|(_, at)| !is_short && now.saturating_duration_since(*at) < longest_kept);
         }
+    }
+
+    /// Makes room for a file that takes `bytes` while it is open, and whose lookup has just taken `took`, by closing others. Returns
+    /// whether there is room.
+    fn make_room(&mut self, origin: Origin, bytes: u64, took: Duration) -> bool {
+        let cost = self.queues.get(&origin).map_or(0, |queue| queue.cost_per_byte(bytes, took));
+        let others = self.queues.iter().filter(|(other, _)| **other != origin);
+        let kept = others.filter_map(|(of, queue)| {
+            let bytes = queue.kept.as_ref()?.0.memory_bytes();
+            Some(OpenFile { of: *of, bytes, cost: queue.cost_per_byte(bytes, Duration::ZERO) })
+        });
+        let closed = to_close(kept.collect(), &OpenFile { of: origin, bytes, cost }, MOST_KEPT);
+        for other in closed.iter().flatten() {
+            self.queues.entry(*other).and_modify(|queue| queue.kept = None);
+        }
+        closed.is_some()
     }
 
     /// The addresses that an answer is about, also those whose frames are gone by now, and their names; none if a newer lookup has
@@ -364,13 +375,11 @@ impl Names {
                 self.problems.push(problem);
             }
         }
-        let kept_bytes: u64 = (self.queues.values().filter_map(|queue| queue.kept.as_ref()))
-            .map(|(names, _)| names.memory_bytes())
-            .sum();
+        let kept =
+            answer.kept.filter(|names| self.make_room(answer.origin, names.memory_bytes(), answer.took));
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
-        let room = MOST_KEPT.saturating_sub(kept_bytes);
-        queue.kept =
-            (answer.kept.filter(|names| names.memory_bytes() <= room)).map(|names| (names, Instant::now()));
+        queue.note_opening(answer.took);
+        queue.kept = kept.map(|names| (names, Instant::now()));
         queue.in_background_since = None;
         let (named, unnamed) = queue.take_names(answer.named);
         if matches!(answer.origin, Origin::Process(_)) {
@@ -379,7 +388,8 @@ impl Names {
             queue.waiting.extend(unnamed);
         }
         queue.looks = queue.looks.saturating_add(1);
-        queue.due = Instant::now() + wait_after(queue.looks, queue.vain, answer.took).min(self.longest_wait);
+        let wait = wait_after(queue.looks, queue.vain, answer.took).max(self.shortest_wait);
+        queue.due = Instant::now() + wait.min(self.longest_wait);
         named
     }
 

@@ -3,7 +3,7 @@
 use super::super::look::KeptNames;
 use super::super::symbolize::{Addresses, Named};
 use crate::profile::FrameId;
-use crate::record::modules::ModuleFile;
+use crate::record::modules::{FileId, ModuleFile};
 use crate::symbols::{PerfMapSource, ResolvedLocation};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -13,6 +13,15 @@ use std::time::{Duration, Instant};
 pub(super) const PATIENCE: u32 = 50;
 /// Shortest wait between two lookups in one file, after the first few.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+
+/// The source of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// A file.
+    File(FileId),
+    /// The map of a process that generates code.
+    Process(u32),
+}
 
 /// What is looked into.
 #[derive(Debug, Clone)]
@@ -40,6 +49,10 @@ pub(super) struct Queue {
     pub(super) vain: u32,
     /// Number of lookups so far.
     pub(super) looks: u32,
+    /// What is looked up has the file open since an earlier lookup.
+    pub(super) was_kept: bool,
+    /// How long the last lookup took that had to open the file.
+    opening: Duration,
 }
 
 impl Default for Queue {
@@ -55,6 +68,8 @@ impl Default for Queue {
             due: Instant::now(),
             vain: 0,
             looks: 0,
+            was_kept: false,
+            opening: Duration::ZERO,
         }
     }
 }
@@ -62,6 +77,19 @@ impl Default for Queue {
 impl Queue {
     pub(super) fn is_ready(&self) -> bool {
         !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
+    }
+
+    /// A lookup has taken so long.
+    pub(super) fn note_opening(&mut self, took: Duration) {
+        if !self.was_kept {
+            self.opening = took;
+        }
+    }
+
+    /// Time that opening the file again takes, or, if it has just been opened, took, for each byte that it takes while it is open; 10⁻¹⁵ s.
+    pub(super) fn cost_per_byte(&self, bytes: u64, took: Duration) -> u128 {
+        let opening = if self.was_kept || took.is_zero() { self.opening } else { took };
+        opening.as_nanos() * 1_000_000 / u128::from(bytes.max(1))
     }
 
     /// Something waits, is looked up, or is open.
@@ -103,4 +131,50 @@ pub(super) fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
     let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
     took.saturating_mul(times).max(least)
+}
+
+/// A file that is open for the next lookup.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenFile {
+    pub(super) of: Origin,
+    /// Memory that it takes.
+    pub(super) bytes: u64,
+    /// Time that opening it again takes for each of these bytes.
+    pub(super) cost: u128,
+}
+
+/// Which of the files that are open are to be closed for a new one, so that all take no more than `most` bytes: those that are opened
+/// again for less. `None` where that is not enough: then none is.
+pub(super) fn to_close(mut open: Vec<OpenFile>, new: &OpenFile, most: u64) -> Option<Vec<Origin>> {
+    open.sort_unstable_by_key(|file| file.cost);
+    let all: u64 = open.iter().map(|file| file.bytes).sum();
+    let mut lacking = (all + new.bytes).saturating_sub(most);
+    let cheaper = open.iter().take_while(|file| file.cost < new.cost);
+    let closed = cheaper.take_while(|file| {
+        let is_needed = lacking > 0;
+        lacking = lacking.saturating_sub(file.bytes);
+        is_needed
+    });
+    let closed: Vec<Origin> = closed.map(|file| file.of).collect();
+    (lacking == 0).then_some(closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_closed_for_one_that_costs_more_to_open_again() {
+        let file = |number, bytes, cost| OpenFile { of: Origin::File(FileId(number)), bytes, cost };
+        let open = vec![file(1, 10, 5), file(2, 10, 1), file(3, 10, 9)];
+        let closed = |new: OpenFile| {
+            let closed = to_close(open.clone(), &new, 32)?;
+            Some(closed.into_iter().map(|of| matches!(of, Origin::File(FileId(2)))).collect::<Vec<_>>())
+        };
+        assert_eq!(closed(file(4, 2, 0)), Some(vec![]), "there is room");
+        assert_eq!(closed(file(4, 12, 3)), Some(vec![true]));
+        assert_eq!(closed(file(4, 13, 3)), None, "the others cost more");
+        assert_eq!(closed(file(4, 22, 7)), Some(vec![true, false]));
+        assert_eq!(closed(file(4, 33, 20)), None, "it is too large for all of it");
+    }
 }
