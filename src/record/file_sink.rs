@@ -70,9 +70,12 @@ impl Sink for FileSink<'_> {
         if self.windows.as_deref().is_some_and(|windows| windows.is_over(session)) {
             self.turn_window(session, true)?;
         }
-        let taken = console::taken(&session.collector.profile, &session.collector.totals);
-        let lost = session.lost() + session.lost_waits();
-        self.console.status(session.elapsed(), &taken, lost, self.writer.bytes_written());
+        // What was lost is asked of the kernel.
+        if self.console.wants_status() {
+            let taken = console::taken(&session.collector.profile, &session.collector.totals);
+            let lost = session.lost() + session.lost_waits();
+            self.console.status(session.elapsed(), &taken, lost, self.writer.bytes_written());
+        }
         Ok(ControlFlow::Continue(()))
     }
 }

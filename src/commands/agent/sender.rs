@@ -28,6 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest time for what waits at the end.
 const GRACE: Duration = Duration::from_secs(10);
+/// Interval at which numbers of the destinations and of the processes are renewed.
+const NUMBERS: Duration = Duration::from_secs(2);
 /// Interval between two looks at recordings that stay.
 const PRUNE: Duration = Duration::from_secs(30);
 /// A problem of a destination is said again after this time at the earliest.
@@ -66,7 +68,7 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     metrics.set(MetricName::StartTime, "", now.as_secs());
     metrics.beat();
-    let (mut pods_due, mut prune_due) = (Instant::now(), Instant::now());
+    let [mut pods_due, mut prune_due, mut numbers_due] = [Instant::now(); 3];
     let mut complaints = Complaints::default();
     while !ends.load(Ordering::Relaxed) {
         if parent.has_ended() {
@@ -77,7 +79,10 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
             pods_due = Instant::now() + LIST_INTERVAL;
             renew_pods(kubelet, &pods_file(config), &metrics);
         }
-        say_numbers(&metrics, &mut to, recorder);
+        if Instant::now() >= numbers_due {
+            numbers_due = Instant::now() + NUMBERS;
+            say_numbers(&metrics, &mut to, recorder);
+        }
         if Instant::now() >= prune_due {
             prune_due = Instant::now() + PRUNE;
             metrics.set(MetricName::KeptBytes, "", routes.prune_kept());

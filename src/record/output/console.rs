@@ -52,10 +52,15 @@ impl Console {
         }
     }
 
+    /// Whether it is time for [`Console::status`], and someone looks.
+    pub(crate) fn wants_status(&self) -> bool {
+        let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
+        !self.is_quiet && self.is_terminal && is_due
+    }
+
     /// Updates the status line, on a terminal.
     pub(crate) fn status(&mut self, elapsed: Duration, taken: &str, lost: u64, bytes: u64) {
-        let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
-        if self.is_quiet || !self.is_terminal || !is_due {
+        if !self.wants_status() {
             return;
         }
         self.last_status = Some(Instant::now());
