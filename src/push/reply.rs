@@ -149,7 +149,8 @@ impl PushReply {
             408 | 425 => later(PushProblem::Timeout),
             429 => later(PushProblem::Throttled),
             413 => PushReply::TooLarge { words },
-            401 | 403 | 407 => never(PushProblem::Refused),
+            // Who is allowed to send may change, and so may the token.
+            401 | 403 | 407 => later(PushProblem::Refused),
             404 | 405 | 406 | 410 | 415 | 501 | 505 => never(PushProblem::NotThere),
             300..=399 => never(PushProblem::Answer),
             400..=499 if is_of_size(&words) => PushReply::TooLarge { words },
@@ -233,10 +234,10 @@ mod tests {
     fn an_answer_means_one_of_four_things() {
         let of = |status| reply(PushProtocol::Pyroscope, status, None, b"");
         assert!(matches!(of(200), PushReply::Taken { refused: 0, .. }));
-        for status in [429, 500, 502, 503, 504, 408] {
+        for status in [429, 500, 502, 503, 504, 408, 401, 403] {
             assert!(matches!(of(status), PushReply::Later { .. }), "{status}");
         }
-        for status in [301, 400, 401, 403, 404, 422] {
+        for status in [301, 400, 404, 422] {
             assert!(matches!(of(status), PushReply::Never { .. }), "{status}");
         }
         assert!(matches!(of(413), PushReply::TooLarge { .. }));

@@ -169,7 +169,8 @@ impl<'o> VerbSender<'o> {
                 PushStep::More => self.until = Instant::now() + self.options.patience,
                 PushStep::Done => break,
                 PushStep::Wait { wait, problem, words } => {
-                    if problem == PushProblem::Tls || Instant::now() + wait > self.until {
+                    let is_for_the_user = matches!(problem, PushProblem::Tls | PushProblem::Refused);
+                    if is_for_the_user || Instant::now() + wait > self.until {
                         shipment.give_up(problem, &words, &self.counts);
                         break;
                     }

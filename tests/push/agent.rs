@@ -38,6 +38,44 @@ fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
+/// A server that answers each request with what `answer` makes of its head; its address.
+fn serve(answer: impl Fn(&str) -> &'static str + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut came = Vec::new();
+            let mut piece = [0; 4096];
+            // The body is not waited for, but read, so that the answer is not lost with it.
+            while !came.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                match stream.read(&mut piece) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => came.extend_from_slice(&piece[..length]),
+                }
+                // The hello of TLS, which this does not speak.
+                if !came.starts_with(b"POST ") {
+                    break;
+                }
+            }
+            let text = String::from_utf8_lossy(&came).into_owned();
+            let head = text.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            let begun =
+                came.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(0, |at| came.len() - at - 4);
+            let mut left = length.unwrap_or(0usize).saturating_sub(begun);
+            while left > 0 {
+                match stream.read(&mut piece) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => left = left.saturating_sub(length),
+                }
+            }
+            let status = answer(&head);
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    address
+}
+
 fn signal(process: &Child, name: &str) {
     let sent = Command::new("kill").arg(format!("-{name}")).arg(process.id().to_string()).status();
     assert!(sent.unwrap().success());
@@ -113,4 +151,102 @@ fn an_agent_loses_nothing_while_its_server_is_away() {
     let waiting = std::fs::read_dir(folder.path().join("buffer")).unwrap().flatten();
     let left: usize = waiting.map(|entry| std::fs::read_dir(entry.path()).unwrap().count()).sum();
     assert_eq!(left, 0, "{:?}", said.lock().unwrap());
+}
+
+/// Mounts a file system of `kilobytes` at a folder of its own for as long as the value lives.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(kilobytes: u32) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "prof-test"]).arg(folder.path());
+        mount.status().is_ok_and(|status| status.success()).then_some(SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+/// One recording, sent to servers with all kinds of trouble from a disk that is nearly full.
+#[test]
+fn an_agent_says_what_stops_it_and_goes_on() {
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        skip::<()>("live tests need root and a kernel with BTF");
+        return;
+    }
+    let Some(disk) = SmallDisk::new(2_000) else {
+        skip::<()>("a small file system cannot be mounted here");
+        return;
+    };
+    std::fs::write(disk.0.path().join("filler"), vec![1; 1_500_000]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (metrics, token) = (free_address(), folder.path().join("token"));
+    std::fs::write(&token, "old").unwrap();
+    let guarded = serve(|head| match head.contains("authorization: bearer new") {
+        true => "200 OK",
+        false => "401 Unauthorized",
+    });
+    let strict = serve(|_| "400 Bad Request");
+    let to = |name: &str, url: &str, more: &str| {
+        format!(
+            "[[destinations]]\nname = \"{name}\"\nurl = \"{url}\"\nprotocol = \"pyroscope\"\ntimeout = \"2s\"\n{more}"
+        )
+    };
+    let config = folder.path().join("agent.toml");
+    let text = [
+        format!(
+            "frequency = 99\nwindow = \"5s\"\n[buffer]\nfolder = \"{}/buffer\"\n",
+            disk.0.path().display()
+        ),
+        format!("[metrics]\nlisten = \"{metrics}\"\n"),
+        to("nowhere", "http://no-such-host.invalid:4040", ""),
+        to("untrusted", &format!("https://{strict}"), ""),
+        to("guarded", &format!("http://{guarded}"), &format!("bearer_file = \"{}\"\n", token.display())),
+        to("strict", &format!("http://{strict}"), ""),
+    ];
+    std::fs::write(&config, text.concat()).unwrap();
+    let burn = Killed(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_prof"));
+    agent.args(["agent", "--config"]).arg(&config).stderr(Stdio::piped());
+    agent.stdout(Stdio::null()).stdin(Stdio::null());
+    let mut agent = Killed(agent.spawn().unwrap());
+    let said = collect(agent.0.stderr.take().unwrap());
+    let heard = |words: &str| said.lock().unwrap().iter().any(|line| line.contains(words)).then_some(());
+    let grows = |name: &str| {
+        wait_until(|| metric(&page(&metrics, "/metrics"), name).filter(|value| *value > 0.0));
+    };
+
+    // Where there is no network, no name can be asked for.
+    let problems = [
+        ("nowhere", &["dns", "connection", "timeout"][..]),
+        ("untrusted", &["tls"]),
+        ("guarded", &["unauthorized"]),
+    ];
+    for (name, problems) in problems {
+        grows(&format!("prof_push_retries_total{{destination=\"{name}\"}}"));
+        wait_until(|| problems.iter().find_map(|problem| heard(&format!("{name}: {problem}"))));
+    }
+    grows("prof_dropped_total{reason=\"rejected\"}");
+    wait_until(|| heard("strict: "));
+    // The token is renewed, and what has waited arrives.
+    std::fs::write(&token, "new").unwrap();
+    grows("prof_last_push_timestamp_seconds{destination=\"guarded\"}");
+    // What waits for the others fills the disk: the oldest goes, and the recording goes on.
+    grows("prof_dropped_total{reason=\"buffer_full\"}");
+    let samples = metric(&page(&metrics, "/metrics"), "prof_samples_total{event=\"on_cpu\"}").unwrap();
+    wait_until(|| {
+        let now = metric(&page(&metrics, "/metrics"), "prof_samples_total{event=\"on_cpu\"}");
+        now.filter(|now| *now > samples)
+    });
+    let health = page(&metrics, "/healthz");
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    drop(burn);
+    signal(&agent.0, "TERM");
+    let ended = wait_until(|| agent.0.try_wait().unwrap());
+    assert!(ended.success(), "{ended} {:?}", said.lock().unwrap());
 }

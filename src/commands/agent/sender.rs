@@ -41,7 +41,8 @@ struct Route {
     folder: PathBuf,
     counts: Arc<PushCounts>,
     thread: std::thread::JoinHandle<()>,
-    said: Option<(Instant, String)>,
+    /// Its last problem, which was said if its kind was not said lately.
+    problem: String,
 }
 
 /// Sends until a signal; returns the exit status.
@@ -81,7 +82,7 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
         }
         if Instant::now() >= numbers_due {
             numbers_due = Instant::now() + NUMBERS;
-            say_numbers(&metrics, &mut to, recorder);
+            say_numbers(&metrics, &mut complaints, &mut to, recorder);
         }
         if Instant::now() >= prune_due {
             prune_due = Instant::now() + PRUNE;
@@ -193,7 +194,7 @@ fn destinations(
             folder: folder.clone(),
             counts,
             thread,
-            said: None,
+            problem: String::new(),
         });
     }
     Ok(routes)
@@ -250,7 +251,7 @@ fn series_labels(config: &AgentConfig) -> Vec<String> {
 }
 
 /// Puts the numbers of the destinations and of both processes into the metrics; says what goes wrong, but not all the time.
-fn say_numbers(metrics: &AgentMetrics, routes: &mut [Route], recorder: u32) {
+fn say_numbers(metrics: &AgentMetrics, complaints: &mut Complaints, routes: &mut [Route], recorder: u32) {
     let (mut bytes, mut files, mut requests) = (0, 0, 0);
     let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
     for route in routes {
@@ -265,13 +266,10 @@ fn say_numbers(metrics: &AgentMetrics, routes: &mut [Route], recorder: u32) {
         }
         let waiting = files_in(&route.folder);
         (files, bytes) = (files + waiting.0, bytes + waiting.1);
-        let is_new = route
-            .said
-            .as_ref()
-            .is_none_or(|(at, words)| at.elapsed() >= SAID_EVERY && *words != numbers.last_problem);
-        if is_new && !numbers.last_problem.is_empty() {
-            say(&format!("{}: {}", route.name, numbers.last_problem));
-            route.said = Some((Instant::now(), numbers.last_problem.clone()));
+        if route.problem != numbers.last_problem {
+            let (kind, words) = numbers.last_problem.split_once(' ').unwrap_or((&numbers.last_problem, ""));
+            complaints.say(&format!("{}: {kind}", route.name), words);
+            route.problem = numbers.last_problem;
         }
     }
     metrics.set(MetricName::PushRequests, "200", requests);
