@@ -164,6 +164,9 @@ impl FileSink<'_> {
         }
         self.writer.flush(&mut session.collector.profile, true)?;
         self.placed.confirm()?;
+        if let (Some(why), Some(path)) = (&self.placed.misplaced, &self.placed.path) {
+            self.console.error(&anyhow::anyhow!("{why}: this window is in `{}`", path.display()));
+        }
         self.placed.settle();
         self.placed.close();
         self.say_window(session);

@@ -3,9 +3,10 @@
 use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{messages, prof, text};
+use crate::harness::running::wait_for;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The document that a command prints.
 fn document(arguments: &[&str], path: &Path) -> Value {
@@ -95,6 +96,33 @@ fn windows_are_complete_and_add_up() {
 
     parts_by_the_clock(&place, &files, &infos);
     many_in_a_folder(folder.path(), &files[0]);
+}
+
+#[test]
+fn a_folder_that_is_moved_is_made_again_and_that_is_said() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("locks") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let [place, moved] = ["windows", "moved"].map(|name| folder.path().join(name));
+    let mut recorder = prof();
+    recorder.args(["record", "-e", "cpu", "--rotate", "1s", "-o"]).arg(&place).arg(program).arg("5");
+    let recorder = recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("prof runs");
+    wait_for("a first window", || {
+        let mut names = std::fs::read_dir(&place).ok()?.flatten().map(|entry| entry.path());
+        names.find(|path| path.extension().is_some_and(|ending| ending == "data"))
+    });
+    std::fs::rename(&place, &moved).expect("it can be moved");
+    let out = recorder.wait_with_output().expect("it ends");
+    assert!(out.status.success(), "{}", messages(&out));
+    let said = messages(&out);
+    assert!(said.contains("was moved while it was recorded: this window is in"), "{said}");
+    for place in [&moved, &place] {
+        let files = windows(place);
+        assert!(!files.is_empty(), "nothing in {}: {said}", place.display());
+        for file in files {
+            assert!(number(&document(&["report", "--json"], &file)["samples"]) > 0, "{}", file.display());
+        }
+    }
 }
 
 /// More recordings than a message has room for the names of.
