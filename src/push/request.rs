@@ -104,7 +104,7 @@ fn body_within(
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Memory takes whatever is written.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()

@@ -15,7 +15,6 @@ const STEP: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SentFunction {
     pub(super) name: String,
-    pub(super) system_name: String,
     /// Source file; empty if unknown.
     pub(super) file: String,
 }
@@ -25,8 +24,8 @@ pub(super) struct SentFunction {
 pub(super) struct SentLocation {
     /// Index of the module; `None` for what is no code.
     pub(super) module: Option<u32>,
-    /// Address in the module.
-    pub(super) address: u64,
+    /// Address in the module, of code without a name: a receiver may know it. Where there is one, the places of a line are one.
+    pub(super) address: Option<u64>,
     /// Indices of functions, with lines, the innermost first.
     pub(super) lines: Vec<(u32, u32)>,
     /// Name of the kind of code that receivers of OpenTelemetry know; empty if there is none.
@@ -48,9 +47,9 @@ pub(super) struct SentModule {
 }
 
 impl SentModule {
-    /// The address of a place in it.
-    pub(super) fn address(&self, address: u64) -> u64 {
-        if self.start == 0 { 0 } else { self.start.saturating_add(address) }
+    /// The address of a place in it; 0 for one without.
+    pub(super) fn address(&self, address: Option<u64>) -> u64 {
+        address.filter(|_| self.start != 0).map_or(0, |address| self.start.saturating_add(address))
     }
 }
 
@@ -127,7 +126,7 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
         let lines: Vec<(u32, u32)> = functions.iter().rev().map(|step| self.line(step)).collect();
         let (module, address, code) = match frame {
             Some(frame) => self.place_of(frame, functions),
-            None => (None, 0, ""),
+            None => (None, None, ""),
         };
         let index = self.tables.locations.number(SentLocation { module, address, lines, code });
         self.known.insert(key, index);
@@ -140,13 +139,12 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
         let label = self.selection.labels.get(step.label);
         let function = SentFunction {
             name: named(&label.text(self.style)),
-            system_name: named(&label.raw_name),
             file: safe_text::message(profile.tables.string(place.file)).into_owned(),
         };
         (self.tables.functions.number(function), place.line)
     }
 
-    fn place_of(&mut self, frame: FrameId, functions: &[Step]) -> (Option<u32>, u64, &'static str) {
+    fn place_of(&mut self, frame: FrameId, functions: &[Step]) -> (Option<u32>, Option<u64>, &'static str) {
         let profile = self.selection.profile;
         let row = profile.tables.frame(frame);
         let index = self.tables.module_ids.number(row.module);
@@ -162,14 +160,15 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
         let module = &mut self.tables.modules[index as usize];
         let address = row.lookup_address();
         module.last_address = module.last_address.max(address);
-        let known = [profile.symbols.is_named(frame), has_file, has_line];
+        let is_named = profile.symbols.is_named(frame);
+        let known = [is_named, has_file, has_line];
         module.known.iter_mut().zip(known).for_each(|(all, one)| *all |= one);
         let code = match profile.tables.module(row.module).kind {
             _ if row.flags.space == FrameSpace::Kernel => "kernel",
             ModuleKind::Elf => "native",
             _ => "",
         };
-        (Some(index), address, code)
+        (Some(index), (!is_named).then_some(address), code)
     }
 }
 

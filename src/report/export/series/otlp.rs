@@ -269,7 +269,7 @@ impl OtlpTables<'_> {
             let function = self.batch.code.function(at);
             functions.push(OtlpFunction {
                 name: self.text(&function.name),
-                system_name: self.text(&function.system_name),
+                system_name: 0,
                 file: self.text(&function.file),
             });
         }

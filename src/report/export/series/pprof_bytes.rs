@@ -129,12 +129,9 @@ impl PprofBuilder<'_> {
         let functions = self.functions.items.clone().into_iter().enumerate();
         let row = |(index, at): (usize, u32)| {
             let function = self.batch.code.function(at);
-            PprofFunction {
-                id: index as u64 + 1,
-                name: self.text(&function.name),
-                system_name: self.text(&function.system_name),
-                file: self.text(&function.file),
-            }
+            // Mangled names are a tenth of what is sent, and servers show the others.
+            let name = self.text(&function.name);
+            PprofFunction { id: index as u64 + 1, name, system_name: name, file: self.text(&function.file) }
         };
         functions.map(row).collect()
     }
