@@ -326,7 +326,7 @@ pub(crate) fn name_new_file(from: &Path, to: &Path) -> io::Result<()> {
     if !makes_files() {
         return privilege::as_user(|| own_file::rename_new(from, to));
     }
-    let [from, to] = [from, to].map(|path| bytes_of(path));
+    let [from, to] = [from, to].map(bytes_of);
     ask_for_nothing(&OpenerRequest::NameNewFile { from, to })
 }
 
@@ -339,7 +339,7 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if !makes_files() {
         return given::replace(from, to);
     }
-    let [from, to] = [from, to].map(|path| bytes_of(path));
+    let [from, to] = [from, to].map(bytes_of);
     ask_for_nothing(&OpenerRequest::Given(GivenRequest::Replace { from, to }))
 }
 
@@ -352,7 +352,7 @@ pub(crate) fn replace_same(from: &Path, to: &Path, was: FileStamp) -> io::Result
     if !makes_files() {
         return given::replace_same(from, to, was);
     }
-    let [from, to] = [from, to].map(|path| bytes_of(path));
+    let [from, to] = [from, to].map(bytes_of);
     ask_for_same(&OpenerRequest::Given(GivenRequest::ReplaceSame { from, to, was }))
 }
 
