@@ -91,7 +91,6 @@ impl Collector {
         self.profile.end = None;
         self.lock_held = None;
         self.forget_closed_files();
-        self.identities.begin_window(&self.processes);
         if let Some(waits) = &mut self.waits {
             waits.locks.forget_labels();
         }
@@ -99,6 +98,8 @@ impl Collector {
         let modules = self.begin_tables(KeptRows { old, frames: FxHashMap::default(), modules, labels });
         self.files.renumber_rows(&modules);
         self.processes.begin_window();
+        // Of those that are there still: numbers of the others count from 0 again.
+        self.identities.begin_window(&self.processes);
         if self.interpreters.names.are_many() {
             let of_runtimes =
                 |frame: &&Frame| self.profile.tables.module(frame.module).kind == ModuleKind::Runtime;

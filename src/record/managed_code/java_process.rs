@@ -97,6 +97,11 @@ impl JavaMachine {
         }
     }
 
+    /// Forgets functions, because they get new numbers.
+    pub(super) fn forget_functions(&mut self) {
+        self.frames = FxHashMap::default();
+    }
+
     /// Whether an address of the process is in code that the machine has generated.
     pub(crate) fn is_generated(&self, address: u64) -> bool {
         self.layout.is_generated(address)

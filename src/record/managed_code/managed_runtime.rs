@@ -94,8 +94,10 @@ impl ProcessManaged {
 
     /// Forgets functions, because they get new numbers.
     pub(crate) fn forget_functions(&mut self) {
-        if let ProcessManaged::V8(process) = self {
-            process.forget_functions();
+        match self {
+            ProcessManaged::V8(process) => process.forget_functions(),
+            ProcessManaged::Java(machine) => machine.forget_functions(),
+            ProcessManaged::None | ProcessManaged::Unknown { .. } | ProcessManaged::Pending { .. } => {}
         }
     }
 

@@ -148,11 +148,13 @@ impl JitDumps {
         true
     }
 
-    /// Forgets dumps whose files are closed, and what was wrong with them.
+    /// Forgets dumps whose files are closed, and the oldest of what was said of such.
     pub(crate) fn forget_closed(&mut self, files: &ModuleFiles) {
+        const MOST_SAID: usize = 50;
         self.dumps.retain(|id, _| files.is_open(*id));
-        self.problems.clear();
-        self.unread.clear();
+        for said in [&mut self.problems, &mut self.unread] {
+            said.drain(..said.len().saturating_sub(MOST_SAID));
+        }
     }
 
     /// Forgets the frames, because the rows of the profile get new numbers.
