@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Nice value of threads that look up names that are not urgent: the target comes first.
 const BACKGROUND_PRIORITY: i32 = 19;
+/// Files that are looked into at a time in a recording of weeks.
+const READERS: usize = 8;
 /// Time limit for one lookup in a file.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 /// Most memory for files that are kept open for the next lookup, bytes, all files together.
@@ -44,7 +46,7 @@ const MOST_GENERATED: usize = 100_000;
 #[derive(Debug)]
 pub(crate) struct Answer {
     origin: Origin,
-    look: u32,
+    look: u64,
     named: Named,
     took: Duration,
     /// The file as it was opened for the lookup.
@@ -87,6 +89,11 @@ pub(crate) struct Names {
     deliver: Deliver,
     /// Thread pool for lookups that are not urgent; `None`: they run on the normal pool.
     background: Option<rayon::ThreadPool>,
+    /// Threads for the others where files are read for months; `None`: the normal pool. Each waits for a worker, and slow ones must not
+    /// hold up the rest.
+    readers: Option<rayon::ThreadPool>,
+    /// Number of the last lookup: none has that of another, whatever became of its queue.
+    last_look: u64,
     longest_wait: Duration,
     shortest_wait: Duration,
     longest_kept: Duration,
@@ -122,6 +129,8 @@ impl Names {
             queues: FxHashMap::default(),
             deliver,
             background: None,
+            readers: None,
+            last_look: 0,
             longest_wait: Duration::from_secs(60),
             shortest_wait: Duration::ZERO,
             longest_kept: LONGEST_KEPT,
@@ -157,10 +166,19 @@ impl Names {
     /// There is a window of time after the other, of this length, each with its names at its end: once in each is enough, and what was
     /// opened for one is of use for the next one.
     pub(super) fn expect_windows(&mut self, length: Duration) {
+        let readers =
+            rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|_| "prof-reader".to_owned());
+        let readers = readers.start_handler(|_| crate::base::privilege::keep_watching_or_end());
+        self.readers = readers.build().ok();
         let length = length.min(LONGEST_UNNAMED);
         self.longest_wait = length;
         self.shortest_wait = length / 2;
         self.longest_kept = LONGEST_KEPT.max(length * 2);
+    }
+
+    /// Makes running lookups end early.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Folders to look for debug files in, besides the usual places.
@@ -227,9 +245,9 @@ impl Names {
         self.queues.values().all(|queue| queue.asked.is_empty() && (!queue.is_ready() || queue.vain > 0))
     }
 
-    /// Whether any lookup is running.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.queues.values().any(|queue| !queue.asked.is_empty())
+    /// Whether frames are being looked up or wait for that, and not only code whose frames are gone by now.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.queues.values().any(Queue::is_awaited)
     }
 
     /// The frames whose names are yet to come: not those whose last lookup found nothing, because theirs may never
@@ -261,6 +279,9 @@ impl Names {
                 queue.waiting.dedup();
                 let asked = queue.waiting.drain(..);
                 queue.asked = asked.map(|(address, frame)| (address, Some(frame))).collect();
+                // One that starves is begun again under its number: whichever has the answer first has answered.
+                self.last_look += 1;
+                queue.look = self.last_look;
             } else {
                 let patience = match urgency {
                     Urgency::Whenever => BACKGROUND_PATIENCE,
@@ -277,7 +298,6 @@ impl Names {
                 urgency == Urgency::Whenever && queue.in_background_since.is_none()
             });
             queue.in_background_since = background.map(|_| now);
-            queue.look = queue.look.wrapping_add(1);
             let look = queue.look;
             let frames: Addresses =
                 queue.asked.iter().zip(0..).map(|((address, _), place)| (*address, FrameId(place))).collect();
@@ -295,7 +315,10 @@ impl Names {
             };
             match background {
                 Some(background) => background.spawn(work),
-                None => rayon::spawn(work),
+                None => match &self.readers {
+                    Some(readers) => readers.spawn(work),
+                    None => rayon::spawn(work),
+                },
             }
         }
     }
@@ -326,13 +349,13 @@ impl Names {
         closed.is_some()
     }
 
-    /// The addresses that an answer is about, also those whose frames are gone by now, and their names; none if a newer lookup has
-    /// been started.
+    /// The addresses that an answer is about, also those whose frames are gone by now, and their names; none if the lookup
+    /// has been answered.
     pub(super) fn answered<'a>(
         &self,
         answer: &'a Answer,
     ) -> impl Iterator<Item = (u64, &'a [ResolvedLocation])> {
-        let queue = self.queues.get(&answer.origin).filter(|queue| queue.look == answer.look);
+        let queue = self.queues.get(&answer.origin).filter(|queue| queue.awaits(answer.look));
         // A lookup that could not read the file says nothing of what it would have found.
         let queue = queue.filter(|_| answer.problems.is_empty());
         let names: FxHashMap<usize, &[ResolvedLocation]> =
@@ -346,8 +369,8 @@ impl Names {
 
     /// Takes an answer; returns the names of frames.
     pub(crate) fn take(&mut self, answer: Answer) -> Named {
-        // A newer lookup was started because this one took too long.
-        if self.queues.get(&answer.origin).is_none_or(|queue| queue.look != answer.look) {
+        // It was started again because it took too long, and has been answered.
+        if self.queues.get(&answer.origin).is_none_or(|queue| !queue.awaits(answer.look)) {
             return Vec::new();
         }
         if !answer.problems.is_empty() {

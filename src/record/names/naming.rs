@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A frame has its name in the file this long after its first sample, unless reading the names takes longer.
+/// A frame has its name in the file this long after its first sample, unless reading the names takes longer or the recording is in windows.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 /// Time limit for the names left at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
@@ -75,6 +75,7 @@ impl Naming {
         if let Some(length) = length {
             self.patience = (length / 4).min(LAST_PATIENCE);
             self.names.expect_windows(length);
+            self.known = Some(KnownNames::default());
         }
         self
     }
@@ -130,7 +131,6 @@ impl Naming {
     pub(crate) fn begin_window(&mut self, files: &ModuleFiles) {
         // Lookups that are late go on: the code of their frames will be there again.
         self.cut_short = None;
-        self.known.get_or_insert_default();
         self.frames = 0;
         self.names.begin_window(files);
     }
@@ -153,7 +153,7 @@ impl Naming {
         self.add_new(collector, writer);
         let deadline = Instant::now() + self.patience;
         self.names.look_up(Urgency::Last);
-        while self.names.is_busy() {
+        while self.names.is_awaited() {
             if let Ok(answer) = self.answers.recv_timeout(STEP) {
                 self.enter(answer, &mut collector.profile, writer)?;
             }
@@ -166,6 +166,10 @@ impl Naming {
                 () if Instant::now() >= deadline => Some(CutShort::Late),
                 () => continue,
             };
+            if self.known.is_none() {
+                // Threads that are still busy end with this process, which may go on beside a command.
+                self.names.stop();
+            }
             break;
         }
         self.note_modules(collector);

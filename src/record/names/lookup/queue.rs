@@ -42,7 +42,7 @@ pub(super) struct Queue {
     /// Frames being looked up; `None` for those no longer needed.
     pub(super) asked: Vec<(u64, Option<FrameId>)>,
     /// Number of the current lookup. `in_background_since` is set while it runs in the background, where it may starve.
-    pub(super) look: u32,
+    pub(super) look: u64,
     pub(super) in_background_since: Option<Instant>,
     pub(super) due: Instant,
     /// Consecutive lookups that found nothing, at most 6; counted for generated code only.
@@ -77,6 +77,17 @@ impl Default for Queue {
 impl Queue {
     pub(super) fn is_ready(&self) -> bool {
         !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
+    }
+
+    /// Whether the answer of this lookup is still to come.
+    pub(super) fn awaits(&self, look: u64) -> bool {
+        self.look == look && !self.asked.is_empty()
+    }
+
+    /// Whether frames are looked up, or will be once what is looked up has an answer.
+    pub(super) fn is_awaited(&self) -> bool {
+        let is_needed = !self.waiting.is_empty() || self.asked.iter().any(|(_, frame)| frame.is_some());
+        !self.asked.is_empty() && is_needed
     }
 
     /// A lookup has taken so long.
@@ -147,9 +158,11 @@ pub(super) struct OpenFile {
 /// again for less. `None` where that is not enough: then none is.
 pub(super) fn to_close(mut open: Vec<OpenFile>, new: &OpenFile, most: u64) -> Option<Vec<Origin>> {
     open.sort_unstable_by_key(|file| file.cost);
-    let all: u64 = open.iter().map(|file| file.bytes).sum();
-    let mut lacking = (all + new.bytes).saturating_sub(most);
-    let cheaper = open.iter().take_while(|file| file.cost < new.cost);
+    // What they take is what workers say, which have read foreign files.
+    let all = open.iter().fold(new.bytes, |all, file| all.saturating_add(file.bytes));
+    let mut lacking = all.saturating_sub(most);
+    // By a good part: two of about the same cost would close each other all the time.
+    let cheaper = open.iter().take_while(|file| file.cost.saturating_add(file.cost / 4) < new.cost);
     let closed = cheaper.take_while(|file| {
         let is_needed = lacking > 0;
         lacking = lacking.saturating_sub(file.bytes);

@@ -59,7 +59,7 @@ fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
     let code = elf.sections().iter().find(|section| section.name == b".text").expect("it has code");
     names.add_file(id, own, vec![(code.address, FrameId(7))]);
     names.look_up(Urgency::Whenever);
-    assert!(names.is_busy() && answers.try_recv().is_err());
+    assert!(names.is_awaited() && answers.try_recv().is_err());
     let origin = Origin::File(id);
     let begun = names.queues[&origin].in_background_since.expect("it is in the background");
     names.look_up(Urgency::Now);
@@ -68,7 +68,7 @@ fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
     names.look_up(Urgency::Now);
     let named = names.take(answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up"));
     assert!(named.iter().all(|(frame, _)| *frame == FrameId(7)) && named.len() == 1, "{named:?}");
-    assert!(!names.is_busy());
+    assert!(!names.is_awaited());
     drop(release);
     let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
     assert!(names.take(late).is_empty(), "nothing has two answers");
@@ -90,8 +90,10 @@ fn names_that_are_late_for_their_window_are_there_for_the_next_one() {
     names.add_file(FileId(0), own.clone(), vec![(code, FrameId(7)), (0, FrameId(8))]);
     names.look_up(Urgency::Now);
     let answer = answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up");
-    // The window is over before the answer is taken.
+    // The window is over before the answer is taken, and no one waits for it.
+    assert!(names.is_awaited());
     names.begin_window(&ModuleFiles::unread());
+    assert!(!names.is_awaited());
     names.add_file(FileId(0), own, vec![(code, FrameId(3)), (code + 1, FrameId(4))]);
     let known: Vec<(u64, bool)> =
         names.answered(&answer).map(|(at, names)| (at, !names.is_empty())).collect();
