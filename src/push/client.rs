@@ -150,5 +150,5 @@ fn reply_of(error: &ureq::Error) -> PushReply {
         }
         _ => PushProblem::Connection,
     };
-    PushReply::Later { problem, after: None, words }
+    PushReply::Later { problem, after: None, words, is_of_request: false }
 }

@@ -174,11 +174,12 @@ impl Pusher {
         }
         if let Ok(new) = courier_with(&self.options.target, secrets.clone()) {
             (*courier, self.secrets) = (new, secrets);
+            self.pace.reset();
         }
     }
 
     fn refuse(&mut self, file: &WaitingFile, words: &str) -> bool {
-        let words = format!("`{}` cannot be sent: {words}", file.path.display());
+        let words = format!("unreadable: `{}` cannot be sent: {words}", file.path.display());
         self.counts.drop_recording(PushProblem::Unreadable, words);
         self.buffer.remove(&file.path);
         true

@@ -112,8 +112,8 @@ impl PushProblem {
 pub(super) enum PushReply {
     /// The server has it, but for this number of profiles, and why not those.
     Taken { refused: u64, words: String },
-    /// To be tried again, after the time that the server asks for.
-    Later { problem: PushProblem, after: Option<Duration>, words: String },
+    /// To be tried again, after the time that the server asks for. With `is_of_request`, it may be this request that it fails at.
+    Later { problem: PushProblem, after: Option<Duration>, words: String, is_of_request: bool },
     /// To be divided.
     TooLarge { words: String },
     /// Never to be tried again.
@@ -140,6 +140,8 @@ impl PushReply {
                 problem,
                 after: after.map(|after| after.min(LONGEST_WAIT)),
                 words: words.clone(),
+                // Gateways refuse by 403 what they do not like in a body, too.
+                is_of_request: matches!(answer.status, 403 | 500),
             }
         };
         let never = |problem| PushReply::Never { problem, words: words.clone() };

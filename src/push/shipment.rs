@@ -111,8 +111,8 @@ impl Shipment {
                 None => self.drop_parts(&chunks, PushProblem::TooLarge, &words, counts),
             },
             PushReply::Never { problem, words } => self.drop_parts(&chunks, problem, &words, counts),
-            PushReply::Later { problem, after, words } => {
-                self.failures += u32::from(problem == PushProblem::Server);
+            PushReply::Later { problem, after, words, is_of_request } => {
+                self.failures += u32::from(is_of_request);
                 if self.failures >= MOST_FAILURES {
                     self.drop_parts(&chunks, problem, &words, counts);
                 } else {

@@ -61,7 +61,12 @@ fn taken() -> PushReply {
 }
 
 fn later(problem: PushProblem) -> PushReply {
-    PushReply::Later { problem, after: None, words: "busy".to_owned() }
+    PushReply::Later {
+        problem,
+        after: None,
+        words: "busy".to_owned(),
+        is_of_request: problem == PushProblem::Server,
+    }
 }
 
 /// Sends until all is delivered or given up, without waiting.
@@ -144,6 +149,7 @@ fn waits_grow_and_what_the_server_asks_for_is_kept() {
             problem: PushProblem::Throttled,
             after: Some(Duration::from_secs(9)),
             words: String::new(),
+            is_of_request: false,
         },
         tries: 0,
         running_ns: 0,
