@@ -9,16 +9,16 @@ const BLOCKS_APART: libc::c_int = 512 << 10;
 /// Free memory at the end of the heap that stays for the next blocks, bytes.
 #[cfg(target_env = "gnu")]
 const FREE_AT_END: libc::c_int = 4 << 20;
-/// Heaps besides the first: threads that wait for each other at two of them lose little, and each keeps what it has freed.
-#[cfg(target_env = "gnu")]
-const HEAPS: libc::c_int = 2;
 
-/// Has the allocator keep little from now on, in this process and in its copies.
-pub(crate) fn keep_little() {
+/// Has the allocator keep little from now on, in this process and in its copies, and have no more than so many heaps, each with what was
+/// freed in it: threads that share one wait for each other.
+pub(crate) fn keep_little(heaps: u8) {
+    #[cfg(not(target_env = "gnu"))]
+    let _ = heaps;
     #[cfg(target_env = "gnu")]
     // SAFETY: the calls take numbers.
     unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, HEAPS);
+        libc::mallopt(libc::M_ARENA_MAX, heaps.into());
         libc::mallopt(libc::M_MMAP_THRESHOLD, BLOCKS_APART);
         libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_AT_END);
     }

@@ -31,6 +31,9 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Instant;
 
+/// Most heaps of the recorder: one for each thread that works all the time.
+const HEAPS: u8 = 8;
+
 /// Is given the place of the file of a recording once that is complete.
 type OnSaved<'a> = &'a dyn Fn(&Path);
 
@@ -46,7 +49,8 @@ pub(crate) fn run(
     saved: OnSaved<'_>,
     labelling: Option<Labelling>,
 ) -> anyhow::Result<u8> {
-    allocator::keep_little();
+    // The thread that empties the rings waits for none of the lowest priority.
+    allocator::keep_little(HEAPS);
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     let recorded = record(options, command_line, saved, labelling);

@@ -167,8 +167,8 @@ fn limit() {
         // What was lower stays so.
         let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     }
-    // Each of its heaps takes 64 MB of address space, too.
-    allocator::keep_little();
+    // Each heap takes 64 MB of address space, too.
+    allocator::keep_little(2);
 }
 
 /// Forks a worker; returns its process id, or the negated number of an error.

@@ -87,13 +87,10 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
             }),
         };
         if kind == JobKind::Forget {
+            allocator::give_back();
             continue;
         }
         let used = used(begin.memory_bytes);
-        if used.cpu_us - last_us > MUCH_WORK_US {
-            allocator::give_back();
-        }
-        last_us = used.cpu_us;
         let mut body = Vec::with_capacity(16 + answer.len());
         body.extend(used.cpu_us.to_le_bytes());
         body.extend(used.memory_bytes.to_le_bytes());
@@ -102,6 +99,10 @@ pub(super) fn run(sockets: WorkerSockets, jobs: fn() -> Box<dyn Jobs>, parent: u
         if send_job(socket.as_fd(), &answer).is_err() {
             return;
         }
+        if used.cpu_us - last_us > MUCH_WORK_US {
+            allocator::give_back();
+        }
+        last_us = used.cpu_us;
     }
 }
 
