@@ -101,7 +101,7 @@ impl Courier for PushClient {
         };
         let mut request = self.agent.post(self.target.url.endpoint()).content_type(kind);
         let tenant = self.target.tenant.as_deref().map(|tenant| ("X-Scope-OrgID", tenant));
-        let packed = body.is_packed.then_some(("Content-Encoding", "gzip"));
+        let packed = [("Content-Encoding", "gzip")];
         let secret = self.secrets.authorization.as_deref().map(|secret| ("Authorization", secret));
         let others = self.target.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in others.chain(protocol).chain(tenant).chain(packed).chain(secret) {

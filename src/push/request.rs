@@ -36,7 +36,7 @@ pub(super) struct LabelPair {
     pub(super) value: String,
 }
 
-/// `push.v1.RawSample`: a profile of pprof, which may be compressed by gzip.
+/// `push.v1.RawSample`: a profile of pprof.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RawSample {
     #[prost(bytes = "vec", tag = "1")]
@@ -48,9 +48,8 @@ pub(super) struct RawSample {
 /// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PushBody {
+    /// Compressed by gzip.
     pub(super) bytes: Vec<u8>,
-    /// Whether all of it is compressed by gzip.
-    pub(super) is_packed: bool,
     /// Size of its profiles before compression, bytes.
     pub(super) raw_bytes: usize,
 }
@@ -82,7 +81,7 @@ fn body_within(
     if protocol == PushProtocol::Otlp {
         let raw = otlp_request(batch, chunks);
         let raw_bytes = raw.len();
-        return (raw_bytes <= most).then(|| PushBody { bytes: packed(&raw), is_packed: true, raw_bytes });
+        return (raw_bytes <= most).then(|| PushBody { bytes: packed(&raw), raw_bytes });
     }
     let mut series: Vec<RawProfileSeries> = Vec::new();
     let mut raw_bytes = 0;
@@ -94,13 +93,15 @@ fn body_within(
             if raw_bytes > most {
                 return None;
             }
-            samples.push(RawSample { profile: packed(&raw), id });
+            samples.push(RawSample { profile: raw, id });
         }
         let labels = batch.series[same[0].series].all_labels().into_iter();
         let labels = labels.map(|(name, value)| LabelPair { name, value }).collect();
         series.push(RawProfileSeries { labels, samples });
     }
-    Some(PushBody { bytes: PushRequestMessage { series }.encode_to_vec(), is_packed: false, raw_bytes })
+    // As a whole: services have the functions of the kernel and of libraries in common.
+    let bytes = packed(&PushRequestMessage { series }.encode_to_vec());
+    Some(PushBody { bytes, raw_bytes })
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {

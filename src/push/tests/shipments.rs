@@ -21,13 +21,13 @@ struct SummedProfile {
 
 /// Running time in a request of push.v1, ns.
 pub(super) fn running_in(bytes: &[u8]) -> u64 {
-    let message = PushRequestMessage::decode(bytes).unwrap();
+    let mut message = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut message).unwrap();
+    let message = PushRequestMessage::decode(&*message).unwrap();
     let mut sum = 0;
     for sample in message.series.iter().flat_map(|series| &series.samples) {
-        let mut raw = Vec::new();
-        GzDecoder::new(&*sample.profile).read_to_end(&mut raw).unwrap();
-        assert!(raw.len() < 3 << 20, "{} bytes", raw.len());
-        let profile = SummedProfile::decode(&*raw).unwrap();
+        assert!(sample.profile.len() < 3 << 20, "{} bytes", sample.profile.len());
+        let profile = SummedProfile::decode(&*sample.profile).unwrap();
         assert!(profile.samples.len() <= 16_000);
         sum += profile.samples.iter().map(|sample| sample.values[1] as u64).sum::<u64>();
     }
@@ -87,7 +87,7 @@ fn sent<F: FnMut(usize, &PushBody) -> PushReply>(
 #[test]
 fn a_large_recording_takes_several_requests_that_are_the_whole() {
     let (courier, shipment, counts) = sent(60_000, |_, _| taken());
-    assert!(courier.tries > 3, "{}", courier.tries);
+    assert!(courier.tries >= 3, "{}", courier.tries);
     assert_eq!(courier.running_ns, running_ns(60_000));
     assert_eq!(shipment.delivered.samples, 60_000);
     let numbers = counts.numbers();
