@@ -1,7 +1,6 @@
 //! What every room uses and no room owns: formatted numbers, failures with hints, safe text, time limits, memory budgets,
-//! whether a file is as it was, what the allocator keeps, files made for the user, privileges of this process and how it gives them up. Nothing here knows of a profile or a target.
+//! whether a file is as it was, files made for the user, privileges of this process and how it gives them up. Nothing here knows of a profile or a target.
 
-pub(crate) mod allocator;
 pub(crate) mod deadline;
 pub(crate) mod failure;
 pub(crate) mod file_holes;

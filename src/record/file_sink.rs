@@ -1,6 +1,7 @@
 //! The file that a recording goes into while it is made, and the console that says how it goes.
 
 use super::collect::table_reset::MostRows;
+use super::environment::allocator;
 use super::environment::namespaces::monotonic_ns;
 use super::failures::{cause_of, write_error};
 use super::names::naming::Naming;
@@ -12,7 +13,7 @@ use super::session::stop_reason::StopReason;
 use super::session::until_end::{GoesOn, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
-use crate::base::{allocator, safe_text, units};
+use crate::base::{safe_text, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;

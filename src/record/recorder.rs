@@ -1,7 +1,7 @@
 //! A recording to a file, from the target to the exit status.
 
 use super::beginning::{begin_heap, console, expect, release, say_heap, say_misplaced, spawn};
-use super::environment::descriptors;
+use super::environment::{allocator, descriptors};
 use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
 use super::kernel::load::failure::read_loader_messages;
@@ -24,7 +24,7 @@ use super::windows::Windows;
 use super::workers;
 use crate::base::failure::{Failure, status as exit};
 use crate::base::opener::sandbox;
-use crate::base::{allocator, opener, privilege, units};
+use crate::base::{opener, privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::mem::MaybeUninit;

@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// A process that is killed with its test.
 struct Killed(Child);
@@ -111,12 +112,7 @@ fn an_agent_loses_nothing_while_its_server_is_away() {
     let mut burn = Command::new("sh");
     burn.args(["-c", "while :; do :; done"]).env("OTEL_SERVICE_NAME", "checkout").env("TIER", "gold");
     let burn = Killed(burn.spawn().unwrap());
-    let mut agent = Command::new(env!("CARGO_BIN_EXE_prof"));
-    agent.args(["agent", "--config"]).arg(&config).stderr(Stdio::piped());
-    // All parts of the agent write there: a pipe that they keep open would hold up who reads this test's own output.
-    agent.stdout(Stdio::null()).stdin(Stdio::null());
-    let mut agent = Killed(agent.spawn().unwrap());
-    let said = collect(agent.0.stderr.take().unwrap());
+    let (mut agent, said) = started(&config);
     let heard = |words: &str| said.lock().unwrap().iter().any(|line| line.contains(words)).then_some(());
 
     // The server is away: windows wait, and it is said.
@@ -171,6 +167,35 @@ impl Drop for SmallDisk {
     }
 }
 
+/// A configuration with a server that there is not, one that does not speak TLS, one that wants a token, and one that refuses all.
+fn troubled(buffer: &Path, metrics: &str, token: &Path, [guarded, strict]: [&str; 2]) -> String {
+    let to = |name: &str, url: &str, more: &str| {
+        format!(
+            "[[destinations]]\nname = \"{name}\"\nurl = \"{url}\"\nprotocol = \"pyroscope\"\ntimeout = \"2s\"\n{more}"
+        )
+    };
+    [
+        format!("frequency = 99\nwindow = \"5s\"\n[buffer]\nfolder = \"{}/buffer\"\n", buffer.display()),
+        format!("[metrics]\nlisten = \"{metrics}\"\n"),
+        to("nowhere", "http://no-such-host.invalid:4040", ""),
+        to("untrusted", &format!("https://{strict}"), ""),
+        to("guarded", &format!("http://{guarded}"), &format!("bearer_file = \"{}\"\n", token.display())),
+        to("strict", &format!("http://{strict}"), ""),
+    ]
+    .concat()
+}
+
+/// Starts the agent; returns it, and what it says.
+fn started(config: &Path) -> (Killed, Arc<Mutex<Vec<String>>>) {
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_prof"));
+    agent.args(["agent", "--config"]).arg(config).stderr(Stdio::piped());
+    // All parts of the agent write there: a pipe that they keep open would hold up who reads this test's own output.
+    agent.stdout(Stdio::null()).stdin(Stdio::null());
+    let mut agent = Killed(agent.spawn().unwrap());
+    let said = collect(agent.0.stderr.take().unwrap());
+    (agent, said)
+}
+
 /// One recording, sent to servers with all kinds of trouble from a disk that is nearly full.
 #[test]
 fn an_agent_says_what_stops_it_and_goes_on() {
@@ -192,30 +217,10 @@ fn an_agent_says_what_stops_it_and_goes_on() {
         false => "401 Unauthorized",
     });
     let strict = serve(|_| "400 Bad Request");
-    let to = |name: &str, url: &str, more: &str| {
-        format!(
-            "[[destinations]]\nname = \"{name}\"\nurl = \"{url}\"\nprotocol = \"pyroscope\"\ntimeout = \"2s\"\n{more}"
-        )
-    };
     let config = folder.path().join("agent.toml");
-    let text = [
-        format!(
-            "frequency = 99\nwindow = \"5s\"\n[buffer]\nfolder = \"{}/buffer\"\n",
-            disk.0.path().display()
-        ),
-        format!("[metrics]\nlisten = \"{metrics}\"\n"),
-        to("nowhere", "http://no-such-host.invalid:4040", ""),
-        to("untrusted", &format!("https://{strict}"), ""),
-        to("guarded", &format!("http://{guarded}"), &format!("bearer_file = \"{}\"\n", token.display())),
-        to("strict", &format!("http://{strict}"), ""),
-    ];
-    std::fs::write(&config, text.concat()).unwrap();
+    std::fs::write(&config, troubled(disk.0.path(), &metrics, &token, [&guarded, &strict])).unwrap();
     let burn = Killed(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
-    let mut agent = Command::new(env!("CARGO_BIN_EXE_prof"));
-    agent.args(["agent", "--config"]).arg(&config).stderr(Stdio::piped());
-    agent.stdout(Stdio::null()).stdin(Stdio::null());
-    let mut agent = Killed(agent.spawn().unwrap());
-    let said = collect(agent.0.stderr.take().unwrap());
+    let (mut agent, said) = started(&config);
     let heard = |words: &str| said.lock().unwrap().iter().any(|line| line.contains(words)).then_some(());
     let grows = |name: &str| {
         wait_until(|| metric(&page(&metrics, "/metrics"), name).filter(|value| *value > 0.0));

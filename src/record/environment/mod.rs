@@ -1,6 +1,7 @@
-//! What the machine gives this process: capabilities, namespaces, filters on system calls, limits on files and memory.
+//! What the machine gives this process: capabilities, namespaces, filters on system calls, limits on files and memory, and the allocator.
 //! Facts and advice; nothing is recorded here.
 
+pub(crate) mod allocator;
 pub(crate) mod descriptors;
 pub(crate) mod kernel_release;
 pub(crate) mod kernel_types;

@@ -275,13 +275,9 @@ impl Names {
                 Urgency::Last => true,
             };
             if queue.is_ready() && is_due {
-                queue.waiting.sort_unstable();
-                queue.waiting.dedup();
-                let asked = queue.waiting.drain(..);
-                queue.asked = asked.map(|(address, frame)| (address, Some(frame))).collect();
                 // One that starves is begun again under its number: whichever has the answer first has answered.
                 self.last_look += 1;
-                queue.look = self.last_look;
+                queue.ask(self.last_look);
             } else {
                 let patience = match urgency {
                     Urgency::Whenever => BACKGROUND_PATIENCE,

@@ -229,12 +229,6 @@ impl Process {
         self.goroutines.forget_sets();
     }
 
-    /// Forgets functions of runtimes, which get new numbers.
-    pub(super) fn forget_functions(&mut self) {
-        self.interpreter.forget_functions();
-        self.managed.forget_functions();
-    }
-
     /// Forgets all mappings, as exec does.
     pub(crate) fn unmap_all(&mut self, time_ns: u64) {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));

@@ -201,7 +201,10 @@ impl Processes {
     /// Forgets what is known of functions of runtimes, which get new numbers.
     pub(crate) fn forget_functions(&mut self) {
         let former = self.former.iter_mut().map(|(_, process, _)| process);
-        self.by_pid.values_mut().chain(former).for_each(Process::forget_functions);
+        for process in self.by_pid.values_mut().chain(former) {
+            process.interpreter_mut().forget_functions();
+            process.managed_mut().forget_functions();
+        }
     }
 
     /// The process has ended, as was noticed at `time_ns`. Its name stays known until its number is reused, its code as long

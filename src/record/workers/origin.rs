@@ -4,7 +4,8 @@
 use super::process::{self, Jobs, MOST_CPU_SECONDS, WorkerSockets};
 use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
-use crate::base::{allocator, pace};
+use crate::base::pace;
+use crate::record::environment::allocator;
 use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,

@@ -2,7 +2,8 @@
 
 use super::message::{JobKind, JobUrgency, WorkerJob, WorkerMessage, receive, send_job};
 use crate::base::opener::{self, sandbox};
-use crate::base::{allocator, pace};
+use crate::base::pace;
+use crate::record::environment::allocator;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -79,6 +79,14 @@ impl Queue {
         !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
     }
 
+    /// What waits is looked up from now on, by the lookup with this number.
+    pub(super) fn ask(&mut self, look: u64) {
+        self.waiting.sort_unstable();
+        self.waiting.dedup();
+        self.asked = self.waiting.drain(..).map(|(address, frame)| (address, Some(frame))).collect();
+        self.look = look;
+    }
+
     /// Whether the answer of this lookup is still to come.
     pub(super) fn awaits(&self, look: u64) -> bool {
         self.look == look && !self.asked.is_empty()
