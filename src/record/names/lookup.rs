@@ -2,7 +2,7 @@
 //!
 //! A lookup in a large file takes long, however few the names. New frames of a file therefore wait: at first for twice
 //! as long as the last lookup took, then for four times as long, and so on, since most frames of a program are new in
-//! its first seconds; in the end for [`PATIENCE`] times as long. Frames of a file that has not been read yet do not
+//! its first seconds; in the end for fifty times as long. Frames of a file that has not been read yet do not
 //! wait at all.
 
 mod queue;
