@@ -10,6 +10,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+/// Whether a host can be recorded here; says so if not.
+fn may_record() -> bool {
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let may = is_root && Path::new("/sys/kernel/btf/vmlinux").exists();
+    if !may {
+        skip::<()>("live tests need root and a kernel with BTF");
+    }
+    may
+}
+
 /// A process that is killed with its test.
 struct Killed(Child);
 
@@ -97,9 +107,7 @@ fn configuration(folder: &Path, server: &str, metrics: &str) -> String {
 
 #[test]
 fn an_agent_loses_nothing_while_its_server_is_away() {
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root || !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        skip::<()>("live tests need root and a kernel with BTF");
+    if !may_record() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -199,9 +207,7 @@ fn started(config: &Path) -> (Killed, Arc<Mutex<Vec<String>>>) {
 /// One recording, sent to servers with all kinds of trouble from a disk that is nearly full.
 #[test]
 fn an_agent_says_what_stops_it_and_goes_on() {
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root || !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        skip::<()>("live tests need root and a kernel with BTF");
+    if !may_record() {
         return;
     }
     let Some(disk) = SmallDisk::new(2_000) else {
