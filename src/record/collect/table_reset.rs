@@ -154,6 +154,47 @@ mod tests {
     use crate::profile::{EventKind, Meta, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
+    use crate::record::process::identities::{LabelsOfSample, LabelsProcesses, ProcessLabels};
+    use std::sync::Arc;
+
+    /// Labels each process that it is asked for otherwise than the one before.
+    struct Numbers(u32);
+
+    impl LabelsProcesses for Numbers {
+        fn labels_of(&mut self, _pid: u32) -> ProcessLabels {
+            self.0 += 1;
+            ProcessLabels::Labels(Arc::new(vec![("number".to_owned(), self.0.to_string())]))
+        }
+
+        fn counts(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn the_next_holder_of_a_process_number_is_asked_for_its_own_labels() {
+        const PID: u32 = 1 << 30;
+        let mut collector =
+            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
+        collector.identities.set_labeller(Box::new(Numbers(0)));
+        let label = |collector: &mut Collector| {
+            let Collector { processes, files, identities, profile, .. } = collector;
+            processes.get_or_read(PID, files);
+            match identities.of(PID, 50, processes, &mut profile.tables) {
+                LabelsOfSample::Has(Some(set)) => {
+                    profile.tables.labels(set).map(|(_, value)| value.to_owned()).collect()
+                }
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(label(&mut collector), "1");
+        collector.begin_window(1_000, 1_000);
+        assert_eq!(label(&mut collector), "1", "it goes on");
+        collector.processes.exit(PID, 1_500);
+        collector.processes.forget_before(2_000);
+        collector.begin_window(2_000, 2_000);
+        assert_eq!(label(&mut collector), "2", "the labels are those of a process that is gone");
+    }
 
     #[test]
     fn samples_of_threads_that_hold_their_interpreters_lock_say_so_before_and_after() {

@@ -304,7 +304,43 @@ fn plain_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::managed_runtime::ProcessManaged;
     use super::*;
+    use crate::record::interpreters::function_names::FunctionNumber;
+    use crate::runtimes::java::fake::FakeJvm;
+
+    #[test]
+    fn functions_are_forgotten_with_their_numbers() {
+        let jvm = FakeJvm::new();
+        let layout =
+            JavaLayout::find(&jvm, |name| jvm.symbol_address(name)).expect("its tables are complete");
+        let sent = java_note([3 << 56 | 0x7fff_8000, 0x7fff_1234_5678]);
+        let place = RunPlace { function: FunctionNumber::UNREAD, line: 7 };
+        let mut process = ProcessManaged::Java(Box::new(JavaMachine {
+            file: FileId(1),
+            layout: Arc::new(layout),
+            descriptor: None,
+            // It cannot be read again.
+            memory: OnceCell::from(None),
+            names: JavaNames::default(),
+            frames: FxHashMap::from_iter([((0x1000, note_of(&sent)), vec![place])]),
+            is_outdated: false,
+            stacks: RefCell::default(),
+        }));
+        let functions = |process: &mut ProcessManaged| {
+            let ProcessManaged::Java(machine) = process else { panic!("{process:?}") };
+            let mut out = Vec::new();
+            let named = machine.functions(1, 0x1000, Some(&sent), &mut FunctionNames::default(), &mut out);
+            (matches!(named, ManagedName::Functions), out)
+        };
+        assert_eq!(functions(&mut process), (true, vec![place]));
+        process.forget_functions();
+        assert_eq!(
+            functions(&mut process),
+            (false, vec![]),
+            "its number may be that of another function by now"
+        );
+    }
 
     #[test]
     fn names_are_the_same_in_each_process() {
