@@ -8,6 +8,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes kept free after the file: what says how a recording ended takes a few hundred.
 const ROOM_FOR_END: u64 = 4096;
+/// Bytes that are taken at a time, where the disk has them: each time costs as much as many small writes.
+const STEP: u64 = 64 << 10;
 
 /// A file that is appended to. Its disk may become full, but what is kept free after it can be written all the same.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(in crate::record) struct GrowingFile {
     file: File,
     /// Bytes it has.
     length: u64,
+    /// Bytes that there is room for.
+    reserved: u64,
     /// Some file systems give no room in advance.
     can_reserve: bool,
 }
@@ -22,7 +26,7 @@ pub(in crate::record) struct GrowingFile {
 impl GrowingFile {
     /// An empty file.
     pub(super) fn new(file: File) -> Self {
-        GrowingFile { file, length: 0, can_reserve: true }
+        GrowingFile { file, length: 0, reserved: 0, can_reserve: true }
     }
 
     /// Another descriptor of the file.
@@ -37,6 +41,7 @@ impl GrowingFile {
         self.length = bytes + if is_written.is_ok() { end.len() as u64 } else { 0 };
         // If even that fails, readers stop at the damage by themselves.
         let _ = self.file.set_len(self.length);
+        self.reserved = self.length;
     }
 
     /// Has the disk keep it.
@@ -51,10 +56,11 @@ impl GrowingFile {
         if limit.is_some_and(|limit| self.length + wanted > limit) {
             return Err(Errno::FBIG.into());
         }
-        if !self.can_reserve {
+        if !self.can_reserve || self.length + wanted <= self.reserved {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, wanted) {
+        // A disk that has no room for a step may have some for what is written.
+        match self.take_room(wanted.max(STEP)).or_else(|_| self.take_room(wanted)) {
             // On a disk that has no such room to begin with, as much is written as it takes.
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) if self.length > 0 => Err(error.into()),
             Err(Errno::INTR) | Ok(()) => Ok(()),
@@ -63,6 +69,12 @@ impl GrowingFile {
                 Ok(())
             }
         }
+    }
+
+    fn take_room(&mut self, bytes: u64) -> Result<(), Errno> {
+        rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, bytes)?;
+        self.reserved = self.length + bytes;
+        Ok(())
     }
 }
 
