@@ -41,8 +41,11 @@ pub(crate) fn thread_to_read(pid: u32) -> u32 {
 /// A thread of the process that has not ended: the process itself, unless its first thread has ended before
 /// the others. /proc shows what such a process has mapped only under a thread that lives.
 pub(crate) fn live_thread(pid: u32) -> Option<u32> {
-    if is_alive(pid) {
-        return Some(pid);
+    match state(pid) {
+        Some(true) => return Some(pid),
+        // Its first thread is shown for as long as it has others.
+        None => return None,
+        Some(false) => {}
     }
     match threads(pid) {
         Ok(threads) => threads.into_iter().find(|&tid| is_alive(tid)),
@@ -58,13 +61,18 @@ fn is_gone(error: &io::Error) -> bool {
 
 /// Whether the thread runs or waits: it exists and is no zombie. One that cannot be asked counts as alive.
 pub(crate) fn is_alive(tid: u32) -> bool {
+    state(tid).unwrap_or(false)
+}
+
+/// Whether the thread is no zombie; `None` if there is none.
+fn state(tid: u32) -> Option<bool> {
     let stat = match read(tid, "stat") {
         Ok(stat) => stat,
-        Err(error) => return !is_gone(&error),
+        Err(error) => return (!is_gone(&error)).then_some(true),
     };
     // The name, in parentheses, may hold anything; the state is after the last one.
     let state = stat.iter().rposition(|&byte| byte == b')').and_then(|end| stat.get(end + 2));
-    !matches!(state, Some(b'Z' | b'X') | None)
+    Some(!matches!(state, Some(b'Z' | b'X') | None))
 }
 
 /// Name of a process or, by its thread id, of a thread.
