@@ -153,12 +153,17 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Starts to empty `rings`.
+    /// Starts to empty `rings`. What happens to a process waits for what else happens in the time of `settling`: a program that
+    /// starts maps ten libraries in a millisecond.
     ///
     /// # Errors
     ///
     /// When no thread or descriptor is to be had.
-    pub(crate) fn start(rings: Box<dyn RingSource>, stopper: Arc<Stopper>) -> io::Result<Self> {
+    pub(crate) fn start(
+        rings: Box<dyn RingSource>,
+        stopper: Arc<Stopper>,
+        settling: Duration,
+    ) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
@@ -177,6 +182,7 @@ impl Drain {
             poll,
             shared: Arc::clone(&shared),
             sender,
+            settling,
             last_sideband: None,
             interval: FIRST_INTERVAL,
             fullness: 0.0,
@@ -346,6 +352,7 @@ struct DrainWorker {
     poll: Poll,
     shared: Arc<Shared>,
     sender: Sender<io::Result<Batch>>,
+    settling: Duration,
     last_sideband: Option<Instant>,
     /// Time until the rings are emptied again.
     interval: Duration,
@@ -393,6 +400,8 @@ impl DrainWorker {
                 self.interval = next_interval(interval, self.fullness).min(usual);
                 batch
             } else if has_exchanges || (woken.by_sideband && !is_far_behind) {
+                std::thread::sleep(self.settling.min(self.until_deadline()));
+                self.keep_deadline();
                 self.take_sideband()
             } else {
                 if is_far_behind {

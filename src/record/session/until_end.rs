@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// A reason to end is looked for this often, if nothing comes.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// The same where nothing ends with a target.
+const PATIENCE_WITH_ALL: Duration = Duration::from_millis(300);
 
 /// Whether a recording goes on. It ends for a reason, or without one when no one is left who wants to know.
 pub(in crate::record) type GoesOn = ControlFlow<Option<StopReason>>;
@@ -84,7 +86,9 @@ impl RecordingLoop<'_, '_> {
                 return Ok(Some(reason));
             }
             let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
-            self.session.wait(PATIENCE, &others)?;
+            let patience =
+                if self.session.is_system_wide && others.is_empty() { PATIENCE_WITH_ALL } else { PATIENCE };
+            self.session.wait(patience, &others)?;
             if let ControlFlow::Break(reason) = sink.take(self.session)? {
                 return Ok(reason);
             }

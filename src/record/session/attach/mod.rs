@@ -35,6 +35,8 @@ use std::time::{Duration, Instant};
 const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 /// The same where there is room for copies of all stacks, since they are small.
 const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
+/// Samples are rare up to this frequency.
+const MOST_RARE_HZ: u32 = 49;
 /// Tables are waited for at least this part of the time that attaching has taken: where the kernel checks programs slowly, tables
 /// are made slowly, too.
 const LEAST_PART: u32 = 4;
@@ -64,7 +66,7 @@ impl<'obj> Session<'obj> {
         };
         let AttachedSide { sampling: kernel, rings, collector, waits, notices: of_side, substitute } = side;
         notices.extend(substitute.iter().cloned().chain(of_side));
-        let drain = Drain::start(rings, Arc::clone(kernel.stopper()))
+        let drain = Drain::start(rings, Arc::clone(kernel.stopper()), settling(options, hz, waits.is_some()))
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
             kernel,
@@ -113,6 +115,17 @@ impl<'obj> Session<'obj> {
         self.place_tables(patience, wanted);
         // What was mapped while the tables were compiled.
         self.take()
+    }
+}
+
+/// Time that what happens to a process may wait for what else happens, so that both are one batch. A tenth of a sampling period where
+/// samples are rare and nothing else needs the process at once: the copy of its stack is what a sample needs that comes before.
+fn settling(options: &RecordOptions, hz: u32, has_waits: bool) -> Duration {
+    let is_rare = hz <= MOST_RARE_HZ && matches!(options.target, Target::System);
+    if is_rare && !has_waits && options.probes().next().is_none() {
+        Duration::from_secs(1) / hz.max(1) / 10
+    } else {
+        Duration::ZERO
     }
 }
 
