@@ -50,7 +50,9 @@ pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
         };
         let batch = SeriesBatch::of(recording, &series)?;
         let whole = batch.whole();
-        Ok(Box::new(OtlpFile { bytes: encode(&batch, &whole), notes: common_notes(&selection, options) }))
+        let note = "OTLP has merged stacks, without times, CPUs, wakers, and addresses of what has a name";
+        let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
+        Ok(Box::new(OtlpFile { bytes: encode(&batch, &whole), notes }))
     }),
     ..Exporter::NONE
 };
