@@ -57,6 +57,8 @@ pub(in crate::record) struct Placed {
     file: Option<File>,
     /// The opener has it: what is to be done is done there.
     pub(super) is_remote: bool,
+    /// The opener knows that the file before it is needed no more.
+    is_settled: bool,
     /// The file that had this name, until it is known what becomes of it.
     before: Option<Before>,
 }
@@ -227,7 +229,11 @@ impl Placed {
     /// The new file holds samples: the previous one is removed, or kept under its other name. Later calls do nothing.
     pub(in crate::record) fn settle(&mut self) {
         if self.is_remote {
-            return self.take_remotely(&OutputStep::Settle);
+            if !self.is_settled {
+                self.take_remotely(&OutputStep::Settle);
+                self.is_settled = true;
+            }
+            return;
         }
         let Some(Before { aside, kept_as, .. }) = self.before.take() else { return };
         privilege::as_user(|| match kept_as {
