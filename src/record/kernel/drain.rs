@@ -31,6 +31,8 @@ const SIDEBAND_INTERVAL: Duration = Duration::from_millis(1);
 const MOST_BYTES: usize = 48 << 20;
 /// Bytes that a side-band record takes.
 const SIDEBAND_BYTES: usize = 160;
+/// So many side-band records are held at the most.
+const MOST_HELD: usize = 1 << 12;
 /// Nice value of the thread: on a crowded machine the rings would overflow.
 const PRIORITY: i32 = -10;
 
@@ -183,6 +185,7 @@ impl Drain {
             shared: Arc::clone(&shared),
             sender,
             settling,
+            held: Vec::new(),
             last_sideband: None,
             interval: FIRST_INTERVAL,
             fullness: 0.0,
@@ -353,6 +356,8 @@ struct DrainWorker {
     shared: Arc<Shared>,
     sender: Sender<io::Result<Batch>>,
     settling: Duration,
+    /// What has happened to processes and waits for the rest.
+    held: Vec<(u64, Sideband)>,
     last_sideband: Option<Instant>,
     /// Time until the rings are emptied again.
     interval: Duration,
@@ -402,7 +407,12 @@ impl DrainWorker {
             } else if has_exchanges || (woken.by_sideband && !is_far_behind) {
                 std::thread::sleep(self.settling.min(self.until_deadline()));
                 self.keep_deadline();
-                self.take_sideband()
+                let batch = self.take_sideband();
+                if self.may_wait(&batch) {
+                    self.held = batch.sideband;
+                    continue;
+                }
+                batch
             } else {
                 if is_far_behind {
                     // Rings that stay full would wake this thread for ever.
@@ -439,7 +449,7 @@ impl DrainWorker {
         if let Some(last) = self.last_sideband {
             std::thread::sleep(SIDEBAND_INTERVAL.saturating_sub(last.elapsed()));
         }
-        let mut batch = Batch::default();
+        let mut batch = Batch { sideband: std::mem::take(&mut self.held), ..Batch::default() };
         self.rings.take_sideband(&mut batch);
         let exchanges = std::mem::take(&mut *self.shared.exchanges());
         for (cpu, new) in exchanges {
@@ -453,6 +463,13 @@ impl DrainWorker {
         batch.bytes = batch.sideband.len() * SIDEBAND_BYTES;
         self.last_sideband = Some(Instant::now());
         batch
+    }
+
+    /// Whether what has happened can wait for the samples: nothing was mapped whose tables are to be made.
+    fn may_wait(&self, batch: &Batch) -> bool {
+        let is_urgent =
+            |(_, record): &(u64, Sideband)| matches!(record, Sideband::Mapped { .. } | Sideband::Lost(_));
+        !self.settling.is_zero() && batch.sideband.len() < MOST_HELD && !batch.sideband.iter().any(is_urgent)
     }
 
     fn take_all(&mut self) -> io::Result<Batch> {

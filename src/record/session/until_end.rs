@@ -86,13 +86,17 @@ impl RecordingLoop<'_, '_> {
                 return Ok(Some(reason));
             }
             let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
-            let patience =
-                if self.session.is_system_wide && others.is_empty() { PATIENCE_WITH_ALL } else { PATIENCE };
-            self.session.wait(patience, &others)?;
+            self.session.wait(self.patience(others.is_empty()), &others)?;
             if let ControlFlow::Break(reason) = sink.take(self.session)? {
                 return Ok(reason);
             }
         }
+    }
+
+    /// The longest time until reasons to end are looked for again.
+    fn patience(&self, is_alone: bool) -> Duration {
+        let usual = if self.session.is_system_wide && is_alone { PATIENCE_WITH_ALL } else { PATIENCE };
+        self.duration.map_or(usual, |duration| duration.saturating_sub(self.session.elapsed()).min(usual))
     }
 
     /// The launched command.

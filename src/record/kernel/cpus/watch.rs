@@ -3,9 +3,8 @@
 use crate::base::failure::io_words;
 use crate::base::units;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// CPUs are looked at this often, ns.
-const INTERVAL_NS: u64 = 500_000_000;
 /// Less time of a CPU without samples is not worth a word, ns.
 const LEAST_NS: u64 = 10_000_000;
 
@@ -21,6 +20,8 @@ pub(crate) struct CpuWatch {
     /// Those that were not there at the start.
     late: BTreeSet<u32>,
     last_look_ns: u64,
+    /// They are looked at this often, ns.
+    interval_ns: u64,
     /// A CPU that is online cannot be sampled, and that was said.
     has_refused: bool,
 }
@@ -35,21 +36,22 @@ pub(crate) struct CpuChanges {
 }
 
 impl CpuWatch {
-    /// Watches for changes to these CPUs, which are online and have events.
-    pub(crate) fn new(online: &[u32]) -> Self {
+    /// Watches for changes to these CPUs, which are online and have events. They are looked at each `interval`.
+    pub(crate) fn new(online: &[u32], interval: Duration) -> Self {
         CpuWatch {
             sampled: online.iter().map(|cpu| (*cpu, None)).collect(),
             off: BTreeMap::new(),
             gaps: BTreeMap::new(),
             late: BTreeSet::new(),
             last_look_ns: 0,
+            interval_ns: interval.as_nanos() as u64,
             has_refused: false,
         }
     }
 
     /// Whether it is time for another look.
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.last_look_ns) >= INTERVAL_NS
+        now_ns.saturating_sub(self.last_look_ns) >= self.interval_ns
     }
 
     /// Compares the CPUs that are online now with those before. `enabled_ns` is the time for which the events of a CPU have been
@@ -70,7 +72,7 @@ impl CpuWatch {
             }
             *before = now;
         }
-        let since_ns = self.last_look_ns.max(now_ns.saturating_sub(2 * INTERVAL_NS)).min(now_ns);
+        let since_ns = self.last_look_ns.max(now_ns.saturating_sub(2 * self.interval_ns)).min(now_ns);
         for cpu in &gone {
             self.sampled.remove(cpu);
             self.off.insert(*cpu, since_ns);
@@ -146,6 +148,7 @@ mod tests {
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;
+    const INTERVAL: Duration = Duration::from_millis(500);
 
     fn changes(gone: &[u32], came: &[u32]) -> CpuChanges {
         CpuChanges { gone: gone.to_vec(), came: came.to_vec() }
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_goes_off_and_comes_back_is_sampled_again() {
-        let mut watch = CpuWatch::new(&[0, 1]);
+        let mut watch = CpuWatch::new(&[0, 1], INTERVAL);
         let all = |second: u64| move |_| Some(second * SECOND_NS);
         assert_eq!(watch.look(&[0, 1], 5 * SECOND_NS, all(1)), changes(&[], &[]));
         assert!(!watch.is_due(5 * SECOND_NS + 1) && watch.is_due(6 * SECOND_NS));
@@ -170,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_was_off_between_two_looks_shows_in_its_events() {
-        let mut watch = CpuWatch::new(&[0, 1, 2]);
+        let mut watch = CpuWatch::new(&[0, 1, 2], INTERVAL);
         let enabled = |second: u64| {
             move |cpu| match cpu {
                 0 => Some(second * SECOND_NS),
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_off_at_the_start_is_sampled_when_it_comes() {
-        let mut watch = CpuWatch::new(&[0]);
+        let mut watch = CpuWatch::new(&[0], INTERVAL);
         assert_eq!(watch.lack(SECOND_NS), None);
         assert_eq!(watch.look(&[0, 3], SECOND_NS, |_| None), changes(&[], &[3]));
         let error = anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EACCES));
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn cpus_that_do_not_come_back_lack_samples_to_the_end() {
-        let mut watch = CpuWatch::new(&[0, 1, 2]);
+        let mut watch = CpuWatch::new(&[0, 1, 2], INTERVAL);
         watch.look(&[0, 1, 2], SECOND_NS, |_| None);
         watch.look(&[0], 2 * SECOND_NS, |_| None);
         let said = watch.lack(5 * SECOND_NS).expect("they are off");

@@ -35,8 +35,12 @@ use std::time::{Duration, Instant};
 const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 /// The same where there is room for copies of all stacks, since they are small.
 const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
-/// Samples are rare up to this frequency.
+/// Samples are rare up to this frequency, Hz.
 const MOST_RARE_HZ: u32 = 49;
+/// CPUs that come and go are looked for this often; to do so interrupts each of them.
+const CPU_INTERVAL: Duration = Duration::from_millis(500);
+/// The same where samples are rare.
+const RARE_CPU_INTERVAL: Duration = Duration::from_secs(2);
 /// Tables are waited for at least this part of the time that attaching has taken: where the kernel checks programs slowly, tables
 /// are made slowly, too.
 const LEAST_PART: u32 = 4;
@@ -66,11 +70,12 @@ impl<'obj> Session<'obj> {
         };
         let AttachedSide { sampling: kernel, rings, collector, waits, notices: of_side, substitute } = side;
         notices.extend(substitute.iter().cloned().chain(of_side));
-        let drain = Drain::start(rings, Arc::clone(kernel.stopper()), settling(options, hz, waits.is_some()))
+        let promptness = Promptness::of(options, hz, waits.is_some());
+        let drain = Drain::start(rings, Arc::clone(kernel.stopper()), promptness.settling)
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
             kernel,
-            cpus: CpuWatch::new(&cpus),
+            cpus: CpuWatch::new(&cpus, promptness.cpus),
             waits,
             heap,
             drain,
@@ -118,14 +123,23 @@ impl<'obj> Session<'obj> {
     }
 }
 
-/// Time that what happens to a process may wait for what else happens, so that both are one batch. A tenth of a sampling period where
-/// samples are rare and nothing else needs the process at once: the copy of its stack is what a sample needs that comes before.
-fn settling(options: &RecordOptions, hz: u32, has_waits: bool) -> Duration {
-    let is_rare = hz <= MOST_RARE_HZ && matches!(options.target, Target::System);
-    if is_rare && !has_waits && options.probes().next().is_none() {
-        Duration::from_secs(1) / hz.max(1) / 10
-    } else {
-        Duration::ZERO
+/// How soon the recorder has to know of something.
+struct Promptness {
+    /// Time that what happens to a process may wait for what else happens, so that all of it is one batch.
+    settling: Duration,
+    /// CPUs that come and go are looked for this often.
+    cpus: Duration,
+}
+
+impl Promptness {
+    fn of(options: &RecordOptions, hz: u32, has_waits: bool) -> Self {
+        let is_rare = hz <= MOST_RARE_HZ && matches!(options.target, Target::System);
+        if is_rare && !has_waits && options.probes().next().is_none() {
+            // A sample that comes before what it needs has a copy of its stack.
+            Promptness { settling: Duration::from_secs(1) / hz.max(1) / 5, cpus: RARE_CPU_INTERVAL }
+        } else {
+            Promptness { settling: Duration::ZERO, cpus: CPU_INTERVAL }
+        }
     }
 }
 
