@@ -25,9 +25,7 @@ impl ModuleFiles {
     ) -> Vec<prof_file_key> {
         let is_crowded = self.open > self.room / 2 || self.images as usize > crate::bpf::MAX_IMAGES / 2;
         let mut closed = FxHashSet::default();
-        for index in 1..self.files.len() {
-            let id = FileId(index as u32);
-            let Some(file) = self.get_mut(id) else { continue };
+        for (id, file) in self.files.iter_mut().filter(|(id, _)| *id != Self::GENERATED) {
             if mapped.contains(&id) || file.last_mapped_ns == 0 {
                 file.last_mapped_ns = now_ns;
                 continue;
@@ -61,7 +59,7 @@ impl ModuleFiles {
         self.unplaced.retain(|id| !closed.contains(id));
         for id in closed {
             self.kept_sections.forget(id);
-            let Some(file) = self.files[id.0 as usize].take() else { continue };
+            let Some(file) = self.files.remove(id) else { continue };
             self.open -= usize::from(file.file.is_some());
             kernel.drop_table(file.image);
             kernel.set_state(file.image, ImageState::NotLoaded);

@@ -62,14 +62,8 @@ impl ModuleFiles {
             return None;
         }
         let image = self.new_image()?;
-        let id = FileId(self.files.len() as u32);
         let module = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
-        self.files.push(Some(Box::new(ModuleFile {
-            image,
-            is_in_loop,
-            table: TableState::Compiling,
-            ..module
-        })));
+        let id = self.files.push(ModuleFile { image, is_in_loop, table: TableState::Compiling, ..module });
         self.known_generated.push((id, table.clone()));
         // The receiver is this very struct's.
         let table = Some(Ok(FirstTable { table, is_whole: true }));

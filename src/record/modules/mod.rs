@@ -7,6 +7,7 @@ mod cache;
 mod closing;
 pub(crate) mod compiled;
 mod file;
+mod file_list;
 mod generated;
 mod headers_work;
 mod kept_sections;
@@ -19,6 +20,7 @@ mod tests;
 
 use self::compiled::Compiled;
 pub(super) use self::compiled::Wanted;
+use self::file_list::FileList;
 use self::headers_work::FileSystems;
 use self::kept_sections::KeptSections;
 use super::environment::descriptors;
@@ -79,8 +81,7 @@ struct UnsentFile {
 /// All files that code runs from.
 #[derive(Debug)]
 pub(crate) struct ModuleFiles {
-    /// Files by id; `None` for those that were closed.
-    files: Vec<Option<Box<ModuleFile>>>,
+    files: FileList,
     /// The file in place of those that were closed.
     closed: ModuleFile,
     by_key: FxHashMap<FileKey, SeenModule>,
@@ -157,8 +158,10 @@ impl ModuleFiles {
             true => pool(WAITING_THREADS, privilege::keep_waiting_or_end),
             false => pool(0, privilege::keep_watching_or_end),
         };
+        let mut files = FileList::default();
+        files.push(generated);
         ModuleFiles {
-            files: vec![Some(Box::new(generated))],
+            files,
             closed: ModuleFile::new("", 0, ModuleKind::Unknown),
             by_key: FxHashMap::default(),
             lost_builds: FxHashMap::default(),
@@ -222,11 +225,11 @@ impl ModuleFiles {
 
     /// The file with the given id; one without anything if it was closed.
     pub(crate) fn get(&self, id: FileId) -> &ModuleFile {
-        self.files.get(id.0 as usize).and_then(Option::as_deref).unwrap_or(&self.closed)
+        self.files.get(id).unwrap_or(&self.closed)
     }
 
     fn get_mut(&mut self, id: FileId) -> Option<&mut ModuleFile> {
-        self.files.get_mut(id.0 as usize).and_then(Option::as_deref_mut)
+        self.files.get_mut(id)
     }
 
     /// Bytes of the sections that tables are made from, in all files.
@@ -248,8 +251,7 @@ impl ModuleFiles {
 
     /// All files that were not closed, with their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &ModuleFile)> {
-        let files = self.files.iter().enumerate();
-        files.filter_map(|(index, file)| Some((FileId(index as u32), file.as_deref()?)))
+        self.files.iter()
     }
 
     /// Returns the code that a process has mapped now.
@@ -306,7 +308,9 @@ impl ModuleFiles {
         if module.file.is_some() {
             let state = module.state;
             self.open += 1;
-            self.files[id.0 as usize] = Some(Box::new(ModuleFile { image, ..module }));
+            if let Some(known) = self.files.get_mut(id) {
+                *known = ModuleFile { image, ..module };
+            }
             self.unsent.push(UnsentFile { device: mapping.device, inode: mapping.inode, id, state });
             self.by_key.insert(key, SeenModule { id, state });
             self.request_table(id);
@@ -323,14 +327,15 @@ impl ModuleFiles {
             return id;
         }
         let Some(image) = self.new_image() else { return Self::GENERATED };
-        let id = FileId(self.files.len() as u32);
+        let (is_file, state, is_vdso) =
+            (module.file.is_some(), module.state, module.kind == ModuleKind::Vdso);
+        let id = self.files.push(ModuleFile { image, ..module });
         // An inode number may be reused once the file is closed.
-        if module.file.is_some() || module.kind == ModuleKind::Vdso {
-            self.unsent.push(UnsentFile { device, inode, id, state: module.state });
+        if is_file || is_vdso {
+            self.unsent.push(UnsentFile { device, inode, id, state });
         }
-        self.open += usize::from(module.file.is_some());
+        self.open += usize::from(is_file);
         self.by_build.entry(build).or_default().push(id);
-        self.files.push(Some(Box::new(ModuleFile { image, ..module })));
         self.request_table(id);
         id
     }
@@ -443,7 +448,7 @@ impl ModuleFiles {
 
     /// Whether a file has not been closed.
     pub(crate) fn is_open(&self, id: FileId) -> bool {
-        self.files.get(id.0 as usize).is_some_and(Option::is_some)
+        self.files.get(id).is_some()
     }
 
     /// Rows of the profile have new numbers: those of `new`, by their old ones; all others are gone.

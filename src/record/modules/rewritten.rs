@@ -36,9 +36,8 @@ impl ModuleFiles {
             ..ModuleFile::new(&file.path, pid, ModuleKind::Elf)
         };
         let image = self.new_image()?;
-        let id = FileId(self.files.len() as u32);
+        let id = self.files.push(ModuleFile { image, ..lost });
         self.open += 1;
-        self.files.push(Some(Box::new(ModuleFile { image, ..lost })));
         self.lost_builds.insert(key, id);
         Some(id)
     }
@@ -83,11 +82,10 @@ impl ModuleFiles {
         let state = module.state;
         let unsent_before = self.unsent.len();
         let id = self.add(module, (key.device, key.inode));
-        let known = self.files[id.0 as usize].get_or_insert_default();
-        let is_this_file = known.file.as_ref().and_then(|file| file.metadata().ok());
+        let is_this_file = self.get(id).file.as_ref().and_then(|file| file.metadata().ok());
         let is_this_file = is_this_file.is_some_and(|metadata| metadata.ino() == key.inode);
         if is_this_file && self.unsent.len() == unsent_before {
-            known.state = state;
+            self.get_mut(id).into_iter().for_each(|known| known.state = state);
             self.unsent.push(UnsentFile { device: key.device, inode: key.inode, id, state });
         }
         self.by_key.insert(key, SeenModule { id, state });

@@ -197,7 +197,7 @@ impl ModuleFiles {
         self.compiled += 1;
         let is_unchanged = self.get(id).is_unchanged(&self.limits);
         // It may have been closed meanwhile.
-        let Some(module) = self.files.get_mut(id.0 as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(module) = self.files.get_mut(id) else { return };
         let image = module.image;
         if !is_unchanged {
             // Its table may be of other bytes than were mapped. What the kernel side has already is not.
