@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest that the thread sleeps before it looks whether it is to end.
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(500);
 /// Time between two looks into the folder.
 const LOOK: Duration = Duration::from_secs(1);
 

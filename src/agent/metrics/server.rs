@@ -160,10 +160,10 @@ fn accept_all(socket: &ServerSocket, metrics: &Arc<AgentMetrics>, is_over: &Atom
     }
 }
 
-/// Waits for a client, for a fifth of a second.
+/// Waits for a client, for half a second.
 fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let wait = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    let wait = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
     poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&wait)).is_ok_and(|ready| ready > 0)
 }
 

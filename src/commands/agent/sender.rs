@@ -1,6 +1,7 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
 use super::log::say;
+use super::pause;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
 use super::stats::{add_window, read_window, resident_bytes, resident_of_family};
 use super::windows::{WindowRoutes, files_in};
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Interval between two looks for complete windows.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_secs(1);
 /// Longest time for what waits at the end.
 const GRACE: Duration = Duration::from_secs(10);
 /// Interval at which numbers of the destinations and of the processes are renewed.
@@ -88,7 +89,7 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
             prune_due = Instant::now() + PRUNE;
             metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
         }
-        std::thread::sleep(LOOK);
+        pause(LOOK);
     }
     // The recorder has completed its last window before this process was asked to end.
     take_windows(config, &host, &mut routes, (&metrics, &mut complaints));

@@ -2,6 +2,7 @@
 
 use super::folders::{make_folder, recorded_folder};
 use super::log::say;
+use super::pause;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, status};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Interval at which children and signals are looked at.
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_secs(1);
 /// Wait before a part that has ended is started again: doubled each time, and the shortest again after it has run for so long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -127,7 +128,7 @@ impl Part {
         let until = Instant::now() + ENDING;
         while Instant::now() < until {
             match child.try_wait() {
-                Ok(None) => std::thread::sleep(TICK / 10),
+                Ok(None) => std::thread::sleep(TICK / 50),
                 _ => return self.again(),
             }
         }
@@ -175,7 +176,7 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
             agent.reload();
         }
         agent.keep_running();
-        std::thread::sleep(TICK);
+        pause(TICK);
     }
     // The recorder completes its window, which the sender then still sends.
     agent.recorder.end();
