@@ -3,7 +3,6 @@
 use super::Session;
 use crate::record::environment::machine::online_cpus;
 use crate::record::environment::namespaces::monotonic_ns;
-use crate::record::kernel::sideband::Sideband;
 
 impl Session<'_> {
     /// Samples CPUs that have come online, if it is time to look for them; those that have gone are given up.
@@ -43,7 +42,7 @@ impl Session<'_> {
             let meta = &mut self.collector.profile.meta;
             meta.cpus = meta.cpus.max(self.cpus.count() as u32);
             // What was mapped on it before its side-band was there.
-            self.apply(monotonic_ns(), Sideband::Lost(0));
+            self.read_mappings_again(monotonic_ns());
         }
     }
 }

@@ -233,9 +233,13 @@ impl<'obj> Session<'obj> {
         }
         let mut known_until_ns = None;
         for mut batch in batches {
+            let mut lost_since_ns = None;
             for (time_ns, record) in std::mem::take(&mut batch.sideband) {
+                let is_loss = matches!(record, Sideband::Lost(_));
                 self.apply(time_ns, record);
+                lost_since_ns = lost_since_ns.or(is_loss.then_some(time_ns));
             }
+            lost_since_ns.into_iter().for_each(|since_ns| self.read_mappings_again(since_ns));
             if let Some(until_ns) = batch.known_until_ns {
                 self.end_processes();
                 self.add_samples(batch, until_ns);
@@ -431,15 +435,16 @@ impl<'obj> Session<'obj> {
                     self.next_target_look_ns = 0;
                 }
             }
-            Sideband::Lost(records) => {
-                // Something was mapped that no one will tell of again.
-                for (pid, process) in collector.processes.living_mut() {
-                    // When it was mapped, no one knows: some time since then.
-                    if let Some(now) = mappings::mappings_now(pid, monotonic_ns(), files) {
-                        process.set_mappings(now, time_ns);
-                    }
-                }
-                collector.profile.count(counter::LOST_SIDEBAND, records);
+            Sideband::Lost(records) => collector.profile.count(counter::LOST_SIDEBAND, records),
+        }
+    }
+
+    /// Something was mapped that no one will tell of again, and no one knows when: some time after `since_ns`.
+    pub(super) fn read_mappings_again(&mut self, since_ns: u64) {
+        let Collector { files, processes, .. } = &mut self.collector;
+        for (pid, process) in processes.living_mut() {
+            if let Some(now) = mappings::mappings_now(pid, monotonic_ns(), files) {
+                process.set_mappings(now, since_ns);
             }
         }
     }
