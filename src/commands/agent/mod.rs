@@ -56,6 +56,14 @@ pub(crate) fn run(options: &AgentOptions, command_line: Vec<String>) -> anyhow::
     if options.checks {
         return Ok(supervisor::say_checked(&options.config, &config)?);
     }
+    // What `ps` and `top` show; they were started by a name that says nothing.
+    let name = match options.part {
+        AgentPart::Supervisor => None,
+        AgentPart::Recorder => Some(c"prof-recorder"),
+        AgentPart::Sender(_) => Some(c"prof-sender"),
+    };
+    // The name changes nothing else.
+    let _ = name.map(rustix::thread::set_name);
     match options.part {
         AgentPart::Supervisor => supervisor::run(&options.config, config),
         AgentPart::Recorder => recorder::run(&config, command_line),
