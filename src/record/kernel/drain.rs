@@ -480,3 +480,6 @@ impl DrainWorker {
         Ok(batch)
     }
 }
+
+#[cfg(test)]
+mod tests;
