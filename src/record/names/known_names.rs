@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 /// Names that are kept of each generation, and their bytes.
 const MOST_NAMES: usize = 30_000;
-const MOST_BYTES: usize = 8 << 20;
+const MOST_BYTES: usize = 3 << 20;
+/// What the place of a name takes, bytes.
+const PLACE_BYTES: usize = 64;
 
 /// What an address of a file is called: nothing, if the file does not say.
 type NamesAt = Arc<[ResolvedLocation]>;
@@ -40,7 +42,7 @@ impl KnownNames {
                 + location.raw_name.len()
                 + location.file.as_ref().map_or(0, |file| file.len())
         };
-        self.young_bytes += names.iter().map(bytes).sum::<usize>();
+        self.young_bytes += PLACE_BYTES + names.iter().map(bytes).sum::<usize>();
         self.young.insert((file, address), names);
         if self.young.len() >= MOST_NAMES || self.young_bytes >= MOST_BYTES {
             self.old = std::mem::take(&mut self.young);
