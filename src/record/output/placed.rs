@@ -220,19 +220,17 @@ impl Placed {
     }
 
     /// Has the opener take a step that cannot fail, or whose failure changes nothing.
-    fn take_remotely(&mut self, step: &OutputStep) {
-        if let Ok((place, _)) = steps::take(step) {
-            self.set(place);
-        }
+    /// Returns whether it was taken.
+    fn take_remotely(&mut self, step: &OutputStep) -> bool {
+        let taken = steps::take(step).map(|(place, _)| self.set(place));
+        taken.is_ok()
     }
 
     /// The new file holds samples: the previous one is removed, or kept under its other name. Later calls do nothing.
     pub(in crate::record) fn settle(&mut self) {
         if self.is_remote {
-            if !self.is_settled {
-                self.take_remotely(&OutputStep::Settle);
-                self.is_settled = true;
-            }
+            // Until then the file before would get its name back.
+            self.is_settled = self.is_settled || self.take_remotely(&OutputStep::Settle);
             return;
         }
         let Some(Before { aside, kept_as, .. }) = self.before.take() else { return };
