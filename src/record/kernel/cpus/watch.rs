@@ -5,6 +5,8 @@ use crate::base::units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// A CPU whose events lack more time than this between two looks was off meanwhile, ns.
+const LEAST_OFF_NS: u64 = 250_000_000;
 /// Less time of a CPU without samples is not worth a word, ns.
 const LEAST_NS: u64 = 10_000_000;
 
@@ -67,7 +69,9 @@ impl CpuWatch {
         for (cpu, before) in &mut self.sampled {
             let now = enabled_ns(*cpu);
             let enabled_ns = now.zip(*before).map(|(now, before)| now.saturating_sub(before));
-            if !online.contains(cpu) || enabled_ns.is_some_and(|enabled_ns| enabled_ns < passed_ns / 2) {
+            if !online.contains(cpu)
+                || enabled_ns.is_some_and(|enabled_ns| enabled_ns + LEAST_OFF_NS < passed_ns)
+            {
                 gone.push(*cpu);
             }
             *before = now;
@@ -195,6 +199,19 @@ mod tests {
             changes(&[], &[]),
             "its events are new ones"
         );
+    }
+
+    #[test]
+    fn a_cpu_that_was_off_for_a_part_of_a_long_interval_shows() {
+        let mut watch = CpuWatch::new(&[0, 1], Duration::from_secs(2));
+        assert!(!watch.is_due(SECOND_NS) && watch.is_due(2 * SECOND_NS));
+        let on_for = |zero_ms: u64, one_ms: u64| {
+            move |cpu| Some(if cpu == 0 { zero_ms } else { one_ms } * (SECOND_NS / 1_000))
+        };
+        watch.look(&[0, 1], 2 * SECOND_NS, on_for(2_000, 2_000));
+        // Late looks and clocks that differ by a little are no gap; half a second is.
+        assert_eq!(watch.look(&[0, 1], 4 * SECOND_NS, on_for(3_900, 3_990)), changes(&[], &[]));
+        assert_eq!(watch.look(&[0, 1], 6 * SECOND_NS, on_for(5_900, 5_490)), changes(&[1], &[1]));
     }
 
     #[test]
