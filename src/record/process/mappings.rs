@@ -249,9 +249,9 @@ impl Process {
         self.is_inherited = false;
     }
 
-    /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged; what is gone counts
-    /// as gone since `time_ns`.
-    pub(crate) fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
+    /// Replaces all mappings by what /proc says at `now_ns`, keeping the times of those that are unchanged; what is gone counts
+    /// as gone since `time_ns`, unless it came after that.
+    pub(crate) fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64, now_ns: u64) {
         for mapping in &mut now {
             mapping.since_ns = self.known_as(mapping).map_or(mapping.since_ns, |old| old.since_ns);
         }
@@ -263,7 +263,8 @@ impl Process {
             self.note_replaced(new);
         }
         let gone = self.mappings.iter().filter(|old| !now.contains(old));
-        self.past.extend(gone.map(|&old| (old, time_ns)));
+        let is_later = |since_ns| self.exec_ns.max(self.forked_ns.unwrap_or(0)).max(since_ns) > time_ns;
+        self.past.extend(gone.map(|old| (*old, if is_later(old.since_ns) { now_ns } else { time_ns })));
         self.mappings = now;
         self.changed(changed_ns);
     }
@@ -459,9 +460,8 @@ pub(crate) fn empty_entry() -> Box<prof_process> {
 
 /// Reads what code a process has mapped now, as mapped since `time_ns`. A process that is gone keeps what was known.
 pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files: &mut ModuleFiles) {
-    if let Some(now) = mappings_now(pid, time_ns, files) {
-        process.set_mappings(now, time_ns);
-    }
+    let now = mappings_now(pid, time_ns, files);
+    now.into_iter().for_each(|now| process.set_mappings(now, time_ns, time_ns));
 }
 
 /// Returns the code that a process has mapped now, as mapped since `since_ns`; `None` if it is gone or has begun to exit.

@@ -443,8 +443,9 @@ impl<'obj> Session<'obj> {
     pub(super) fn read_mappings_again(&mut self, since_ns: u64) {
         let Collector { files, processes, .. } = &mut self.collector;
         for (pid, process) in processes.living_mut() {
-            if let Some(now) = mappings::mappings_now(pid, monotonic_ns(), files) {
-                process.set_mappings(now, since_ns);
+            let now_ns = monotonic_ns();
+            if let Some(now) = mappings::mappings_now(pid, now_ns, files) {
+                process.set_mappings(now, since_ns, now_ns);
             }
         }
     }

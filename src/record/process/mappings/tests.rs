@@ -63,11 +63,17 @@ fn of_what_changed_while_records_were_lost_the_time_is_unknown() {
     process.map(at(0x2000, 1, 100));
     process.map(at(0x5000, 3, 100));
     // Records were lost at 200; at 500 /proc shows another file.
-    process.set_mappings(vec![at(0x2000, 2, 500), at(0x5000, 3, 500)], 200);
+    process.set_mappings(vec![at(0x2000, 2, 500), at(0x5000, 3, 500)], 200, 500);
     let file = |time_ns| process.find(0x2010, time_ns).map(|m| m.file.0);
     assert_eq!((file(199), file(200), file(499), file(500)), (Some(1), None, None, Some(2)));
     assert_eq!(process.find(0x5010, 300).map(|m| m.file.0), Some(3), "what is unchanged was there");
     assert!(!process.is_present(499) && process.is_present(500), "frames of before are not those of after");
+    // What came after the loss, and was gone when /proc was read, was there meanwhile.
+    process.map(at(0x8000, 4, 700));
+    process.set_mappings(vec![at(0x5000, 3, 900)], 600, 900);
+    let file = |address, time_ns| process.find(address, time_ns).map(|m| m.file.0);
+    assert_eq!((file(0x8010, 699), file(0x8010, 800), file(0x8010, 900)), (None, Some(4), None));
+    assert_eq!((file(0x2010, 599), file(0x2010, 600)), (Some(2), None));
 }
 
 #[test]
