@@ -10,7 +10,7 @@ use super::output::{Placed, ProfileFile};
 use super::session::Session;
 use super::session::signal_relay::SignalRelay;
 use super::session::stop_reason::StopReason;
-use super::session::until_end::{GoesOn, Sink};
+use super::session::until_end::{GoesOn, PATIENCE, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
 use crate::base::{safe_text, units};
@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 16, tasks: 1 << 14 };
 /// Interval at which samples reach the file: the most that a killed recorder loses.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
+
+/// Reasons to end are looked for this often in a recording in windows, if nothing comes.
+const PATIENCE_IN_WINDOWS: Duration = Duration::from_millis(300);
 
 /// Sink of a recording into a file.
 pub(super) struct FileSink<'a> {
@@ -78,6 +81,11 @@ impl Sink for FileSink<'_> {
             self.console.status(session.elapsed(), &taken, lost, self.writer.bytes_written());
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn patience(&self) -> Duration {
+        // What is recorded for weeks ends by a signal, which is heard at once.
+        if self.windows.is_some() { PATIENCE_IN_WINDOWS } else { PATIENCE }
     }
 }
 

@@ -7,9 +7,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// A reason to end is looked for this often, if nothing comes.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// The same where nothing ends with a target.
-const PATIENCE_WITH_ALL: Duration = Duration::from_millis(300);
+pub(in crate::record) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Whether a recording goes on. It ends for a reason, or without one when no one is left who wants to know.
 pub(in crate::record) type GoesOn = ControlFlow<Option<StopReason>>;
@@ -25,6 +23,11 @@ pub(in crate::record) trait Sink {
     ///
     /// When it cannot be kept: the recording ends.
     fn take(&mut self, session: &mut Session<'_>) -> anyhow::Result<GoesOn>;
+
+    /// It looks whether someone wants the recording to end this often, if nothing comes.
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
 }
 
 /// A recording that goes on, and what ends it.
@@ -86,17 +89,12 @@ impl RecordingLoop<'_, '_> {
                 return Ok(Some(reason));
             }
             let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
-            self.session.wait(self.patience(others.is_empty()), &others)?;
+            let left = self.duration.map(|duration| duration.saturating_sub(self.session.elapsed()));
+            self.session.wait(left.unwrap_or(Duration::MAX).min(sink.patience()), &others)?;
             if let ControlFlow::Break(reason) = sink.take(self.session)? {
                 return Ok(reason);
             }
         }
-    }
-
-    /// The longest time until reasons to end are looked for again.
-    fn patience(&self, is_alone: bool) -> Duration {
-        let usual = if self.session.is_system_wide && is_alone { PATIENCE_WITH_ALL } else { PATIENCE };
-        self.duration.map_or(usual, |duration| duration.saturating_sub(self.session.elapsed()).min(usual))
     }
 
     /// The launched command.

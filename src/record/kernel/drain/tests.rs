@@ -64,7 +64,7 @@ fn what_needs_no_table_waits_for_the_samples_where_these_are_rare() {
     let filling = Filling::start(Duration::from_millis(5));
     let ended = Sideband::Exited { pid: 7 };
     let mapped = Sideband::Mapped { pid: 8, mapping: CodeMapping::default() };
-    let mut is_prompt = false;
+    let mut is_prompt = [false; 2];
     for _ in 0..5 {
         let batch = filling.happens(std::slice::from_ref(&ended));
         assert!(batch.known_until_ns.is_some(), "it came for itself");
@@ -72,9 +72,14 @@ fn what_needs_no_table_waits_for_the_samples_where_these_are_rare() {
         let batch = filling.happens(&[ended.clone(), mapped.clone()]);
         assert_eq!(batch.sideband, [(7, ended.clone()), (7, mapped.clone())]);
         // Unless the rings were to be emptied just then.
-        is_prompt |= batch.known_until_ns.is_none();
+        is_prompt[0] |= batch.known_until_ns.is_none();
+        let batch = filling.happens(&[Sideband::Lost(3)]);
+        is_prompt[1] |= batch.known_until_ns.is_none();
     }
-    assert!(is_prompt, "mappings waited for the samples");
+    assert_eq!(is_prompt, [true; 2], "mappings, or what was lost, waited for the samples");
+    let many = vec![ended; MOST_HELD];
+    let batch = filling.happens(&many);
+    assert_eq!(batch.sideband.len(), many.len());
 }
 
 #[test]

@@ -37,6 +37,8 @@ const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
 /// Samples are rare up to this frequency, Hz.
 const MOST_RARE_HZ: u32 = 49;
+/// The most that mappings wait for others: files of processes that have ended are not always found.
+const LONGEST_SETTLING: Duration = Duration::from_millis(10);
 /// CPUs that come and go are looked for this often; to do so interrupts each of them.
 const CPU_INTERVAL: Duration = Duration::from_millis(500);
 /// The same where samples are rare.
@@ -133,10 +135,13 @@ struct Promptness {
 
 impl Promptness {
     fn of(options: &RecordOptions, hz: u32, has_waits: bool) -> Self {
-        let is_rare = hz <= MOST_RARE_HZ && matches!(options.target, Target::System);
+        let is_rare = hz <= MOST_RARE_HZ
+            && matches!(options.target, Target::System)
+            && options.counters().all(|counter| counter.period.is_none());
         if is_rare && !has_waits && options.probes().next().is_none() {
             // A sample that comes before what it needs has a copy of its stack.
-            Promptness { settling: Duration::from_secs(1) / hz.max(1) / 5, cpus: RARE_CPU_INTERVAL }
+            let settling = (Duration::from_secs(1) / hz.max(1) / 5).min(LONGEST_SETTLING);
+            Promptness { settling, cpus: RARE_CPU_INTERVAL }
         } else {
             Promptness { settling: Duration::ZERO, cpus: CPU_INTERVAL }
         }
