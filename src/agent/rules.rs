@@ -22,6 +22,22 @@ const MOST_VALUE_BYTES: usize = 4096;
 /// Start of the names of facts that are variables of the process's environment.
 pub(crate) const ENV_PREFIX: &str = "__env_";
 
+/// The other facts.
+pub(crate) const FACTS: [&str; 12] = [
+    "__exe",
+    "__comm",
+    "__cmdline",
+    "__cgroup",
+    "__unit",
+    "__container_id",
+    "__container",
+    "__pod",
+    "__namespace",
+    "__pod_uid",
+    "__host",
+    "__service",
+];
+
 /// Start of the names that rules may write and that are not sent.
 pub(crate) const TEMPORARY_PREFIX: &str = "__tmp";
 
@@ -82,6 +98,18 @@ impl RelabelRule {
         let is_one_word = |name: &String| is_label_name(name) || name.starts_with(ENV_PREFIX);
         if let Some(name) = text.source_labels.iter().find(|name| !is_one_word(name)) {
             return Err(("source_labels", format!("`{name}` is no name of a label")));
+        }
+        let is_known = |name: &String| {
+            let is_open = [ENV_PREFIX, TEMPORARY_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+            !name.starts_with("__") || is_open || FACTS.contains(&name.as_str())
+        };
+        // A rule that keeps what has such a label would leave out all that runs.
+        if let Some(name) = text.source_labels.iter().find(|name| !is_known(name)) {
+            let facts = FACTS.join(", ");
+            return Err((
+                "source_labels",
+                format!("`{name}` is no fact: {facts}, {ENV_PREFIX}NAME, {TEMPORARY_PREFIX}NAME"),
+            ));
         }
         if text.action == RelabelAction::Replace {
             check_target(text.target_label.as_deref().unwrap_or(DEFAULT_TARGET))
@@ -351,6 +379,20 @@ mod tests {
     fn labeldrop_removes_by_name() {
         let rules = vec![act(RelabelAction::LabelDrop, &[], "(a|c.*)")];
         assert_eq!(applied(rules, &[("a", "1"), ("ca", "2"), ("bc", "3")]).as_deref(), Some("bc=3"));
+    }
+
+    #[test]
+    fn facts_that_there_are_not_are_refused() {
+        for name in FACTS.iter().chain(&["__env_TIER", "__tmp_a", "team"]) {
+            assert!(RelabelRule::compile(rule(&[name], None, None, None)).is_ok(), "{name}");
+        }
+        for name in ["__conatiner", "__name__", "__Exe"] {
+            let (key, why) = RelabelRule::compile(rule(&["__exe", name], None, None, None)).expect_err(name);
+            assert!(
+                key == "source_labels" && why.starts_with(&format!("`{name}` is no fact: __exe, ")),
+                "{why}"
+            );
+        }
     }
 
     #[test]
