@@ -23,6 +23,8 @@ pub(super) struct PushClient {
     agent: Agent,
     target: PushTarget,
     secrets: PushSecrets,
+    /// Status of the last answer.
+    status: Option<u16>,
 }
 
 impl PushClient {
@@ -47,7 +49,7 @@ impl PushClient {
             .timeout_resolve(Some(patience))
             .timeout_connect(Some(patience))
             .build();
-        Ok(PushClient { agent: config.into(), target: target.clone(), secrets })
+        Ok(PushClient { agent: config.into(), target: target.clone(), secrets, status: None })
     }
 }
 
@@ -94,6 +96,10 @@ impl Courier for PushClient {
         self.target.url.protocol
     }
 
+    fn status(&self) -> Option<u16> {
+        self.status
+    }
+
     fn send(&mut self, body: &PushBody) -> PushReply {
         let (kind, protocol) = match self.protocol() {
             PushProtocol::Pyroscope => ("application/proto", Some(("Connect-Protocol-Version", "1"))),
@@ -107,11 +113,13 @@ impl Courier for PushClient {
         for (name, value) in others.chain(protocol).chain(tenant).chain(packed).chain(secret) {
             request = request.header(name, value);
         }
+        self.status = None;
         let response = match request.send(&body.bytes) {
             Ok(response) => response,
             Err(error) => return reply_of(&error),
         };
         let answer_status = response.status().as_u16();
+        self.status = Some(answer_status);
         let header = response.headers().get("retry-after");
         let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let mut bytes = Vec::new();

@@ -35,6 +35,8 @@ pub(crate) struct PushNumbers {
     pub(crate) recordings_dropped: BTreeMap<PushProblem, u64>,
     /// Tries that did not succeed and were repeated, by reason.
     pub(crate) retries: BTreeMap<PushProblem, u64>,
+    /// Requests by their answers: the status, or, without an answer, the word for why.
+    pub(crate) answers: BTreeMap<String, u64>,
     /// Recordings of which everything was delivered.
     pub(crate) recordings: u64,
     /// Time of the last delivery, ns since the Unix epoch; 0 for none.
@@ -56,6 +58,12 @@ impl PushCounts {
     pub(super) fn lock(&self) -> MutexGuard<'_, PushNumbers> {
         // Nothing is left half-done by a panic while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an answer: its status, or why there was none.
+    pub(super) fn answered(&self, status: Option<u16>, why: &'static str) {
+        let answer = status.map_or_else(|| why.to_owned(), |status| status.to_string());
+        *self.lock().answers.entry(answer).or_default() += 1;
     }
 
     /// Counts a recording that was given up before anything of it could be looked at.

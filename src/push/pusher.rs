@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that the thread sleeps before it looks whether it is to end.
 const TICK: Duration = Duration::from_millis(500);
+/// Time after which secrets that cannot be read are read again.
+const SECRETS_AGAIN: Duration = Duration::from_secs(10);
 /// Time between two looks into the folder.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -50,12 +52,9 @@ impl Pusher {
     /// Sends until `is_over`: then each recording that still waits is tried once, for as long as `grace` allows, and stays in the
     /// folder if that fails.
     ///
-    /// # Errors
-    ///
-    /// When this program was built without sending, or the files of secrets cannot be read at the start.
-    pub(crate) fn run(&mut self, is_over: &dyn Fn() -> bool, grace: Duration) -> Result<(), Failure> {
-        self.secrets = PushSecrets::read(&self.options.target)?;
-        let mut courier = courier_with(&self.options.target, self.secrets.clone())?;
+    /// Files of secrets that cannot be read, or have none, are read again until they do; other destinations have nothing of it.
+    pub(crate) fn run(&mut self, is_over: &dyn Fn() -> bool, grace: Duration) {
+        let Some(mut courier) = self.first_courier(is_over) else { return };
         while !is_over() {
             self.send_waiting(&mut courier, is_over);
             let until = Instant::now() + LOOK;
@@ -73,7 +72,29 @@ impl Pusher {
                 break;
             }
         }
-        Ok(())
+    }
+
+    /// What sends, once its secrets can be read; `None` if it was over before.
+    fn first_courier(&mut self, is_over: &dyn Fn() -> bool) -> Option<Box<dyn Courier>> {
+        loop {
+            let made = PushSecrets::read(&self.options.target)
+                .and_then(|secrets| Ok((courier_with(&self.options.target, secrets.clone())?, secrets)));
+            let problem = PushProblem::Refused;
+            match made {
+                Ok((courier, secrets)) => {
+                    self.secrets = secrets;
+                    return Some(courier);
+                }
+                Err(failure) => {
+                    self.counts.lock().last_problem = format!("{}: {}", problem.key(), failure.message);
+                }
+            }
+            count_retry(&self.counts, problem);
+            self.drop_pruned();
+            if !self.sleep(SECRETS_AGAIN, is_over) {
+                return None;
+            }
+        }
     }
 
     /// Sends all that waits, as far as that is possible before it is over.

@@ -131,6 +131,15 @@ pub(super) struct HttpAnswer<'a> {
 }
 
 impl PushReply {
+    /// What it means, in a word.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            PushReply::Taken { .. } => "taken",
+            PushReply::TooLarge { .. } => PushProblem::TooLarge.key(),
+            PushReply::Later { problem, .. } | PushReply::Never { problem, .. } => problem.key(),
+        }
+    }
+
     /// What an answer means.
     pub(super) fn of(protocol: PushProtocol, answer: &HttpAnswer<'_>, now: SystemTime) -> Self {
         let words = format!("status {}{}", answer.status, quoted(answer.body));

@@ -19,6 +19,9 @@ pub(super) trait Courier {
 
     /// Sends one, and waits for the answer.
     fn send(&mut self, body: &PushBody) -> PushReply;
+
+    /// The status of the last answer; `None` if there was none.
+    fn status(&self) -> Option<u16>;
 }
 
 /// What a step of a shipment came to.
@@ -98,7 +101,9 @@ impl Shipment {
         counts: &PushCounts,
     ) -> PushStep {
         let Some((chunks, body)) = self.next(courier.protocol()) else { return PushStep::Done };
-        match courier.send(&body) {
+        let reply = courier.send(&body);
+        counts.answered(courier.status(), reply.word());
+        match reply {
             PushReply::Taken { refused, words } => {
                 pace.reset();
                 self.take(&chunks, &body, refused, words, counts);

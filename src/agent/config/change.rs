@@ -29,6 +29,7 @@ pub(crate) fn change_between(old: &AgentConfig, new: &AgentConfig) -> ConfigChan
     };
     // Each field once: a new one that is forgotten here does not compile.
     let AgentConfig {
+        text: _,
         frequency_hz,
         events,
         window,

@@ -47,6 +47,7 @@ pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
     let buffer = file.buffer.unwrap_or_default();
     let host = file.host.unwrap_or_default();
     Ok(AgentConfig {
+        text: String::new(),
         frequency_hz: file.frequency.unwrap_or(19),
         events: checked_events(file.events)?,
         window,

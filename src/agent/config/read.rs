@@ -40,6 +40,7 @@ impl AgentConfig {
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Failure> {
         let raw: file::ConfigFile =
             toml::from_str(text).map_err(|error| refusal::ConfigRefusal::of(&error).failure(path, text))?;
-        check::checked(raw).map_err(|refusal| refusal.failure(path, text))
+        let config = check::checked(raw).map_err(|refusal| refusal.failure(path, text))?;
+        Ok(AgentConfig { text: text.to_owned(), ..config })
     }
 }

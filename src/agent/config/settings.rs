@@ -13,6 +13,8 @@ use std::time::Duration;
 /// What the agent does. Every value is within its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AgentConfig {
+    /// What the file said.
+    pub(crate) text: String,
     /// Samples of each busy CPU in a second.
     pub(crate) frequency_hz: u32,
     /// What is recorded, each once, in the order of [`AgentEvent`].

@@ -69,14 +69,14 @@ metrics! {
     SeriesMerged Counter "prof_series_merged_total" None, "Processes in the service other, of which there were too many series.";
     IdentityProblems Counter "prof_identity_problems_total" Some("reason"), "Labels of processes that could not be read.";
     PushBytes Counter "prof_push_bytes_total" Some("destination"), "Bytes that were sent and accepted.";
-    PushRequests Counter "prof_push_requests_total" Some("code"), "Requests by the status of the answer; error without an answer.";
+    PushRequests Counter "prof_push_requests_total" Some("code"), "Requests by the status of the answer, or, without one, by the reason: dns, connection, timeout, tls.";
     PushRetries Counter "prof_push_retries_total" Some("destination"), "Requests that were repeats.";
     LastPush Gauge "prof_last_push_timestamp_seconds" Some("destination"), "When a request was accepted last.";
-    Dropped Counter "prof_dropped_total" Some("reason"), "Batches that were given up: old, full, rejected.";
+    Dropped Counter "prof_dropped_total" Some("reason"), "Recordings that were given up, and parts of some, by reason.";
     BufferBytes Gauge "prof_buffer_bytes" None, "Bytes that wait to be sent.";
     BufferFiles Gauge "prof_buffer_files" None, "Files that wait to be sent.";
     KeptBytes Gauge "prof_kept_bytes" None, "Bytes of recordings that are kept on this host.";
-    CpuSeconds Counter "prof_cpu_seconds_total" Some("part"), "CPU time of the agent: user, its threads; bpf, its programs in the kernel.";
+    CpuSeconds Counter "prof_cpu_seconds_total" Some("part"), "CPU time of the agent: user, all of its processes; bpf, its programs in the kernel.";
     RssBytes Gauge "prof_rss_bytes" None, "Resident memory of the agent.";
     ConfigReloads Counter "prof_config_reloads_total" Some("result"), "Configurations that were read again: ok, refused.";
     ScrapesRefused Counter "prof_scrapes_refused_total" Some("reason"), "Requests to this server that were refused.";
@@ -151,6 +151,17 @@ impl AgentMetrics {
     /// Sets a value that is no whole number.
     pub(crate) fn set_real(&self, name: MetricName, label: &str, number: f64) {
         self.change(name, label, |value| *value = MetricValue::Real(number));
+    }
+
+    /// Sets a counter that is summed up elsewhere, unless that gives less than before: then something is not seen any more.
+    pub(crate) fn set_most(&self, name: MetricName, label: &str, number: f64) {
+        self.change(name, label, |value| {
+            let before = match *value {
+                MetricValue::Whole(number) => number as f64,
+                MetricValue::Real(number) => number,
+            };
+            *value = MetricValue::Real(number.max(before));
+        });
     }
 
     fn change(&self, name: MetricName, label: &str, change: impl FnOnce(&mut MetricValue)) {

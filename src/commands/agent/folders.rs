@@ -4,6 +4,9 @@ use crate::agent::config::AgentConfig;
 use crate::base::failure::{Failure, io_words, status};
 use std::path::{Path, PathBuf};
 
+/// What the names of folders begin with whose files wait for a destination.
+pub(super) const WAITING: &str = "to-";
+
 /// The folder into which the recorder writes.
 pub(super) fn recorded_folder(config: &AgentConfig) -> PathBuf {
     config.buffer.folder.join("windows")
@@ -13,7 +16,7 @@ pub(super) fn recorded_folder(config: &AgentConfig) -> PathBuf {
 pub(super) fn waiting_folder(config: &AgentConfig, number: usize, name: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let plain: String = name.chars().take(60).map(|c| if is_plain(c) { c } else { '_' }).collect();
-    config.buffer.folder.join(format!("to-{number}-{plain}"))
+    config.buffer.folder.join(format!("{WAITING}{number}-{plain}"))
 }
 
 /// Makes a folder for the agent alone, and those above it.

@@ -10,6 +10,7 @@ mod recorder;
 mod sender;
 mod stats;
 mod supervisor;
+mod tally;
 mod windows;
 
 use crate::agent::config::AgentConfig;

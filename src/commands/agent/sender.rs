@@ -3,8 +3,9 @@
 use super::log::say;
 use super::pause;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
-use super::stats::{add_window, read_window, resident_bytes, resident_of_family};
-use super::windows::{WindowRoutes, files_in};
+use super::stats::{add_window, family_use, read_window};
+use super::tally::Tally;
+use super::windows::{WindowRoutes, files_in, limits_of};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
 use crate::agent::identity::SeriesLabel;
 use crate::agent::metrics::{AgentMetrics, MetricName, MetricsServer};
@@ -12,7 +13,6 @@ use crate::agent::sampling::{is_recorded_window, sending_delay};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::privilege;
 use crate::profile::start_of;
-use crate::push::buffer::BufferLimits;
 use crate::push::counts::{PushCounts, PushNumbers};
 use crate::push::pusher::{Pusher, PusherOptions};
 use crate::push::target::{PushTarget, PushUrl};
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Interval between two looks for complete windows.
 const LOOK: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ struct Route {
 ///
 /// # Errors
 ///
-/// When folders cannot be made, metrics cannot be served, or secrets cannot be read.
+/// When folders cannot be made, or metrics cannot be served.
 pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     let parent = Parent::of_this();
     let ends = Arc::new(AtomicBool::new(false));
@@ -66,9 +66,7 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     // The destinations end once the last window has been handed to them.
     let is_over = Arc::new(AtomicBool::new(false));
-    let mut to = destinations(config, &host, routes.waiting(), (&is_over, &ends))?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    metrics.set(MetricName::StartTime, "", now.as_secs());
+    let mut to = destinations(config, &host, routes.waiting(), &is_over)?;
     metrics.beat();
     let [mut pods_due, mut prune_due, mut numbers_due] = [Instant::now(); 3];
     let mut complaints = Complaints::default();
@@ -83,11 +81,13 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
         }
         if Instant::now() >= numbers_due {
             numbers_due = Instant::now() + NUMBERS;
-            say_numbers(&metrics, &mut complaints, &mut to, recorder);
+            say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()), recorder);
+            Tally::read(config).show(&metrics);
         }
         if Instant::now() >= prune_due {
             prune_due = Instant::now() + PRUNE;
             metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
+            metrics.add(MetricName::Dropped, "destination_gone", routes.prune_forgotten());
         }
         pause(LOOK);
     }
@@ -170,22 +170,15 @@ fn destinations(
     config: &AgentConfig,
     host: &str,
     folders: &[PathBuf],
-    (is_over, ends): (&Arc<AtomicBool>, &Arc<AtomicBool>),
+    is_over: &Arc<AtomicBool>,
 ) -> Result<Vec<Route>, Failure> {
     let mut routes = Vec::new();
     for (destination, folder) in config.destinations.iter().zip(folders) {
         let counts = Arc::new(PushCounts::default());
         let options = options_of(config, host, destination, folder)?;
         let mut pusher = Pusher::new(options, Arc::clone(&counts));
-        let (over, ends, name) = (Arc::clone(is_over), Arc::clone(ends), destination.name.clone());
-        let work = move || {
-            let is_over = || over.load(Ordering::Relaxed);
-            if let Err(failure) = pusher.run(&is_over, GRACE) {
-                say(&format!("{name}: {}", failure.message));
-                // Nothing is sent by a sender without secrets: the one who has started it tries again.
-                ends.store(true, Ordering::Relaxed);
-            }
-        };
+        let over = Arc::clone(is_over);
+        let work = move || pusher.run(&|| over.load(Ordering::Relaxed), GRACE);
         let thread = std::thread::Builder::new().name("prof-push".to_owned()).spawn(work);
         let thread = thread.map_err(|error| {
             Failure::new(status::FAILED, format!("no thread can be started to send: {}", io_words(&error)))
@@ -226,11 +219,7 @@ fn options_of(
     Ok(PusherOptions {
         target,
         folder: folder.to_owned(),
-        limits: BufferLimits {
-            most_bytes: config.buffer.most_bytes,
-            most_age: config.buffer.most_age,
-            ..BufferLimits::default()
-        },
+        limits: limits_of(config),
         series: SeriesOptions {
             host: config.series_labels.contains(&SeriesLabel::Host).then(|| host.to_owned()),
             series_labels: series_labels(config),
@@ -252,13 +241,24 @@ fn series_labels(config: &AgentConfig) -> Vec<String> {
 }
 
 /// Puts the numbers of the destinations and of both processes into the metrics; says what goes wrong, but not all the time.
-fn say_numbers(metrics: &AgentMetrics, complaints: &mut Complaints, routes: &mut [Route], recorder: u32) {
-    let (mut bytes, mut files, mut requests) = (0, 0, 0);
-    let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
+fn say_numbers(
+    metrics: &AgentMetrics,
+    complaints: &mut Complaints,
+    (routes, forgotten): (&mut [Route], &[PathBuf]),
+    recorder: u32,
+) {
+    let (mut bytes, mut files) = (0, 0);
+    let [mut dropped, mut answers] = [BTreeMap::<String, u64>::new(), BTreeMap::new()];
+    for folder in forgotten {
+        let waiting = files_in(folder);
+        (files, bytes) = (files + waiting.0, bytes + waiting.1);
+    }
     for route in routes {
         let numbers = route.counts.numbers();
         set_numbers(metrics, &route.name, &numbers);
-        requests += numbers.requests;
+        for (answer, count) in &numbers.answers {
+            *answers.entry(answer.clone()).or_default() += count;
+        }
         for (problem, parts) in &numbers.dropped {
             *dropped.entry(format!("{} (a part)", problem.key())).or_default() += parts.profiles;
         }
@@ -273,17 +273,19 @@ fn say_numbers(metrics: &AgentMetrics, complaints: &mut Complaints, routes: &mut
             route.problem = numbers.last_problem;
         }
     }
-    metrics.set(MetricName::PushRequests, "200", requests);
+    answers.iter().for_each(|(answer, count)| metrics.set(MetricName::PushRequests, answer, *count));
     dropped.iter().for_each(|(reason, count)| metrics.set(MetricName::Dropped, reason, *count));
     metrics.set(MetricName::BufferBytes, "", bytes);
     metrics.set(MetricName::BufferFiles, "", files);
-    let resident = resident_bytes(std::process::id()) + resident_of_family(recorder);
+    // From the one that the user has started on.
+    let used = family_use(std::os::unix::process::parent_id());
+    metrics.set_most(MetricName::CpuSeconds, "user", used.cpu_s);
     if recorder == 0 {
         metrics
             .set_not_ready("this host does not record today (hosts_share), or its recorder is being started");
         metrics.beat();
     }
-    metrics.set(MetricName::RssBytes, "", resident);
+    metrics.set(MetricName::RssBytes, "", used.resident_bytes);
 }
 
 fn set_numbers(metrics: &AgentMetrics, name: &str, numbers: &PushNumbers) {

@@ -60,7 +60,6 @@ pub(super) fn add_window(metrics: &AgentMetrics, profile: Option<Profile>) {
     metrics.set(MetricName::Services, "", services.len() as u64);
     if let Some(end) = &profile.end {
         metrics.add_real(MetricName::CpuSeconds, "bpf", end.bpf_ns as f64 / 1e9);
-        metrics.add_real(MetricName::CpuSeconds, "user", end.recording_cpu_ns.unwrap_or(0) as f64 / 1e9);
         metrics.set_real(MetricName::WindowSeconds, "", end.duration_ns as f64 / 1e9);
     }
 }
@@ -83,9 +82,60 @@ pub(super) fn resident_bytes(pid: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// Resident memory of a process and of all that it has started, bytes.
-pub(super) fn resident_of_family(pid: u32) -> u64 {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let own = resident_bytes(pid);
-    children.split_whitespace().filter_map(|child| child.parse().ok()).map(resident_bytes).sum::<u64>() + own
+/// What processes use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct FamilyUse {
+    /// Resident memory, bytes; what several share counts for each.
+    pub(super) resident_bytes: u64,
+    /// CPU time, with that of children that have ended, s.
+    pub(super) cpu_s: f64,
+}
+
+/// What a process uses, and all that it and these have started.
+pub(super) fn family_use(pid: u32) -> FamilyUse {
+    let mut sum = FamilyUse::default();
+    let mut family = vec![pid];
+    while let Some(pid) = family.pop() {
+        sum.resident_bytes += resident_bytes(pid);
+        sum.cpu_s += cpu_seconds(pid);
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    sum
+}
+
+/// CPU time of a process and of its children that have ended, s; 0 if it is not there.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything; utime is the 12th field after it, in ticks.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn what_a_family_uses_has_its_grandchildren() {
+        // A shell that waits for a shell that waits for a program.
+        let script = "sh -c 'sleep 1000 & echo $!; wait' & wait";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().expect("there is a shell");
+        let mut line = String::new();
+        let out = shell.stdout.as_mut().expect("it is piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("it says a number");
+        let sleeper: u32 = line.trim().parse().expect("it is a number");
+        let (all, last) = (family_use(shell.id()), family_use(sleeper));
+        assert!(last.resident_bytes > 0 && all.resident_bytes > 2 * last.resident_bytes, "{all:?} {last:?}");
+        let own = cpu_seconds(std::process::id());
+        let begun = std::time::Instant::now();
+        while begun.elapsed().as_millis() < 300 || cpu_seconds(std::process::id()) <= own {}
+        assert_eq!(cpu_seconds(u32::MAX), 0.0);
+        let _ = Command::new("kill").arg(sleeper.to_string()).status();
+        let _ = shell.kill();
+        let _ = shell.wait();
+    }
 }

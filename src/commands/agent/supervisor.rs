@@ -3,12 +3,15 @@
 use super::folders::{make_folder, recorded_folder};
 use super::log::say;
 use super::pause;
+use super::tally::Tally;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
-use crate::base::failure::{self, status};
+use crate::base::failure::{self, Failure, status};
 use crate::base::{privilege, safe_text};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -97,9 +100,9 @@ impl Part {
         }
     }
 
-    /// Notes that it has ended, if it has.
-    fn look(&mut self) {
-        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return };
+    /// Notes that it has ended, if it has. Returns whether it has.
+    fn look(&mut self) -> bool {
+        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return false };
         self.child = None;
         say(&format!(
             "the {} has ended ({ended}), and is started again in {} s",
@@ -110,6 +113,7 @@ impl Part {
             self.wait = FIRST_WAIT;
         }
         self.later();
+        true
     }
 
     fn later(&mut self) {
@@ -148,7 +152,11 @@ impl Part {
 
 /// The agent as a whole.
 struct Agent {
+    /// The file of the user.
     path: PathBuf,
+    /// What it said when it was right: the parts read this, whenever they are started, and never a file that was not looked at.
+    accepted: PathBuf,
+    tally: Tally,
     config: AgentConfig,
     host: String,
     recorder: Part,
@@ -170,7 +178,10 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder"), Part::new("sender"));
-    let mut agent = Agent { path, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
+    let (accepted, tally) = (accept(&config)?, Tally::begin());
+    tally.write(&config);
+    let mut agent =
+        Agent { path, accepted, tally, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
             agent.reload();
@@ -184,7 +195,32 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     Ok(status::OK)
 }
 
+/// Keeps the text of a configuration that is right, for the parts. Returns where.
+fn accept(config: &AgentConfig) -> Result<PathBuf, Failure> {
+    let place = config.buffer.folder.join("accepted.toml");
+    let unfinished = place.with_extension("part");
+    let kept =
+        write_private(&unfinished, config.text.as_bytes()).and_then(|()| fs::rename(&unfinished, &place));
+    kept.map_err(|error| {
+        let (place, why) = (place.display(), failure::io_words(&error));
+        Failure::new(status::FAILED, format!("cannot keep the configuration as `{place}`: {why}"))
+    })?;
+    Ok(std::path::absolute(&place).unwrap_or(place))
+}
+
+/// Writes a file that others may not read: headers may be secrets.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
 impl Agent {
+    /// Counts, for the metrics.
+    fn count(&mut self, change: impl FnOnce(&mut Tally)) {
+        change(&mut self.tally);
+        self.tally.write(&self.config);
+    }
+
     /// Starts what is to run and does not.
     fn keep_running(&mut self) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -197,11 +233,13 @@ impl Agent {
                 "this host does not record today: hosts_share"
             });
         }
-        self.recorder.look();
+        if self.recorder.look() {
+            self.count(|tally| Tally::count(&mut tally.restarts, "ended"));
+        }
         if !is_recorded {
             self.recorder.end();
         } else {
-            self.recorder.start(&self.path, &[]);
+            self.recorder.start(&self.accepted, &[]);
         }
         // It says how the recorder is, and has to know which that is.
         if self.sender.pid() != 0 && self.looked_at != self.recorder.pid() {
@@ -209,7 +247,7 @@ impl Agent {
         }
         self.looked_at = self.recorder.pid();
         self.sender.look();
-        self.sender.start(&self.path, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
+        self.sender.start(&self.accepted, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
     }
 
     /// Reads the configuration again. One that is wrong changes nothing.
@@ -219,17 +257,23 @@ impl Agent {
             Err(failure) => {
                 let lines = failure::explain(&failure.into()).1;
                 lines.iter().for_each(|line| say(line));
+                self.count(|tally| Tally::count(&mut tally.reloads, "refused"));
                 return say("the configuration is not read again: the agent goes on as it is");
             }
         };
         let change = change_between(&self.config, &new);
         if change.is_empty() {
+            self.count(|tally| Tally::count(&mut tally.reloads, "ok"));
             return say("the configuration has not changed");
         }
         let keys: Vec<&str> =
             (change.at_once.iter().chain(&change.recording).chain(&change.agent)).copied().collect();
-        if let Err(failure) = make_folder(&recorded_folder(&new)) {
-            return say(&failure.to_string());
+        match make_folder(&recorded_folder(&new)).and_then(|()| accept(&new)) {
+            Ok(accepted) => self.accepted = accepted,
+            Err(failure) => {
+                self.count(|tally| Tally::count(&mut tally.reloads, "refused"));
+                return say(&failure.to_string());
+            }
         }
         // What waits to be sent is on the disk: a sender that is started again goes on with it. Only what decides how it is recorded
         // costs the second that the recorder takes to begin again.
@@ -237,6 +281,12 @@ impl Agent {
         self.config = new;
         self.host = self.config.host.shown_name(|name| std::env::var(name).ok());
         let is_of_recorder = keys.iter().any(|key| !OF_SENDER.contains(key));
+        self.count(|tally| {
+            Tally::count(&mut tally.reloads, "ok");
+            if is_of_recorder {
+                Tally::count(&mut tally.restarts, "configuration");
+            }
+        });
         if is_of_recorder {
             self.recorder.end();
         }

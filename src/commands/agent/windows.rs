@@ -1,15 +1,20 @@
 //! Complete windows on their way from the recorder to their users: a link in the folder of each destination, and in the folder of
 //! recordings that stay on this host. A file is removed from where the recorder has put it once all have it.
 
-use super::folders::{make_folder, recorded_folder, waiting_folder};
+use super::folders::{WAITING, make_folder, recorded_folder, waiting_folder};
 use crate::agent::config::AgentConfig;
 use crate::base::failure::Failure;
 use crate::profile::lock;
+use crate::push::buffer::{BufferLimits, PushBuffer};
 use crate::record::{Keep, WindowFolder};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Most folders of destinations that are gone.
+const MOST_FORGOTTEN: usize = 100;
 /// Most windows that are taken at a time.
 const MOST_AT_ONCE: usize = 1_000;
 
@@ -19,6 +24,10 @@ pub(super) struct WindowRoutes {
     /// Folders of destinations.
     to: Vec<PathBuf>,
     kept: Option<(PathBuf, WindowFolder)>,
+    /// What waits for destinations that the configuration has no more.
+    forgotten: BTreeMap<PathBuf, PushBuffer>,
+    buffer: PathBuf,
+    limits: BufferLimits,
 }
 
 impl WindowRoutes {
@@ -39,7 +48,8 @@ impl WindowRoutes {
         for folder in to.iter().chain([&from]).chain(kept.iter().map(|(folder, _)| folder)) {
             make_folder(folder)?;
         }
-        Ok(WindowRoutes { from, to, kept })
+        let (buffer, limits) = (config.buffer.folder.clone(), limits_of(config));
+        Ok(WindowRoutes { from, to, kept, forgotten: BTreeMap::new(), buffer, limits })
     }
 
     /// Folders of the destinations, in the order of the configuration.
@@ -85,11 +95,45 @@ impl WindowRoutes {
         Ok(refused)
     }
 
+    /// The folders of destinations that the configuration has no more.
+    pub(super) fn forgotten(&self) -> Vec<PathBuf> {
+        self.forgotten.keys().cloned().collect()
+    }
+
+    /// Looks for what waits for destinations that the configuration has no more: it stays within the limits of the buffer, should they
+    /// come back. Returns how many windows had to go.
+    pub(super) fn prune_forgotten(&mut self) -> u64 {
+        let entries = fs::read_dir(&self.buffer).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_waiting = |path: &Path| {
+            path.file_name().is_some_and(|name| name.as_bytes().starts_with(WAITING.as_bytes()))
+        };
+        for path in entries.filter(|path| is_waiting(path) && !self.to.contains(path)).take(MOST_FORGOTTEN) {
+            let new = || PushBuffer::new(path.clone(), self.limits);
+            self.forgotten.entry(path.clone()).or_insert_with(new);
+        }
+        let mut dropped = 0;
+        self.forgotten.retain(|path, buffer| {
+            dropped += buffer.prune().map_or(0, |removed| removed.len() as u64);
+            // Only if it is empty.
+            fs::remove_dir(path).is_err() && path.is_dir()
+        });
+        dropped
+    }
+
     /// Removes recordings that have been kept for long enough. Returns the bytes of those that stay.
     pub(super) fn prune_kept(&mut self) -> u64 {
         let Some((folder, windows)) = &mut self.kept else { return 0 };
         windows.prune();
         files_in(folder).1
+    }
+}
+
+/// The limits of what waits for a destination.
+pub(super) fn limits_of(config: &AgentConfig) -> BufferLimits {
+    BufferLimits {
+        most_bytes: config.buffer.most_bytes,
+        most_age: config.buffer.most_age,
+        ..BufferLimits::default()
     }
 }
 
@@ -151,5 +195,32 @@ mod tests {
         assert!(!waiting[0].join("prof-20261129-140015.data").exists(), "it is not sent");
         assert!(folder.path().join("k/prof-20261129-140015.data").exists());
         assert!(routes.complete().expect("it can be read").is_empty());
+    }
+
+    #[test]
+    fn what_waits_for_a_destination_that_is_gone_stays_within_the_limits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = |url| {
+            format!(
+                "[buffer]\nfolder = \"{}/b\"\nmax_size = \"1MiB\"\n[[destinations]]\nurl = \"http://127.0.0.1:{url}\"\nprotocol = \"otlp\"\n",
+                folder.path().display()
+            )
+        };
+        let config = |url| AgentConfig::parse("agent.toml", &text(url)).expect("it is right");
+        let before = WindowRoutes::of(&config(1)).expect("folders can be made").waiting()[0].clone();
+        for name in ["1.data", "2.data", "3.data"] {
+            fs::write(before.join(name), vec![0; 400 << 10]).expect("it can be written");
+        }
+        let mut routes = WindowRoutes::of(&config(2)).expect("folders can be made");
+        // The disk of a test may be nearly full: then more has to go.
+        assert!(routes.prune_forgotten() >= 1 && !before.join("1.data").exists());
+        assert_eq!(routes.forgotten(), std::slice::from_ref(&before));
+        assert_eq!(routes.prune_forgotten(), 0);
+        for left in fs::read_dir(&before).expect("it is there").flatten() {
+            fs::remove_file(left.path()).expect("it can be removed");
+        }
+        routes.prune_forgotten();
+        assert!(!before.exists() && routes.forgotten().is_empty());
+        assert!(routes.waiting()[0].exists(), "it is in use");
     }
 }

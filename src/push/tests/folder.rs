@@ -7,6 +7,7 @@ use crate::push::buffer::BufferLimits;
 use crate::push::counts::{PushCounts, PushNumbers};
 use crate::push::pusher::{Pusher, PusherOptions};
 use crate::push::reply::PushProblem;
+use crate::push::target::PushTarget;
 use crate::report::SeriesOptions;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +21,18 @@ fn pushed(
     limits: BufferLimits,
     is_enough: impl Fn(&PushNumbers) -> bool,
 ) -> PushNumbers {
+    pushed_to(target(&format!("pyroscope+http://{address}")), folder, limits, is_enough)
+}
+
+fn pushed_to(
+    target: PushTarget,
+    folder: &Path,
+    limits: BufferLimits,
+    is_enough: impl Fn(&PushNumbers) -> bool,
+) -> PushNumbers {
     let counts = Arc::<PushCounts>::default();
     let options = PusherOptions {
-        target: target(&format!("pyroscope+http://{address}")),
+        target,
         folder: folder.to_owned(),
         limits,
         series: SeriesOptions::default(),
@@ -31,7 +41,7 @@ fn pushed(
     let is_over = Arc::<AtomicBool>::default();
     let (over, shared) = (Arc::clone(&is_over), Arc::clone(&counts));
     let thread = std::thread::spawn(move || {
-        Pusher::new(options, shared).run(&|| over.load(Ordering::Relaxed), Duration::ZERO).unwrap();
+        Pusher::new(options, shared).run(&|| over.load(Ordering::Relaxed), Duration::ZERO);
     });
     let until = Instant::now() + Duration::from_secs(60);
     while !is_enough(&counts.numbers()) {
@@ -75,6 +85,39 @@ fn recordings_are_sent_once_and_removed_although_the_server_was_down() {
     assert_eq!(running_of(&came[3..]), 2 * running_ns(30));
     assert_eq!((numbers.delivered.samples, numbers.retries[&PushProblem::Unavailable]), (60, 3));
     assert!(numbers.dropped.is_empty() && numbers.recordings_dropped.is_empty());
+    let answers: Vec<(&str, u64)> =
+        numbers.answers.iter().map(|(answer, count)| (answer.as_str(), *count)).collect();
+    assert_eq!(answers, [("200", 2), ("503", 3)]);
+}
+
+#[test]
+fn a_destination_whose_secret_cannot_be_read_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    write(&folder.path().join("1.data"), 30);
+    let (address, came) = serve(|_, stream| reply(stream, "200 OK", b""));
+    let to = || {
+        let plain = target(&format!("pyroscope+http://{address}"));
+        PushTarget { bearer_file: Some(token.clone()), ..plain }
+    };
+    let numbers =
+        pushed_to(to(), folder.path(), LIMITS, |numbers| numbers.retries.contains_key(&PushProblem::Refused));
+    assert!(numbers.last_problem.starts_with("unauthorized: "), "{}", numbers.last_problem);
+    assert!(numbers.last_problem.contains("token") && numbers.answers.is_empty());
+    assert_eq!((names(folder.path()), came.lock().unwrap().len()), (vec!["1.data".to_owned()], 0));
+    std::fs::write(&token, "secret").unwrap();
+    let numbers = pushed_to(to(), folder.path(), LIMITS, |numbers| numbers.recordings == 1);
+    assert_eq!((numbers.delivered.samples, names(folder.path())), (30, vec!["token".to_owned()]));
+}
+
+#[test]
+fn what_gets_no_answer_is_counted_by_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("1.data"), 3);
+    // A port that no one listens on any more.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let numbers = pushed(folder.path(), &closed.to_string(), LIMITS, |numbers| !numbers.answers.is_empty());
+    assert_eq!(numbers.answers.keys().map(String::as_str).collect::<Vec<_>>(), ["connection"]);
 }
 
 #[test]

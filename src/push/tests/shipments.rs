@@ -46,6 +46,10 @@ impl<F: FnMut(usize, &PushBody) -> PushReply> Courier for Pretended<F> {
         PushProtocol::Pyroscope
     }
 
+    fn status(&self) -> Option<u16> {
+        None
+    }
+
     fn send(&mut self, body: &PushBody) -> PushReply {
         let reply = (self.answer)(self.tries, body);
         self.tries += 1;
