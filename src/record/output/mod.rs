@@ -22,7 +22,7 @@ pub(super) fn local_time() -> String {
 
 /// The same of a moment, in seconds since the Unix epoch.
 pub(super) fn local_time_at(unix_seconds: u64) -> String {
-    let seconds = libc::time_t::try_from(unix_seconds).unwrap_or(0);
+    let seconds = i64::try_from(unix_seconds).unwrap_or(0);
     // SAFETY: the call only fills the structure that is given to it; an all-zero one is valid.
     let now = unsafe {
         let mut now: libc::tm = std::mem::zeroed();
