@@ -4,7 +4,7 @@ use super::clock::ClockSpan;
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::opener;
 use crate::base::safe_text;
-use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, cut, start_of};
+use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, cut, lock, start_of};
 use std::path::{Path, PathBuf};
 
 /// Most windows that are looked at.
@@ -23,8 +23,11 @@ struct FolderWindow {
 ///
 /// When there is none, when none of them can be read, or when they have more samples than fit.
 pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, Integrity), Failure> {
-    let windows = windows_in(folder)?;
+    let (windows, mut unread) = windows_in(folder)?;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
+        if !unread.is_empty() {
+            return Err(nothing_in(folder, false, (0, 0)));
+        }
         let message = format!("no recording is in the folder `{}`", folder.display());
         return Err(Failure::new(status::FAILED, message)
             .hint("windows are written by prof record --rotate 10m -o DIR/"));
@@ -35,7 +38,7 @@ pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, I
         windows.windows(2).last().map_or(3_600_000_000_000, |two| two[1].start_ns - two[0].start_ns);
     let (from_ns, to_ns) = span.map_or((None, None), |span| span.resolve(last_ns.saturating_add(length_ns)));
     let mut joined = Joined::default();
-    let (mut problems, mut taken, mut unread) = (Vec::new(), 0u64, 0u64);
+    let (mut problems, mut taken) = (Vec::new(), 0u64);
     for (number, window) in windows.iter().enumerate() {
         let next_ns = windows.get(number + 1).map_or(u64::MAX, |next| next.start_ns);
         if to_ns.is_some_and(|to_ns| window.start_ns >= to_ns)
@@ -46,14 +49,14 @@ pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, I
         match Opened::open(&window.path).and_then(Opened::read) {
             Ok((profile, integrity)) => {
                 if let Some(problem) = integrity.problem.filter(|_| number + 1 < windows.len()) {
-                    problems.push(problem);
+                    problems.push(format!("{}: {problem}", quoted(&window.path)));
                 }
                 if !joined.add(profile) {
                     return Err(too_many(folder));
                 }
                 taken += 1;
             }
-            Err(_) => unread += 1,
+            Err(_) => unread.push(window.path.clone()),
         }
     }
     let mut profile = joined.into_profile();
@@ -62,7 +65,7 @@ pub(super) fn read(folder: &Path, span: Option<ClockSpan>) -> Result<(Profile, I
     if taken == 0 || span.is_some() && profile.duration_ns() == 0 {
         return Err(nothing_in(folder, span.is_some(), (first_ns, last_ns)));
     }
-    problems.extend((unread > 0).then(|| format!("{unread} of its windows cannot be read")));
+    problems.extend(unread_words(&unread));
     let integrity = Integrity {
         is_complete: problems.is_empty() && profile.end.is_some(),
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
@@ -86,22 +89,43 @@ pub(super) fn restrict_to(profile: &mut Profile, span: ClockSpan) {
     restrict(profile, from_ns, to_ns);
 }
 
-/// The recordings in a folder, in the order in which they began.
-fn windows_in(folder: &Path) -> Result<Vec<FolderWindow>, Failure> {
+/// Name of a file in the folder.
+fn quoted(path: &Path) -> String {
+    format!("`{}`", path.file_name().unwrap_or(path.as_os_str()).display())
+}
+
+/// Says which files cannot be read.
+fn unread_words(unread: &[PathBuf]) -> Option<String> {
+    match unread {
+        [] => None,
+        [one] => Some(format!("{} cannot be read", quoted(one))),
+        [first, ..] => {
+            Some(format!("{} of its files cannot be read, {} is one", unread.len(), quoted(first)))
+        }
+    }
+}
+
+/// The recordings in a folder, in the order in which they began; and the files that have the name of one and are none.
+fn windows_in(folder: &Path) -> Result<(Vec<FolderWindow>, Vec<PathBuf>), Failure> {
     let names = opener::names_in(folder).map_err(|error| {
         let why = io_words(&error);
         Failure::new(status::FAILED, format!("cannot read the folder `{}`: {why}", folder.display()))
     })?;
-    let names = names.into_iter().take(MOST_WINDOWS);
-    let mut windows: Vec<FolderWindow> = names
-        .filter_map(|name| {
-            let path = folder.join(name);
-            let start_ns = start_of(&path)?;
-            Some(FolderWindow { path, start_ns })
-        })
-        .collect();
+    let (mut windows, mut unread) = (Vec::new(), Vec::new());
+    for path in names.into_iter().take(MOST_WINDOWS).map(|name| folder.join(name)) {
+        match start_of(&path) {
+            Some(start_ns) => windows.push(FolderWindow { path, start_ns }),
+            // One that has just been made may have nothing yet.
+            None if path.extension().is_some_and(|ending| ending == "data")
+                && lock::writer_of(&path).is_none() =>
+            {
+                unread.push(path);
+            }
+            None => {}
+        }
+    }
     windows.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));
-    Ok(windows)
+    Ok((windows, unread))
 }
 
 fn too_many(folder: &Path) -> Failure {
@@ -126,4 +150,48 @@ fn nothing_in(folder: &Path, has_span: bool, (first_ns, last_ns): (u64, u64)) ->
         format!("no window in `{}` has a part of that time", safe_text::message(&shown.to_string())),
     )
     .hint(format!("the first began at {}, the last at {} (UTC)", time(first_ns), time(last_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{End, Writer};
+    use crate::report::tests::fixture::Build;
+
+    /// Writes a window that began so many seconds after a moment.
+    fn write(path: &Path, second: u64) {
+        let mut build = Build::new();
+        build.meta().start_unix_ns = 1_780_000_000_000_000_000 + second * 1_000_000_000;
+        let task = build.task(1, 1, "a", "a");
+        build.add(task, 1, &["/bin/app:main"]);
+        let mut profile = build.finish().into_recording().profile;
+        profile.end = Some(End::default());
+        let mut writer = Writer::new(Vec::new(), &profile.meta).expect("memory takes it");
+        writer.flush(&mut profile, true).expect("memory takes it");
+        std::fs::write(path, writer.into_inner()).expect("it can be written");
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("other.txt"), "no recording").expect("it can be written");
+        let failure = read(folder.path(), None).expect_err("there is none");
+        assert!(failure.message.starts_with("no recording is in the folder"), "{}", failure.message);
+        std::fs::write(at("3.data"), "no recording").expect("it can be written");
+        let failure = read(folder.path(), None).expect_err("it is none");
+        assert!(failure.message.ends_with("can be read"), "{}", failure.message);
+        write(&at("1.data"), 0);
+        write(&at("2.data"), 15);
+        let (profile, integrity) = read(folder.path(), None).expect("two can be read");
+        assert_eq!(profile.events[0].len(), 2);
+        assert_eq!(integrity.problem.as_deref(), Some("`3.data` cannot be read"));
+        std::fs::write(at("4.data"), "").expect("it can be written");
+        let whole = std::fs::read(at("1.data")).expect("it is there");
+        std::fs::write(at("1.data"), &whole[..whole.len() - 3]).expect("it can be written");
+        let (_, integrity) = read(folder.path(), None).expect("it can be read as far as it goes");
+        let problem = integrity.problem.expect("some cannot be read");
+        assert!(problem.starts_with("`1.data`: "), "{problem}");
+        assert!(problem.contains("; 2 of its files cannot be read, `"), "{problem}");
+    }
 }
