@@ -132,6 +132,11 @@ fn an_agent_loses_nothing_while_its_server_is_away() {
     signal(&agent.0, "HUP");
     wait_until(|| heard("widow"));
     wait_until(|| heard("goes on as it is"));
+    let refused = "prof_config_reloads_total{result=\"refused\"}";
+    wait_until(|| metric(&page(&metrics, "/metrics"), refused).filter(|reloads| *reloads == 1.0));
+    let used = page(&metrics, "/metrics");
+    assert!(metric(&used, "prof_rss_bytes") > Some(1e7), "{used}");
+    assert!(metric(&used, "prof_cpu_seconds_total{part=\"user\"}") > Some(0.0), "{used}");
 
     let Some(receiver) = pyroscope(&["-listen", &server, "-busy", "2"]) else { return };
     wait_until(|| {
@@ -153,7 +158,10 @@ fn an_agent_loses_nothing_while_its_server_is_away() {
     assert!(labels.contains_key("host") && !labels.contains_key("pid"), "{labels:?}");
     // Nothing is left to send.
     let waiting = std::fs::read_dir(folder.path().join("buffer")).unwrap().flatten();
-    let left: usize = waiting.map(|entry| std::fs::read_dir(entry.path()).unwrap().count()).sum();
+    let left: usize = waiting
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| std::fs::read_dir(entry.path()).unwrap().count())
+        .sum();
     assert_eq!(left, 0, "{:?}", said.lock().unwrap());
 }
 
@@ -243,6 +251,9 @@ fn an_agent_says_what_stops_it_and_goes_on() {
         wait_until(|| problems.iter().find_map(|problem| heard(&format!("{name}: {problem}"))));
     }
     grows("prof_dropped_total{reason=\"rejected\"}");
+    grows("prof_push_requests_total{code=\"400\"}");
+    grows("prof_push_requests_total{code=\"401\"}");
+    grows("prof_push_requests_total{code=\"tls\"}");
     wait_until(|| heard("strict: "));
     // The token is renewed, and what has waited arrives.
     std::fs::write(&token, "new").unwrap();
