@@ -5,6 +5,7 @@
 mod folders;
 mod labeller;
 mod log;
+mod pause;
 mod pods;
 mod recorder;
 mod sender;
@@ -14,9 +15,7 @@ mod tally;
 mod windows;
 
 use crate::agent::config::AgentConfig;
-use rustix::event::{Timespec, poll};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// What a process of the agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +37,6 @@ pub(crate) struct AgentOptions {
     pub(crate) checks: bool,
     /// What this process does.
     pub(crate) part: AgentPart,
-}
-
-/// Lets time pass, or less if a signal comes.
-fn pause(time: Duration) {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    // Whatever it ends by, what is waited for is looked at then.
-    let _ = poll(&mut [], Some(&Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() }));
 }
 
 /// Runs the agent, or a part of it; returns the exit status.

@@ -1,7 +1,7 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
 use super::log::say;
-use super::pause;
+use super::pause::pause;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
 use super::stats::{add_window, family_use, read_window};
 use super::tally::Tally;

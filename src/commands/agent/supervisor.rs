@@ -2,7 +2,7 @@
 
 use super::folders::{make_folder, recorded_folder};
 use super::log::say;
-use super::pause;
+use super::pause::pause;
 use super::tally::Tally;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};

@@ -58,8 +58,7 @@ impl<'obj> Session<'obj> {
         objects: &'obj mut [MaybeUninit<OpenObject>; 2],
         start: Start<'_>,
     ) -> anyhow::Result<Self> {
-        let (options, found) = (start.options, start.found);
-        let began = Instant::now();
+        let (options, found, began) = (start.options, start.found, Instant::now());
         let mut notices: Vec<String> = found.notices.iter().cloned().chain(memory_limit::notice()).collect();
         let heap = heap::of_options(options)?;
         let cpus = online_cpus()?;
