@@ -24,8 +24,8 @@ machine=$(uname -m)
 out=$PWD/target/packages/out
 stage=$PWD/target/packages/stage
 image=$PWD/target/packages/image
-# ≤ 15 MB: it is copied to machines.
-limit=15000000
+# ≤ 17 MB: it is copied to machines. The agent and what it speaks (TOML, HTTP, two protocols) are 1.2 MB of it.
+limit=17000000
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
