@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn what_one_process_counts_another_one_shows() {
         let folder = tempfile::tempdir().expect("a folder");
-        let text = format!("[buffer]\nfolder = \"{}\"\n[keep]\n", folder.path().display());
+        let text =
+            format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
         let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
         assert_eq!(Tally::read(&config), Tally::default());
         let mut tally = Tally::begin();
