@@ -237,7 +237,9 @@ fn the_collector_of_opentelemetry_gets_what_the_report_says_although_it_starts_l
         .spawn()
         .unwrap();
     let said = collect(pushing.stderr.take().unwrap());
-    wait_until(|| said.lock().unwrap().iter().any(|line| line.contains("connection")).then_some(()));
+    wait_until(|| {
+        said.lock().unwrap().iter().any(|line| line.contains("does not take it yet")).then_some(())
+    });
     let receiver = collector(folder.path(), &address, None);
     let Some(receiver) = receiver else {
         let _ = pushing.kill();

@@ -4,7 +4,7 @@ use super::log::say;
 use super::pause::pause;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
 use super::stats::{add_window, family_use, read_window};
-use super::tally::Tally;
+use super::tally::AgentTally;
 use super::windows::{WindowRoutes, files_in, limits_of};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
 use crate::agent::identity::SeriesLabel;
@@ -82,7 +82,7 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
         if Instant::now() >= numbers_due {
             numbers_due = Instant::now() + NUMBERS;
             say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()), recorder);
-            Tally::read(config).show(&metrics);
+            AgentTally::read(config).show(&metrics);
         }
         if Instant::now() >= prune_due {
             prune_due = Instant::now() + PRUNE;

@@ -3,7 +3,7 @@
 use super::folders::{make_folder, recorded_folder};
 use super::log::say;
 use super::pause::pause;
-use super::tally::Tally;
+use super::tally::AgentTally;
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, Failure, status};
@@ -156,7 +156,7 @@ struct Agent {
     path: PathBuf,
     /// What it said when it was right: the parts read this, whenever they are started, and never a file that was not looked at.
     accepted: PathBuf,
-    tally: Tally,
+    tally: AgentTally,
     config: AgentConfig,
     host: String,
     recorder: Part,
@@ -178,7 +178,7 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder"), Part::new("sender"));
-    let (accepted, tally) = (accept(&config)?, Tally::begin());
+    let (accepted, tally) = (accept(&config)?, AgentTally::begin());
     tally.write(&config);
     let mut agent =
         Agent { path, accepted, tally, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
@@ -216,7 +216,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 impl Agent {
     /// Counts, for the metrics.
-    fn count(&mut self, change: impl FnOnce(&mut Tally)) {
+    fn count(&mut self, change: impl FnOnce(&mut AgentTally)) {
         change(&mut self.tally);
         self.tally.write(&self.config);
     }
@@ -234,7 +234,7 @@ impl Agent {
             });
         }
         if self.recorder.look() {
-            self.count(|tally| Tally::count(&mut tally.restarts, "ended"));
+            self.count(|tally| AgentTally::count(&mut tally.restarts, "ended"));
         }
         if !is_recorded {
             self.recorder.end();
@@ -257,13 +257,13 @@ impl Agent {
             Err(failure) => {
                 let lines = failure::explain(&failure.into()).1;
                 lines.iter().for_each(|line| say(line));
-                self.count(|tally| Tally::count(&mut tally.reloads, "refused"));
+                self.count(|tally| AgentTally::count(&mut tally.reloads, "refused"));
                 return say("the configuration is not read again: the agent goes on as it is");
             }
         };
         let change = change_between(&self.config, &new);
         if change.is_empty() {
-            self.count(|tally| Tally::count(&mut tally.reloads, "ok"));
+            self.count(|tally| AgentTally::count(&mut tally.reloads, "ok"));
             return say("the configuration has not changed");
         }
         let keys: Vec<&str> =
@@ -271,7 +271,7 @@ impl Agent {
         match make_folder(&recorded_folder(&new)).and_then(|()| accept(&new)) {
             Ok(accepted) => self.accepted = accepted,
             Err(failure) => {
-                self.count(|tally| Tally::count(&mut tally.reloads, "refused"));
+                self.count(|tally| AgentTally::count(&mut tally.reloads, "refused"));
                 return say(&failure.to_string());
             }
         }
@@ -282,9 +282,9 @@ impl Agent {
         self.host = self.config.host.shown_name(|name| std::env::var(name).ok());
         let is_of_recorder = keys.iter().any(|key| !OF_SENDER.contains(key));
         self.count(|tally| {
-            Tally::count(&mut tally.reloads, "ok");
+            AgentTally::count(&mut tally.reloads, "ok");
             if is_of_recorder {
-                Tally::count(&mut tally.restarts, "configuration");
+                AgentTally::count(&mut tally.restarts, "configuration");
             }
         });
         if is_of_recorder {

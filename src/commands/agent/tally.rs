@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 /// Numbers since the agent was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(super) struct AgentTally {
     /// When that was, s since the Unix epoch.
     pub(super) started_s: u64,
     /// Readings of the configuration, by what came of them.
@@ -19,11 +19,11 @@ pub(super) struct Tally {
     pub(super) restarts: BTreeMap<String, u64>,
 }
 
-impl Tally {
+impl AgentTally {
     /// That of an agent that starts now.
     pub(super) fn begin() -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Tally { started_s: now.as_secs(), ..Tally::default() }
+        AgentTally { started_s: now.as_secs(), ..AgentTally::default() }
     }
 
     /// What was written last; nothing if it cannot be read.
@@ -71,16 +71,16 @@ mod tests {
         let text =
             format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
         let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
-        assert_eq!(Tally::read(&config), Tally::default());
-        let mut tally = Tally::begin();
-        Tally::count(&mut tally.reloads, "refused");
-        Tally::count(&mut tally.restarts, "ended");
-        Tally::count(&mut tally.restarts, "ended");
+        assert_eq!(AgentTally::read(&config), AgentTally::default());
+        let mut tally = AgentTally::begin();
+        AgentTally::count(&mut tally.reloads, "refused");
+        AgentTally::count(&mut tally.restarts, "ended");
+        AgentTally::count(&mut tally.restarts, "ended");
         tally.write(&config);
-        let read = Tally::read(&config);
+        let read = AgentTally::read(&config);
         assert_eq!((&read, read.restarts["ended"]), (&tally, 2));
         assert!(read.started_s > 1_700_000_000);
         fs::write(folder.path().join("agent.json"), "{").expect("it can be written");
-        assert_eq!(Tally::read(&config), Tally::default());
+        assert_eq!(AgentTally::read(&config), AgentTally::default());
     }
 }
