@@ -89,9 +89,10 @@ pub(super) fn restrict_to(profile: &mut Profile, span: ClockSpan) {
     restrict(profile, from_ns, to_ns);
 }
 
-/// Name of a file in the folder.
+/// Name of a file in the folder, which may be anyone's: safe to be shown.
 fn quoted(path: &Path) -> String {
-    format!("`{}`", path.file_name().unwrap_or(path.as_os_str()).display())
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    format!("`{}`", safe_text::message(&name))
 }
 
 /// Says which files cannot be read.
@@ -169,6 +170,12 @@ mod tests {
         let mut writer = Writer::new(Vec::new(), &profile.meta).expect("memory takes it");
         writer.flush(&mut profile, true).expect("memory takes it");
         std::fs::write(path, writer.into_inner()).expect("it can be written");
+    }
+
+    #[test]
+    fn names_of_files_do_nothing_to_a_terminal() {
+        let shown = quoted(Path::new("/windows/a\x1b[2J\n.data"));
+        assert!(shown.starts_with("`a") && !shown.contains(['\x1b', '\n']), "{shown:?}");
     }
 
     #[test]
