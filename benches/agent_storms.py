@@ -3,7 +3,7 @@
 
     benches/agent_storms.py PROF [SECONDS [STORM…]]
 
-Each storm (`crowd`, `forks`, `maps`) goes on for SECONDS (60), beside one busy processor. Printed are the CPU time of all processes of the
+Each storm (`crowd`, `forks`, `maps`) goes on for SECONDS (60), with one processor busy. Printed are the CPU time of all processes of the
 agent and the most memory that they had, before it, in it, in the 40 s after it and in the next 40 s, and what the agent's metrics say of it. As root, with a C compiler.
 """
 

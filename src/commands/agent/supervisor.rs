@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_secs(1);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const GOOD_RUN: Duration = Duration::from_secs(120);
+/// Interval at which a part that was asked to end is looked at.
+const ENDING_TICK: Duration = Duration::from_millis(20);
 /// Longest time that a part has to end after it was asked to.
 const ENDING: Duration = Duration::from_secs(20);
 
@@ -132,7 +134,7 @@ impl Part {
         let until = Instant::now() + ENDING;
         while Instant::now() < until {
             match child.try_wait() {
-                Ok(None) => std::thread::sleep(TICK / 50),
+                Ok(None) => std::thread::sleep(ENDING_TICK),
                 _ => return self.again(),
             }
         }
