@@ -6,11 +6,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The toolchain that the modules ask for, as a module.
 const TOOLCHAIN: &str = "golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64";
 /// The first version that gets toolchains by itself.
 const KNOWS_TOOLCHAINS: u32 = 21;
+
+/// Held while a program is built.
+static BUILDING: Mutex<()> = Mutex::new(());
 
 fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("push-go")
@@ -61,6 +65,8 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let folder = tests_folder();
     fs::create_dir_all(&folder).unwrap();
+    // Tests that want the same program wait for one build.
+    let _one_at_a_time = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let built = folder.join(name);
     let newest = ["main.go", "go.mod", "go.sum"]
         .map(|file| fs::metadata(source.join(file)).unwrap().modified().unwrap());
