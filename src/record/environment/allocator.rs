@@ -1,6 +1,5 @@
 //! What the allocator keeps of the memory that this process has freed: little. Recorders run for weeks beside what they record, and tables
-//! and debug information come and go in pieces of many megabytes. The static program has mimalloc, which gives back by itself what has
-//! been free for a while, when it is used the next time.
+//! and debug information come and go in pieces of many megabytes.
 
 /// Blocks of this size and more go back to the system when they are freed, bytes. Left to itself, glibc raises the limit to 32 MB once
 /// such a block was freed.
@@ -10,11 +9,21 @@ const BLOCKS_APART: libc::c_int = 512 << 10;
 #[cfg(target_env = "gnu")]
 const FREE_AT_END: libc::c_int = 4 << 20;
 
+/// The number of mimalloc's option `mi_option_purge_delay`: how long free memory stays before it goes back to the system, ms.
+#[cfg(target_env = "musl")]
+const PURGE_DELAY: libc::c_int = 15;
+
 /// Has the allocator keep little from now on, in this process and in its copies, and have no more than so many heaps, each with what was
 /// freed in it: threads that share one wait for each other.
 pub(crate) fn keep_little(heaps: u8) {
     #[cfg(not(target_env = "gnu"))]
     let _ = heaps;
+    // Left to itself, mimalloc waits for a second, and then for the next that is freed in any thread.
+    #[cfg(target_env = "musl")]
+    // SAFETY: the function of mimalloc, which is the allocator of that program, takes numbers.
+    unsafe {
+        mi_option_set(PURGE_DELAY, 0);
+    }
     #[cfg(target_env = "gnu")]
     // SAFETY: the calls take numbers.
     unsafe {
@@ -44,6 +53,9 @@ use mimalloc as _;
 
 #[cfg(target_env = "musl")]
 unsafe extern "C" {
+    /// Sets one of mimalloc's options.
+    fn mi_option_set(option: libc::c_int, value: libc::c_long);
+
     /// Frees what mimalloc keeps for this thread; all of it if it is to be forced.
     fn mi_collect(is_forced: bool);
 }
