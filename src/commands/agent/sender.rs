@@ -248,7 +248,8 @@ fn say_numbers(
     recorder: u32,
 ) {
     let (mut bytes, mut files) = (0, 0);
-    let [mut dropped, mut answers] = [BTreeMap::<String, u64>::new(), BTreeMap::new()];
+    let mut answers = BTreeMap::<String, u64>::new();
+    let [mut dropped, mut dropped_profiles] = [BTreeMap::<&'static str, u64>::new(), BTreeMap::new()];
     for folder in forgotten {
         let waiting = files_in(folder);
         (files, bytes) = (files + waiting.0, bytes + waiting.1);
@@ -260,10 +261,10 @@ fn say_numbers(
             *answers.entry(answer.clone()).or_default() += count;
         }
         for (problem, parts) in &numbers.dropped {
-            *dropped.entry(format!("{} (a part)", problem.key())).or_default() += parts.profiles;
+            *dropped_profiles.entry(problem.key()).or_default() += parts.profiles;
         }
         for (problem, recordings) in &numbers.recordings_dropped {
-            *dropped.entry(problem.key().to_owned()).or_default() += recordings;
+            *dropped.entry(problem.key()).or_default() += recordings;
         }
         let waiting = files_in(&route.folder);
         (files, bytes) = (files + waiting.0, bytes + waiting.1);
@@ -275,6 +276,9 @@ fn say_numbers(
     }
     answers.iter().for_each(|(answer, count)| metrics.set(MetricName::PushRequests, answer, *count));
     dropped.iter().for_each(|(reason, count)| metrics.set(MetricName::Dropped, reason, *count));
+    for (reason, count) in &dropped_profiles {
+        metrics.set(MetricName::DroppedProfiles, reason, *count);
+    }
     metrics.set(MetricName::BufferBytes, "", bytes);
     metrics.set(MetricName::BufferFiles, "", files);
     // From the one that the user has started on.
