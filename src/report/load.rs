@@ -132,6 +132,13 @@ fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: boo
 
 fn missing(path: &Path) -> Failure {
     let shown = path.display();
+    if let Some((whole, part)) = path.to_str().and_then(|text| text.rsplit_once('@'))
+        && Path::new(whole).exists()
+    {
+        let message = format!("cannot read `{shown}`: `{part}` is no span of time by the clock");
+        let hint = format!("a part of a recording is written so:  {whole}@14:00..14:10");
+        return Failure::new(status::FAILED, message).hint(hint);
+    }
     let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
     if let Some(before) = profile::lock::put_aside(path) {
         let before = before.display();
@@ -146,6 +153,22 @@ fn missing(path: &Path) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_is_no_span_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let shown = folder.path().display();
+        let said = |word: &str| {
+            let input = Input::named(format!("{shown}{word}").into());
+            let failure = Analysis::load(&input).unwrap_err().downcast::<Failure>().unwrap();
+            failure.message
+        };
+        for part in ["", "foo", "2s..5s", "25:00..26:00"] {
+            let message = said(&format!("@{part}"));
+            assert!(message.ends_with(&format!("`{part}` is no span of time by the clock")), "{message}");
+        }
+        assert!(said("/none@foo").ends_with("no such file"));
+    }
 
     #[test]
     fn files_of_other_profilers_can_be_imported() {
