@@ -28,7 +28,11 @@ impl AgentConfig {
         if text.len() as u64 > MOST_BYTES {
             return Err(unreadable(format!("it has more than {MOST_BYTES} bytes")));
         }
-        let text = String::from_utf8(text).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
+        let text = String::from_utf8(text).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            unreadable(format!("line {line} is not UTF-8"))
+        })?;
         Self::parse(&shown, &text)
     }
 

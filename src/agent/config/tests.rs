@@ -37,6 +37,15 @@ fn the_least_has_defaults() {
 }
 
 #[test]
+fn a_line_that_is_no_text_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(&path, b"window = \"15s\"\n# caf\xe9\n").unwrap();
+    let failure = AgentConfig::read(&path).unwrap_err();
+    assert!(failure.message.ends_with("line 2 is not UTF-8"), "{}", failure.message);
+}
+
+#[test]
 fn the_example_of_the_packages_is_valid_and_says_the_defaults() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/agent.toml");
     let config = AgentConfig::read(&path).unwrap_or_else(|failure| panic!("{failure}"));
