@@ -93,7 +93,9 @@ impl PushProblem {
         Some(match self {
             Self::Name => "check the name in the URL, and the machine's resolver",
             Self::Connection => "check the host and the port of the URL, and whether the server runs",
-            Self::Tls => "for a certificate of your own authority:  --ca-file FILE",
+            Self::Tls => {
+                "for a certificate of your own authority:  --ca-file FILE; for a server without TLS:  http:// in the URL"
+            }
             Self::Refused => {
                 "check the token, the password and the tenant:  --bearer-file, --basic-auth-file, --tenant"
             }
