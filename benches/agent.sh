@@ -2,8 +2,9 @@
 # What the agent costs: CPU time and memory of all its processes, by the kernel's own books, on a host with busy processors and processes
 # that come and go. POSIX sh.
 #
-#   benches/agent.sh PROF [MINUTES [WINDOW]]
+#   benches/agent.sh PROF [MINUTES [WINDOW [PROTOCOL...]]]
 #
+# PROTOCOL is pyroscope or otlp: the windows are sent so, to a server on this host that takes all. None: they are only kept.
 # MINUTES is 3 by default, and WINDOW 15s; what the first minute costs is printed apart: programs are loaded, tables made and names read then.
 # With WINDOW 5s and 20 minutes it is what a week of a quiet host has in windows of an hour.
 set -eu
@@ -12,6 +13,7 @@ prof=${1:?usage: benches/agent.sh PROF [MINUTES [WINDOW]]}
 prof=$(realpath "$prof")
 minutes=${2:-3}
 window=${3:-15s}
+shift "$(($# < 3 ? $# : 3))"
 work=$(mktemp -d /tmp/prof-agent-bench-XXXXXX)
 started=
 trap 'kill $started 2>/dev/null || true; rm -rf "$work"' EXIT INT TERM
@@ -37,6 +39,35 @@ folder = "$work/buffer"
 [keep]
 folder = "$work/kept"
 EOF
+if [ $# -gt 0 ]; then
+	python3 - "$work/port" <<'EOF' &
+import http.server, os, sys
+class Taker(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker)
+open(sys.argv[1] + ".part", "w").write(str(server.server_port))
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+server.serve_forever()
+EOF
+	started="$started $!"
+	while [ ! -e "$work/port" ]; do sleep 0.1; done
+fi
+for protocol; do
+	cat >>"$work/agent.toml" <<EOF
+[[destinations]]
+name = "$protocol"
+url = "http://127.0.0.1:$(cat "$work/port")"
+protocol = "$protocol"
+EOF
+done
+destinations=${*:-none}
 "$prof" agent --config "$work/agent.toml" 2>"$work/said" &
 agent=$!
 started="$started $agent"
@@ -70,7 +101,7 @@ EOF
 }
 
 ticks=$(getconf CLK_TCK)
-echo "agent: 19 Hz, windows of $window, $(nproc) busy processors, 150 processes, some that come and go"
+echo "agent: 19 Hz, windows of $window, $(nproc) busy processors, 150 processes, some that come and go; sent to: $destinations"
 echo "  minute   CPU of one   memory"
 before=0
 for minute in $(seq "$minutes"); do
