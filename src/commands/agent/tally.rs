@@ -4,9 +4,13 @@ use crate::agent::config::AgentConfig;
 use crate::agent::metrics::{AgentMetrics, MetricName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
+
+/// It has some words and numbers.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// Numbers since the agent was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +32,9 @@ impl AgentTally {
 
     /// What was written last; nothing if it cannot be read.
     pub(super) fn read(config: &AgentConfig) -> Self {
-        let bytes = fs::read(place(config)).unwrap_or_default();
+        let mut bytes = Vec::new();
+        // A part of one that is longer is nothing, too.
+        let _ = File::open(place(config)).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
