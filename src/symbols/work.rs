@@ -104,6 +104,11 @@ impl Work {
         Ok(Work::with(reservation, &self.budget, &deadline, self.whole_sections.clone()))
     }
 
+    /// Memory for all work.
+    pub(super) fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
     /// Memory for compressed sections that are unpacked as a whole, if some may be.
     pub(super) fn whole_sections(&self) -> Option<&Arc<MemoryBudget>> {
         self.whole_sections.as_ref()

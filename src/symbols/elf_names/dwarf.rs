@@ -202,6 +202,9 @@ impl DwarfNames {
         });
         self.kept_bytes = KEPT_BYTES;
         others.into_iter().for_each(|names| self.split.take(names.split));
+        for file in [Some(&self.main), self.shared.as_ref()].into_iter().flatten() {
+            file.stores.end_lookup();
+        }
         problem.or(index.problem)
     }
 

@@ -3,9 +3,10 @@
 //! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
 //! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
 //! example of zlib, does the same. Where somebody waits for the names and there is memory for it, a stream is unpacked as a whole
-//! when it is read for the first time: lookups come back to all parts of it, and several threads share it.
+//! when it is read for the first time: lookups come back to all parts of it, and several threads share it. In the background that is done
+//! for the rest of a lookup that has unpacked more than all of it twice, in parts.
 
-use crate::base::memory_budget::Reservation;
+use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::elf::ElfError;
 use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
@@ -24,6 +25,10 @@ const INPUT_BYTES: usize = 64 << 10;
 const MAX_STATES: u64 = 128;
 /// Least number of unpacked bytes between two kept states.
 const MIN_INTERVAL: u64 = 128 << 10;
+/// A lookup in the background that has unpacked so many times the length of a stream has all of it unpacked.
+const MOST_REPEATS: u64 = 2;
+/// Longest stream that is unpacked as a whole in the background, bytes.
+const MOST_WHOLE_BYTES: u64 = 32 << 20;
 /// Memory of one state, bytes.
 const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 
@@ -47,6 +52,8 @@ struct Inner {
     /// Kept states, by position, ascending.
     states: Vec<PackedState>,
     charge: Charge,
+    /// Bytes unpacked in parts by this lookup.
+    in_parts: u64,
 }
 
 /// The decompressor at one position of the stream.
@@ -112,7 +119,7 @@ struct WholeStream {
 impl PackedStream {
     /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
-        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
+        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work), in_parts: 0 };
         let whole = if work.whole_sections().is_some() { Whole::NotTried } else { Whole::Parts };
         let whole = Arc::new(Mutex::new(whole));
         PackedStream { source, packed, len, whole, work: Arc::clone(work), inner: Mutex::new(inner) }
@@ -134,9 +141,20 @@ impl PackedStream {
         other
     }
 
+    /// Ends a lookup: in the background nothing is kept as a whole until the next one.
+    pub(crate) fn end_lookup(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).in_parts = 0;
+        if self.work.whole_sections().is_none() {
+            *self.whole.lock().unwrap_or_else(PoisonError::into_inner) = Whole::Parts;
+        }
+    }
+
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;
+        if self.is_unpacked_too_often() {
+            self.unpack_for_lookup()?;
+        }
         if let Some(whole) = self.whole()? {
             let part = whole.bytes.get(at as usize..end as usize);
             out.copy_from_slice(part.ok_or(ElfError::Malformed("compressed section"))?);
@@ -150,7 +168,9 @@ impl PackedStream {
                 return Err(SymbolError::Stopped);
             }
             self.keep_state(&cursor.state, inner);
+            let before = cursor.state.unpacked;
             self.step(&mut cursor)?;
+            inner.in_parts += cursor.state.unpacked - before;
         }
         let start = at as usize % WINDOW_BYTES;
         out.copy_from_slice(&cursor.state.window[start..start + out.len()]);
@@ -188,7 +208,11 @@ impl PackedStream {
     fn whole(&self) -> Result<Option<Arc<WholeStream>>, SymbolError> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*whole, Whole::NotTried) {
-            *whole = self.unpack()?.map_or(Whole::Parts, |unpacked| Whole::Unpacked(Arc::new(unpacked)));
+            let unpacked = match self.work.whole_sections() {
+                Some(memory) => self.unpack(memory)?,
+                None => None,
+            };
+            *whole = unpacked.map_or(Whole::Parts, |unpacked| Whole::Unpacked(Arc::new(unpacked)));
         }
         Ok(match &*whole {
             Whole::Unpacked(unpacked) => Some(Arc::clone(unpacked)),
@@ -196,12 +220,28 @@ impl PackedStream {
         })
     }
 
+    /// Whether this lookup has unpacked so much in parts that all of it would have been less; asked for the first time.
+    fn is_unpacked_too_often(&self) -> bool {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_too_often = inner.in_parts > MOST_REPEATS * self.len && self.len <= MOST_WHOLE_BYTES;
+        inner.in_parts = if is_too_often { 0 } else { inner.in_parts };
+        is_too_often
+    }
+
+    /// Unpacks all of it until the end of the lookup, if there is memory for it.
+    fn unpack_for_lookup(&self) -> Result<(), SymbolError> {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*whole, Whole::Parts)
+            && let Some(unpacked) = self.unpack(self.work.budget())?
+        {
+            *whole = Whole::Unpacked(Arc::new(unpacked));
+        }
+        Ok(())
+    }
+
     /// Unpacks all of it; `None` without memory, or where the stream is damaged: what comes before the damage is read in parts.
-    fn unpack(&self) -> Result<Option<WholeStream>, SymbolError> {
-        let Some(room) = self.work.whole_sections().and_then(|memory| memory.try_reserve(self.len).ok())
-        else {
-            return Ok(None);
-        };
+    fn unpack(&self, memory: &Arc<MemoryBudget>) -> Result<Option<WholeStream>, SymbolError> {
+        let Ok(room) = memory.try_reserve(self.len) else { return Ok(None) };
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(self.len as usize).is_err() {
             return Ok(None);
@@ -259,7 +299,6 @@ impl PackedStream {
 mod tests {
     use super::*;
     use crate::base::deadline::Deadline;
-    use crate::base::memory_budget::MemoryBudget;
     use crate::symbols::limits::NamingLimits;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
@@ -343,6 +382,35 @@ mod tests {
                 assert_eq!(out[..], bytes[at..at + PAGE], "page {page}");
             }
             assert!(memory.used_bytes() == 0 && !stream.inner.lock().unwrap().states.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_lookup_in_the_background_that_comes_back_often_unpacks_all_of_it_once() {
+        let bytes = text(3_000_000);
+        let (stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        let before = budget.used_bytes();
+        let other = stream.another(&stream.work);
+        let mut out = [0; PAGE];
+        let is_whole = || matches!(*stream.whole.lock().unwrap(), Whole::Unpacked(_));
+        let mut read_all = |stream: &PackedStream| {
+            for step in 0..300 {
+                let at = step * 197 % (bytes.len() / PAGE) * PAGE;
+                stream.read(at as u64, &mut out).unwrap();
+                assert_eq!(out[..], bytes[at..at + PAGE]);
+            }
+        };
+        for _ in 0..2 {
+            assert!(!is_whole());
+            read_all(&stream);
+            assert!(is_whole());
+            let in_parts = stream.inner.lock().unwrap().in_parts;
+            assert!(in_parts <= MOST_REPEATS * stream.len, "{in_parts}");
+            read_all(&other);
+            assert_eq!(other.inner.lock().unwrap().in_parts, 0, "the other thread has it, too");
+            assert!(budget.used_bytes() > before + bytes.len() as u64);
+            stream.end_lookup();
+            assert!(budget.used_bytes() < before + bytes.len() as u64);
         }
     }
 
