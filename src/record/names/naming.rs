@@ -226,7 +226,7 @@ impl Naming {
         let mut former: Vec<(FrameId, Vec<Location>)> = Vec::new();
         if let (Some(known), Some(file)) = (&mut self.known, answer.file()) {
             for (address, names) in self.names.answered(&answer) {
-                known.insert(file, address, Arc::from(names));
+                known.insert(file, address, names.iter().map(Into::into));
             }
         }
         for (id, locations) in self.names.take(answer) {
@@ -289,10 +289,11 @@ fn name_known(
     let mut others = Vec::new();
     for (address, frame) in frames {
         match known.get(file, address) {
-            Some(names) if names.is_empty() => {}
             Some(names) => {
-                let locations = symbolize::interned(profile, &names);
-                profile.symbols.set_locations(frame, locations);
+                let locations = symbolize::interned(profile, names);
+                if !locations.is_empty() {
+                    profile.symbols.set_locations(frame, locations);
+                }
             }
             None => others.push((address, frame)),
         }

@@ -193,6 +193,29 @@ pub(crate) fn locations_of(profile: &Profile, frame: FrameId) -> Vec<ResolvedLoc
 /// Longest name kept, bytes; one that was cut ends in `…`.
 const MAX_NAME_BYTES: usize = 4096;
 
+/// What [`ResolvedLocation`] says, wherever its texts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocationText<'a> {
+    pub(super) name: &'a str,
+    pub(super) raw_name: &'a str,
+    /// Empty if it is not known.
+    pub(super) file: &'a str,
+    pub(super) line: u32,
+    pub(super) is_inlined: bool,
+}
+
+impl<'a> From<&'a ResolvedLocation> for LocationText<'a> {
+    fn from(location: &'a ResolvedLocation) -> Self {
+        LocationText {
+            name: &location.name,
+            raw_name: &location.raw_name,
+            file: location.file.as_deref().unwrap_or(""),
+            line: location.line,
+            is_inlined: location.is_inlined,
+        }
+    }
+}
+
 /// Enters names into the profile.
 pub(crate) fn store(profile: &mut Profile, named: Named) {
     for (frame, locations) in named {
@@ -202,14 +225,17 @@ pub(crate) fn store(profile: &mut Profile, named: Named) {
 }
 
 /// Locations of a frame, with the names in the tables of the profile.
-pub(crate) fn interned(profile: &mut Profile, locations: &[ResolvedLocation]) -> Vec<Location> {
-    let locations = locations.iter().map(|resolved| {
+pub(crate) fn interned<'a, L: Into<LocationText<'a>>>(
+    profile: &mut Profile,
+    locations: impl IntoIterator<Item = L>,
+) -> Vec<Location> {
+    let locations = locations.into_iter().map(|location| {
+        let LocationText { name, raw_name, file, line, is_inlined } = location.into();
         let tables = &mut profile.tables;
-        let name = tables.intern_string(capped(&resolved.name).as_ref());
-        let raw_name = tables.intern_string(capped(&resolved.raw_name).as_ref());
-        let file = tables.intern_string(capped(resolved.file.as_deref().unwrap_or("")).as_ref());
+        let [name, raw_name, file] =
+            [name, raw_name, file].map(|text| tables.intern_string(capped(text).as_ref()));
         let function = profile.symbols.intern_function(Function { name, raw_name });
-        Location { function, file, line: resolved.line, is_inlined: resolved.is_inlined }
+        Location { function, file, line, is_inlined }
     });
     locations.collect()
 }
