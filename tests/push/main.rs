@@ -8,18 +8,18 @@
 
 mod agent;
 mod certificate;
+mod collector;
 #[path = "../support/demo_profile.rs"]
 mod demo_profile;
 mod go;
 #[path = "../support/mod.rs"]
 mod support;
 
-use certificate::Certificate;
 use prof::internals::profile::Writer;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -175,92 +175,4 @@ fn what_the_judge_of_profiles_refuses_is_said() {
     let nothing = prof(&["push", folder.path().join("folder").to_str().unwrap(), "--to", &url]);
     assert_eq!(nothing.status.code(), Some(3), "{}", String::from_utf8_lossy(&nothing.stderr));
     assert_eq!(prof(&["push", file.to_str().unwrap(), "--to", "http://h"]).status.code(), Some(2));
-}
-
-/// A port of this host on which no one listens.
-fn free_address(host: &str) -> String {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    format!("{host}:{port}")
-}
-
-/// Starts the collector on this address; with a certificate, if it is to speak TLS.
-fn collector(program: &Path, folder: &Path, address: &str, certificate: Option<&Certificate>) -> Receiver {
-    let tls = certificate.map_or(String::new(), |files| {
-        let (certificate, key) = (files.certificate.display(), files.key.display());
-        format!(", tls: {{cert_file: '{certificate}', key_file: '{key}'}}")
-    });
-    let settings = format!(
-        "receivers: {{otlp: {{protocols: {{http: {{endpoint: '{address}'{tls}}}}}}}}}\n\
-         exporters: {{debug: {{verbosity: detailed}}}}\n\
-         service:\n  telemetry: {{metrics: {{level: none}}}}\n\
-         \x20 pipelines: {{profiles: {{receivers: [otlp], exporters: [debug]}}}}\n"
-    );
-    let path = folder.join("collector.yaml");
-    std::fs::write(&path, settings).unwrap();
-    let mut command = Command::new(program);
-    command.arg("--config").arg(&path).arg("--feature-gates=service.profilesSupport");
-    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let lines = collect(child.stderr.take().unwrap());
-    wait_until(|| TcpStream::connect(address).ok());
-    Receiver { child, address: address.to_owned(), lines }
-}
-
-/// The sum of all values in the collector's dump.
-fn dumped(receiver: &Receiver) -> u64 {
-    let lines = receiver.lines.lock().unwrap();
-    let values = lines.iter().filter_map(|line| line.trim().strip_prefix("Values: [")?.strip_suffix(']'));
-    values.map(|value| value.parse::<u64>().unwrap()).sum()
-}
-
-/// Waits until the collector has dumped as much as the report says of an event, and no more; with times of threads.
-fn assert_dumped(receiver: &Receiver, expected: u64, times: u64) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while dumped(receiver) * times != expected && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(dumped(receiver) * times, expected);
-    let lines = receiver.lines.lock().unwrap();
-    let has = |text: &str| lines.iter().any(|line| line.contains(text));
-    assert!(has("service.name: Str(") && has("host.name: Str(example)") && has("thread.name: Str("));
-}
-
-#[test]
-fn the_collector_of_opentelemetry_gets_what_the_report_says_although_it_starts_late() {
-    // Building it takes minutes, which are not to be those of the delay.
-    let Some(program) = go::program("push_collector") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = recording(folder.path());
-    let address = free_address("127.0.0.1");
-    let mut pushing = Command::new(env!("CARGO_BIN_EXE_prof"))
-        .args(["push", file.to_str().unwrap(), "--to", &format!("otlp+http://{address}"), "-e", "cpu"])
-        .args(["--sample-label", "thread", "--retry", "4m"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = collect(pushing.stderr.take().unwrap());
-    wait_until(|| {
-        said.lock().unwrap().iter().any(|line| line.contains("does not take it yet")).then_some(())
-    });
-    let receiver = collector(&program, folder.path(), &address, None);
-    assert!(pushing.wait().unwrap().success(), "{:?}", said.lock().unwrap());
-    assert_dumped(&receiver, total(&file, &["--on-cpu"]), demo_profile::PERIOD_NS);
-}
-
-#[test]
-fn the_collector_of_opentelemetry_is_known_by_its_certificate() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = recording(folder.path());
-    let Some(certificate) = Certificate::of_localhost(folder.path()) else { return };
-    let address = free_address("localhost");
-    let Some(program) = go::program("push_collector") else { return };
-    let receiver = collector(&program, folder.path(), &address, Some(&certificate));
-    let url = format!("otlp+https://{}", receiver.address);
-    let arguments = ["push", file.to_str().unwrap(), "--to", &url, "-e", "off", "--sample-label", "thread"];
-    let unknown = prof(&[&arguments[..], &["--retry", "1s"]].concat());
-    assert_eq!(unknown.status.code(), Some(1), "{}", String::from_utf8_lossy(&unknown.stderr));
-    assert_eq!(dumped(&receiver), 0);
-    let authority = certificate.authority.to_str().unwrap();
-    let known = prof(&[&arguments[..], &["--ca-file", authority]].concat());
-    assert!(known.status.success(), "{}", String::from_utf8_lossy(&known.stderr));
-    assert_dumped(&receiver, total(&file, &["--off-cpu"]), 1);
 }
