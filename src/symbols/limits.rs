@@ -2,8 +2,30 @@
 
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfLimits;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Memory for all sections that are unpacked as a whole in the background, bytes.
+const BACKGROUND_WHOLE_BYTES: u64 = 32 << 20;
+
+/// When a compressed section is unpacked as a whole, and the memory for that, besides that of all other work. Without memory left,
+/// it is unpacked in parts.
+#[derive(Debug, Clone)]
+pub(crate) enum WholeSections {
+    /// When it is read for the first time; it stays.
+    AtOnce(Arc<MemoryBudget>),
+    /// When a lookup has unpacked more than its length, time and again, in parts; until the lookup ends.
+    AfterRepeats(Arc<MemoryBudget>),
+}
+
+impl WholeSections {
+    /// As is right while something is recorded.
+    fn in_background() -> Self {
+        static MEMORY: OnceLock<Arc<MemoryBudget>> = OnceLock::new();
+        let memory = MEMORY.get_or_init(|| Arc::new(MemoryBudget::new(BACKGROUND_WHOLE_BYTES)));
+        WholeSections::AfterRepeats(Arc::clone(memory))
+    }
+}
 
 /// Limits for one module (one ELF file with its debug file) or one symbol list.
 ///
@@ -31,9 +53,8 @@ pub struct NamingLimits {
     pub(crate) max_time: Duration,
     /// Threads that read the DWARF of one module at the same time.
     pub(crate) max_threads: usize,
-    /// Memory for compressed sections that are unpacked as a whole, besides that of all other work; without it they are
-    /// unpacked in parts.
-    pub(crate) whole_sections: Option<Arc<MemoryBudget>>,
+    /// When compressed sections are unpacked as a whole, instead of in parts.
+    pub(crate) whole_sections: WholeSections,
 }
 
 impl NamingLimits {
@@ -46,7 +67,7 @@ impl NamingLimits {
         NamingLimits {
             max_time: Duration::from_secs(600),
             max_threads: cpus.min(Self::MOST_THREADS),
-            whole_sections: Some(Arc::clone(whole_sections)),
+            whole_sections: WholeSections::AtOnce(Arc::clone(whole_sections)),
             ..NamingLimits::default()
         }
     }
@@ -64,7 +85,7 @@ impl Default for NamingLimits {
             max_perf_map_entries: 2_000_000,
             max_time: Duration::from_secs(10),
             max_threads: 1,
-            whole_sections: None,
+            whole_sections: WholeSections::in_background(),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
-use crate::symbols::limits::NamingLimits;
+use crate::symbols::limits::{NamingLimits, WholeSections};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,8 +26,7 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Work {
     budget: Arc<MemoryBudget>,
-    /// Memory for whole sections.
-    whole_sections: Option<Arc<MemoryBudget>>,
+    whole_sections: WholeSections,
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the working thread's stack; 0: not checked.
@@ -80,7 +79,7 @@ impl Work {
         reservation: Reservation,
         budget: &Arc<MemoryBudget>,
         deadline: &Deadline,
-        whole_sections: Option<Arc<MemoryBudget>>,
+        whole_sections: WholeSections,
     ) -> Arc<Self> {
         Arc::new(Work {
             budget: Arc::clone(budget),
@@ -104,14 +103,9 @@ impl Work {
         Ok(Work::with(reservation, &self.budget, &deadline, self.whole_sections.clone()))
     }
 
-    /// Memory for all work.
-    pub(super) fn budget(&self) -> &Arc<MemoryBudget> {
-        &self.budget
-    }
-
-    /// Memory for compressed sections that are unpacked as a whole, if some may be.
-    pub(super) fn whole_sections(&self) -> Option<&Arc<MemoryBudget>> {
-        self.whole_sections.as_ref()
+    /// When compressed sections are unpacked as a whole.
+    pub(super) fn whole_sections(&self) -> &WholeSections {
+        &self.whole_sections
     }
 
     /// Begins another piece of work, which has until `deadline`.

@@ -10,6 +10,7 @@ use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::elf::ElfError;
 use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
+use crate::symbols::limits::WholeSections;
 use crate::symbols::work::{Charge, Work};
 use flate2::FlushDecompress;
 use miniz_oxide::inflate::TINFLStatus;
@@ -27,8 +28,6 @@ const MAX_STATES: u64 = 128;
 const MIN_INTERVAL: u64 = 128 << 10;
 /// A lookup in the background that has unpacked so many times the length of a stream has all of it unpacked.
 const MOST_REPEATS: u64 = 2;
-/// Longest stream that is unpacked as a whole in the background, bytes.
-const MOST_WHOLE_BYTES: u64 = 32 << 20;
 /// Memory of one state, bytes.
 const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 
@@ -120,7 +119,10 @@ impl PackedStream {
     /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
         let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work), in_parts: 0 };
-        let whole = if work.whole_sections().is_some() { Whole::NotTried } else { Whole::Parts };
+        let whole = match work.whole_sections() {
+            WholeSections::AtOnce(_) => Whole::NotTried,
+            WholeSections::AfterRepeats(_) => Whole::Parts,
+        };
         let whole = Arc::new(Mutex::new(whole));
         PackedStream { source, packed, len, whole, work: Arc::clone(work), inner: Mutex::new(inner) }
     }
@@ -144,7 +146,7 @@ impl PackedStream {
     /// Ends a lookup: in the background nothing is kept as a whole until the next one.
     pub(crate) fn end_lookup(&self) {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).in_parts = 0;
-        if self.work.whole_sections().is_none() {
+        if let WholeSections::AfterRepeats(_) = self.work.whole_sections() {
             *self.whole.lock().unwrap_or_else(PoisonError::into_inner) = Whole::Parts;
         }
     }
@@ -209,8 +211,8 @@ impl PackedStream {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*whole, Whole::NotTried) {
             let unpacked = match self.work.whole_sections() {
-                Some(memory) => self.unpack(memory)?,
-                None => None,
+                WholeSections::AtOnce(memory) => self.unpack(memory)?,
+                WholeSections::AfterRepeats(_) => None,
             };
             *whole = unpacked.map_or(Whole::Parts, |unpacked| Whole::Unpacked(Arc::new(unpacked)));
         }
@@ -223,7 +225,7 @@ impl PackedStream {
     /// Whether this lookup has unpacked so much in parts that all of it would have been less; asked for the first time.
     fn is_unpacked_too_often(&self) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_often = inner.in_parts > MOST_REPEATS * self.len && self.len <= MOST_WHOLE_BYTES;
+        let is_too_often = inner.in_parts > MOST_REPEATS * self.len;
         inner.in_parts = if is_too_often { 0 } else { inner.in_parts };
         is_too_often
     }
@@ -232,7 +234,8 @@ impl PackedStream {
     fn unpack_for_lookup(&self) -> Result<(), SymbolError> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*whole, Whole::Parts)
-            && let Some(unpacked) = self.unpack(self.work.budget())?
+            && let WholeSections::AfterRepeats(memory) = self.work.whole_sections()
+            && let Some(unpacked) = self.unpack(memory)?
         {
             *whole = Whole::Unpacked(Arc::new(unpacked));
         }
@@ -339,10 +342,10 @@ mod tests {
         assert!(budget.used_bytes() <= 2 << 20);
     }
 
-    /// The same, unpacked as a whole if `memory` has room for it.
-    fn whole_stream(bytes: &[u8], cut: usize, memory: &Arc<MemoryBudget>) -> PackedStream {
+    /// The same, with memory for all of it.
+    fn whole_stream(bytes: &[u8], cut: usize, whole_sections: WholeSections) -> PackedStream {
         let packed = miniz_oxide::deflate::compress_to_vec_zlib(bytes, 6);
-        let limits = NamingLimits { whole_sections: Some(Arc::clone(memory)), ..NamingLimits::default() };
+        let limits = NamingLimits { whole_sections, ..NamingLimits::default() };
         let work = Work::of(&limits, &Arc::new(MemoryBudget::new(64 << 20)), &Deadline::default()).unwrap();
         let range = 0..(packed.len() - cut) as u64;
         PackedStream::new(Source::Bytes(Arc::new(packed)), range, bytes.len() as u64, &work)
@@ -352,7 +355,7 @@ mod tests {
     fn with_memory_for_it_a_stream_is_unpacked_once_for_all_threads() {
         let bytes = text(3_000_000);
         let memory = Arc::new(MemoryBudget::new(4_000_000));
-        let stream = whole_stream(&bytes, 0, &memory);
+        let stream = whole_stream(&bytes, 0, WholeSections::AtOnce(Arc::clone(&memory)));
         assert_eq!(memory.used_bytes(), 0, "it has not been read");
         let other = stream.another(&stream.work);
         let mut out = [0; PAGE];
@@ -375,7 +378,7 @@ mod tests {
         let mut out = [0; PAGE];
         for (megabytes, cut) in [(2, 0), (4, 9_000)] {
             let memory = Arc::new(MemoryBudget::new(megabytes << 20));
-            let stream = whole_stream(&bytes, cut, &memory);
+            let stream = whole_stream(&bytes, cut, WholeSections::AtOnce(Arc::clone(&memory)));
             for page in [300, 3] {
                 let at = page * PAGE;
                 stream.read(at as u64, &mut out).unwrap();
@@ -385,33 +388,35 @@ mod tests {
         }
     }
 
+    /// Reads 300 pages of a stream, none of them next to the last one.
+    fn read_all_over(stream: &PackedStream, bytes: &[u8]) {
+        let mut out = [0; PAGE];
+        for step in 0..300 {
+            let at = step * 197 % (bytes.len() / PAGE) * PAGE;
+            stream.read(at as u64, &mut out).unwrap();
+            assert_eq!(out[..], bytes[at..at + PAGE]);
+        }
+    }
+
     #[test]
     fn a_lookup_in_the_background_that_comes_back_often_unpacks_all_of_it_once() {
         let bytes = text(3_000_000);
-        let (stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
-        let before = budget.used_bytes();
+        let memory = Arc::new(MemoryBudget::new(4_000_000));
+        let stream = whole_stream(&bytes, 0, WholeSections::AfterRepeats(Arc::clone(&memory)));
         let other = stream.another(&stream.work);
-        let mut out = [0; PAGE];
-        let is_whole = || matches!(*stream.whole.lock().unwrap(), Whole::Unpacked(_));
-        let mut read_all = |stream: &PackedStream| {
-            for step in 0..300 {
-                let at = step * 197 % (bytes.len() / PAGE) * PAGE;
-                stream.read(at as u64, &mut out).unwrap();
-                assert_eq!(out[..], bytes[at..at + PAGE]);
-            }
-        };
         for _ in 0..2 {
-            assert!(!is_whole());
-            read_all(&stream);
-            assert!(is_whole());
+            assert_eq!(memory.used_bytes(), 0);
+            read_all_over(&stream, &bytes);
+            assert_eq!(memory.used_bytes(), stream.len);
             let in_parts = stream.inner.lock().unwrap().in_parts;
             assert!(in_parts <= MOST_REPEATS * stream.len, "{in_parts}");
-            read_all(&other);
+            read_all_over(&other, &bytes);
             assert_eq!(other.inner.lock().unwrap().in_parts, 0, "the other thread has it, too");
-            assert!(budget.used_bytes() > before + bytes.len() as u64);
             stream.end_lookup();
-            assert!(budget.used_bytes() < before + bytes.len() as u64);
         }
+        assert_eq!(memory.used_bytes(), 0);
+        let none = Arc::new(MemoryBudget::new(2_000_000));
+        read_all_over(&whole_stream(&bytes, 0, WholeSections::AfterRepeats(none)), &bytes);
     }
 
     #[test]

@@ -421,12 +421,10 @@ fn several_threads_find_the_names_that_one_finds() {
     assert!(addresses.len() > 1000, "{}", addresses.len());
     let bytes = std::fs::read(&program).unwrap();
     let by = |max_threads| {
-        let limits = NamingLimits {
-            max_threads,
-            whole_sections: (max_threads > 1).then(|| Arc::new(MemoryBudget::new(64 << 20))),
-            max_time: Duration::from_secs(600),
-            ..NamingLimits::default()
-        };
+        let (usual, memory) = (NamingLimits::default(), Arc::new(MemoryBudget::new(64 << 20)));
+        let foreground = NamingLimits::of_foreground(&memory);
+        let limits = if max_threads > 1 { foreground } else { usual };
+        let limits = NamingLimits { max_threads, max_time: Duration::from_secs(600), ..limits };
         symbolize_bytes(&bytes, &addresses, &limits).unwrap()
     };
     let (one, three) = (by(1), by(3));
