@@ -137,6 +137,7 @@ impl PushArgs {
             sample_labels: self.sample_label.iter().map(|word| SampleLabel::of(word)).collect(),
             events: self.event,
             common,
+            with_addresses: false,
             ended_unix_ns: None,
         };
         let target = PushTarget {

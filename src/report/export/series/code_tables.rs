@@ -1,10 +1,10 @@
 //! Code that samples of all series refer to: functions, locations, modules and stacks, each once.
 
+use super::options::SeriesOptions;
 use crate::base::safe_text;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Profile, StringId};
 use crate::report::export::tools::stacks::{Numbered, frames_of, named};
 use crate::report::model::label::{LabelId, PlaceId, Step, module_text};
-use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 
@@ -24,7 +24,7 @@ pub(super) struct SentFunction {
 pub(super) struct SentLocation {
     /// Index of the module; `None` for what is no code.
     pub(super) module: Option<u32>,
-    /// Address in the module, of code without a name: a receiver may know it. Where there is one, the places of a line are one.
+    /// Address in the module, if it is sent. Without it, the places of a line are one.
     pub(super) address: Option<u64>,
     /// Indices of functions, with lines, the innermost first.
     pub(super) lines: Vec<(u32, u32)>,
@@ -102,13 +102,17 @@ type SelectedLocation = (Option<FrameId>, Vec<(LabelId, PlaceId)>);
 pub(super) struct CodeOf<'t, 's, 'p> {
     tables: &'t mut CodeTables,
     selection: &'s Selection<'p>,
-    style: NameStyle,
+    options: &'s SeriesOptions,
     known: FxHashMap<SelectedLocation, u32>,
 }
 
 impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
-    pub(super) fn new(tables: &'t mut CodeTables, selection: &'s Selection<'p>, style: NameStyle) -> Self {
-        CodeOf { tables, selection, style, known: FxHashMap::default() }
+    pub(super) fn new(
+        tables: &'t mut CodeTables,
+        selection: &'s Selection<'p>,
+        options: &'s SeriesOptions,
+    ) -> Self {
+        CodeOf { tables, selection, options, known: FxHashMap::default() }
     }
 
     /// The index of the stack with these steps, root first.
@@ -138,7 +142,7 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
         let place = self.selection.labels.places()[step.place.index()];
         let label = self.selection.labels.get(step.label);
         let function = SentFunction {
-            name: named(&label.text(self.style)),
+            name: named(&label.text(self.options.common.names_for_programs())),
             file: safe_text::message(profile.tables.string(place.file)).into_owned(),
         };
         (self.tables.functions.number(function), place.line)
@@ -168,7 +172,7 @@ impl<'t, 's, 'p> CodeOf<'t, 's, 'p> {
             ModuleKind::Elf => "native",
             _ => "",
         };
-        (Some(index), (!is_named).then_some(address), code)
+        (Some(index), (self.options.with_addresses && !is_named).then_some(address), code)
     }
 }
 

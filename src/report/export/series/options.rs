@@ -59,6 +59,9 @@ pub(crate) struct SeriesOptions {
     pub(crate) events: Vec<Metric>,
     /// Samples and frames that are sent. Its metric is not used.
     pub(crate) common: CommonOptions,
+    /// Whether code without a name has its addresses, for tools that know more of it. Servers show the function's offset in its module,
+    /// which stands for the name; with addresses each place in it is one of its own.
+    pub(crate) with_addresses: bool,
     /// Time at which the recording is said to have ended, ns since the Unix epoch; `None` for the time at which it did.
     pub(crate) ended_unix_ns: Option<u64>,
 }

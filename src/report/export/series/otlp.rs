@@ -46,6 +46,7 @@ pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
             common: options.common.clone(),
             events,
             sample_labels: labels.into(),
+            with_addresses: true,
             ..SeriesOptions::default()
         };
         let batch = SeriesBatch::of(recording, &series)?;

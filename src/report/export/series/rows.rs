@@ -123,7 +123,7 @@ pub(super) struct EventRows<'b, 's, 'p> {
     pub(super) selection: &'s Selection<'p>,
     pub(super) services: &'b mut ServicesOf<'p>,
     pub(super) label_sets: &'b mut Numbered<SentLabels>,
-    pub(super) options: &'b SeriesOptions,
+    pub(super) options: &'s SeriesOptions,
     pub(super) sets: &'b SentSets,
     /// Of the heap, the blocks that are still there.
     pub(super) kept: Option<AmountsByLabels>,
@@ -140,7 +140,7 @@ impl EventRows<'_, '_, '_> {
         let selection = self.selection;
         let texts = FrameTexts::new(selection, style);
         let amounts = AmountsByLabels::of(selection, self.sets);
-        let mut code = CodeOf::new(code, selection, style);
+        let mut code = CodeOf::new(code, selection, self.options);
         let mut services: BTreeMap<ServiceValues, ServiceRows> = BTreeMap::new();
         selection.for_each_path(|path, groups| {
             let stack = code.stack(texts.without_reason(path));

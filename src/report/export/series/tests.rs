@@ -259,6 +259,27 @@ fn a_recording_can_end_when_it_is_sent_and_only_a_part_can_be_sent() {
 }
 
 #[test]
+fn addresses_of_code_without_a_name_are_sent_only_if_they_are_asked_for() {
+    let mut build = Build::new();
+    build.meta().start_unix_ns = START_NS;
+    let task = build.task(1, 1, "a", "a");
+    for at in ["/opt/libfoo.so:+0x1234", "/opt/libfoo.so:+0x1238", "/opt/libfoo.so:+0x2000"] {
+        build.add(task, 3, &["/a:main", at]);
+    }
+    let recording = build.finish();
+    for with_addresses in [false, true] {
+        let options = SeriesOptions { with_addresses, ..SeriesOptions::default() };
+        let batch = SeriesBatch::of(&recording, &options).unwrap();
+        let [chunk] = &batch.chunks()[..] else { panic!("it is one profile") };
+        let profile = SentPprof::decode(&*pprof_profile(&batch, chunk).0).unwrap();
+        let addresses = profile.locations.iter().filter(|location| location.address != 0).count();
+        assert_eq!(addresses, if with_addresses { 3 } else { 0 });
+        assert_eq!(sum(&pprof_sums(&batch, &batch.chunks()), "cpu"), 9 * PERIOD_NS);
+        assert!(profile.locations.iter().all(|location| location.lines.len() == 1));
+    }
+}
+
+#[test]
 fn the_heap_is_what_was_allocated_and_what_is_left() {
     let mut build = Build::new();
     build.meta().start_unix_ns = START_NS;
