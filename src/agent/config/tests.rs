@@ -334,7 +334,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let failure = AgentConfig::read(&missing).unwrap_err().to_string();
     assert!(failure.contains("none.toml") && failure.contains("No such file"), "{failure}");
     for (bytes, why) in
-        [(vec![0xff], "it is not UTF-8"), (vec![b'#'; 2 << 20], "it has more than 1048576 bytes")]
+        [(vec![0xff], "line 1 is not UTF-8"), (vec![b'#'; 2 << 20], "it has more than 1048576 bytes")]
     {
         let path = folder.path().join("odd.toml");
         std::fs::write(&path, bytes).unwrap();
