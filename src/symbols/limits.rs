@@ -5,16 +5,16 @@ use crate::elf::ElfLimits;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Memory for all sections that are unpacked as a whole in the background, bytes.
+/// Memory for the sections that a process unpacks as a whole in the background at a time, within that of all work, bytes.
 const BACKGROUND_WHOLE_BYTES: u64 = 32 << 20;
 
-/// When a compressed section is unpacked as a whole, and the memory for that, besides that of all other work. Without memory left,
-/// it is unpacked in parts.
+/// When a compressed section is unpacked as a whole, and the memory for that. Without memory left, it is unpacked in parts.
 #[derive(Debug, Clone)]
 pub(crate) enum WholeSections {
-    /// When it is read for the first time; it stays.
+    /// When it is read for the first time; it stays. The memory is besides that of all other work.
     AtOnce(Arc<MemoryBudget>),
-    /// When a lookup has unpacked more than its length, time and again, in parts; until the lookup ends.
+    /// When a lookup has unpacked more than its length, time and again, in parts; until the lookup ends. The memory is a part of
+    /// that of all work.
     AfterRepeats(Arc<MemoryBudget>),
 }
 

@@ -8,6 +8,7 @@
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
 use crate::symbols::limits::{NamingLimits, WholeSections};
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,10 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 pub(super) struct Work {
     budget: Arc<MemoryBudget>,
     whole_sections: WholeSections,
+    /// What is kept until the lookup ends.
+    held: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// Lookups that have ended.
+    lookups: AtomicU64,
     deadline: Mutex<Deadline>,
     memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the working thread's stack; 0: not checked.
@@ -84,6 +89,8 @@ impl Work {
         Arc::new(Work {
             budget: Arc::clone(budget),
             whole_sections,
+            held: Mutex::default(),
+            lookups: AtomicU64::new(0),
             deadline: Mutex::new(deadline.clone()),
             memory: Mutex::new(WorkMemory { reservation, used: 0, refused: None }),
             stack_base: AtomicUsize::new(0),
@@ -106,6 +113,27 @@ impl Work {
     /// When compressed sections are unpacked as a whole.
     pub(super) fn whole_sections(&self) -> &WholeSections {
         &self.whole_sections
+    }
+
+    /// Memory for all work.
+    pub(super) fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    /// Keeps something until the lookup ends.
+    pub(super) fn hold(&self, held: Arc<dyn Any + Send + Sync>) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+    }
+
+    /// The number of this lookup.
+    pub(super) fn lookup(&self) -> u64 {
+        self.lookups.load(Ordering::Relaxed)
+    }
+
+    /// Ends a lookup: lets go of what was held for it.
+    pub(super) fn end_lookup(&self) {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Begins another piece of work, which has until `deadline`.

@@ -167,6 +167,8 @@ impl DwarfNames {
             }))
         });
         self.work.end_stack();
+        // Whatever has come of it.
+        self.work.end_lookup();
         (frames, problem)
     }
 
@@ -202,9 +204,6 @@ impl DwarfNames {
         });
         self.kept_bytes = KEPT_BYTES;
         others.into_iter().for_each(|names| self.split.take(names.split));
-        for file in [Some(&self.main), self.shared.as_ref()].into_iter().flatten() {
-            file.stores.end_lookup();
-        }
         problem.or(index.problem)
     }
 

@@ -113,15 +113,6 @@ impl DebugStores {
         DebugStores { stores, max_rereads: self.max_rereads }
     }
 
-    /// Ends a lookup: gives back the memory that was for this one alone.
-    pub(crate) fn end_lookup(&self) {
-        for (_, store, _) in &self.stores {
-            if let Store::Packed(stream) = store {
-                stream.end_lookup();
-            }
-        }
-    }
-
     /// Opens the sections, none of which is in memory yet.
     pub(crate) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
         let open = |(id, store, len): &(SectionId, Store, u64)| {

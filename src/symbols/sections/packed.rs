@@ -3,10 +3,10 @@
 //! The state of the decompressor is kept at intervals along the stream: its tables and the last 32 KiB that it wrote.
 //! To read at a position, it continues from where it is or from the last kept state before the position. zran.c, an
 //! example of zlib, does the same. Where somebody waits for the names and there is memory for it, a stream is unpacked as a whole
-//! when it is read for the first time: lookups come back to all parts of it, and several threads share it. In the background that is done
-//! for the rest of a lookup that has unpacked more than all of it twice, in parts.
+//! when it is read for the first time: lookups come back to all parts of it, and several threads share it. In the background
+//! that is done for the rest of a lookup that has unpacked more than all of it twice, in parts.
 
-use crate::base::memory_budget::{MemoryBudget, Reservation};
+use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
 use crate::elf::ElfError;
 use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
@@ -16,7 +16,7 @@ use flate2::FlushDecompress;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Bytes that deflate may refer back to, and so the size of the window kept.
 pub(crate) const WINDOW_BYTES: usize = 32 << 10;
@@ -51,7 +51,9 @@ struct Inner {
     /// Kept states, by position, ascending.
     states: Vec<PackedState>,
     charge: Charge,
-    /// Bytes unpacked in parts by this lookup.
+    /// Number of the last lookup that has read it.
+    lookup: u64,
+    /// Bytes that this one has unpacked in parts.
     in_parts: u64,
 }
 
@@ -104,6 +106,8 @@ enum Whole {
     /// The stream has not been read yet.
     NotTried,
     Unpacked(Arc<WholeStream>),
+    /// As long as the lookup lasts.
+    UnpackedForLookup(Weak<WholeStream>),
     /// The stream is read in parts.
     Parts,
 }
@@ -112,13 +116,14 @@ enum Whole {
 #[derive(Debug)]
 struct WholeStream {
     bytes: Vec<u8>,
-    _room: Reservation,
+    _room: Vec<Reservation>,
 }
 
 impl PackedStream {
     /// Makes a reader of the stream at `packed` of `source`, which unpacks to `len` bytes.
     pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
-        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work), in_parts: 0 };
+        let inner =
+            Inner { cursor: None, states: Vec::new(), charge: Charge::none(work), lookup: 0, in_parts: 0 };
         let whole = match work.whole_sections() {
             WholeSections::AtOnce(_) => Whole::NotTried,
             WholeSections::AfterRepeats(_) => Whole::Parts,
@@ -141,14 +146,6 @@ impl PackedStream {
         }
         drop(inner);
         other
-    }
-
-    /// Ends a lookup: in the background nothing is kept as a whole until the next one.
-    pub(crate) fn end_lookup(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).in_parts = 0;
-        if let WholeSections::AfterRepeats(_) = self.work.whole_sections() {
-            *self.whole.lock().unwrap_or_else(PoisonError::into_inner) = Whole::Parts;
-        }
     }
 
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window, which the bytes of a page do.
@@ -211,13 +208,14 @@ impl PackedStream {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*whole, Whole::NotTried) {
             let unpacked = match self.work.whole_sections() {
-                WholeSections::AtOnce(memory) => self.unpack(memory)?,
+                WholeSections::AtOnce(memory) => self.unpack(&[memory])?,
                 WholeSections::AfterRepeats(_) => None,
             };
             *whole = unpacked.map_or(Whole::Parts, |unpacked| Whole::Unpacked(Arc::new(unpacked)));
         }
         Ok(match &*whole {
             Whole::Unpacked(unpacked) => Some(Arc::clone(unpacked)),
+            Whole::UnpackedForLookup(unpacked) => unpacked.upgrade(),
             Whole::NotTried | Whole::Parts => None,
         })
     }
@@ -225,26 +223,39 @@ impl PackedStream {
     /// Whether this lookup has unpacked so much in parts that all of it would have been less; asked for the first time.
     fn is_unpacked_too_often(&self) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_often = inner.in_parts > MOST_REPEATS * self.len;
-        inner.in_parts = if is_too_often { 0 } else { inner.in_parts };
+        let lookup = self.work.lookup();
+        let is_another = std::mem::replace(&mut inner.lookup, lookup) != lookup;
+        let is_too_often = !is_another && inner.in_parts > MOST_REPEATS * self.len;
+        if is_another || is_too_often {
+            inner.in_parts = 0;
+        }
         is_too_often
     }
 
     /// Unpacks all of it until the end of the lookup, if there is memory for it.
     fn unpack_for_lookup(&self) -> Result<(), SymbolError> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*whole, Whole::Parts)
+        let is_in_parts = match &*whole {
+            Whole::Parts => true,
+            Whole::UnpackedForLookup(unpacked) => unpacked.strong_count() == 0,
+            Whole::NotTried | Whole::Unpacked(_) => false,
+        };
+        if is_in_parts
             && let WholeSections::AfterRepeats(memory) = self.work.whole_sections()
-            && let Some(unpacked) = self.unpack(memory)?
+            && let Some(unpacked) = self.unpack(&[memory, self.work.budget()])?
         {
-            *whole = Whole::Unpacked(Arc::new(unpacked));
+            let unpacked = Arc::new(unpacked);
+            *whole = Whole::UnpackedForLookup(Arc::downgrade(&unpacked));
+            self.work.hold(unpacked);
         }
         Ok(())
     }
 
     /// Unpacks all of it; `None` without memory, or where the stream is damaged: what comes before the damage is read in parts.
-    fn unpack(&self, memory: &Arc<MemoryBudget>) -> Result<Option<WholeStream>, SymbolError> {
-        let Ok(room) = memory.try_reserve(self.len) else { return Ok(None) };
+    fn unpack(&self, memory: &[&Arc<MemoryBudget>]) -> Result<Option<WholeStream>, SymbolError> {
+        let room: Result<Vec<Reservation>, Refused> =
+            memory.iter().map(|memory| memory.try_reserve(self.len)).collect();
+        let Ok(room) = room else { return Ok(None) };
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(self.len as usize).is_err() {
             return Ok(None);
@@ -408,11 +419,10 @@ mod tests {
             assert_eq!(memory.used_bytes(), 0);
             read_all_over(&stream, &bytes);
             assert_eq!(memory.used_bytes(), stream.len);
-            let in_parts = stream.inner.lock().unwrap().in_parts;
-            assert!(in_parts <= MOST_REPEATS * stream.len, "{in_parts}");
+            assert_eq!(stream.inner.lock().unwrap().in_parts, 0, "all that was read since is there");
             read_all_over(&other, &bytes);
             assert_eq!(other.inner.lock().unwrap().in_parts, 0, "the other thread has it, too");
-            stream.end_lookup();
+            stream.work.end_lookup();
         }
         assert_eq!(memory.used_bytes(), 0);
         let none = Arc::new(MemoryBudget::new(2_000_000));
