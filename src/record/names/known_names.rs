@@ -5,12 +5,11 @@ use crate::profile::{StringId, Tables};
 use crate::record::modules::FileId;
 use rustc_hash::FxHashMap;
 
-/// Addresses that are kept of each generation, and the bytes of these and of their names.
-const MOST_ADDRESSES: usize = 60_000;
+/// Bytes that are kept of each generation.
 const MOST_BYTES: usize = 3 << 20;
 /// What an address and a text take beside what is in them, bytes.
 const ADDRESS_BYTES: usize = 64;
-const TEXT_BYTES: usize = 48;
+const TEXT_BYTES: usize = 64;
 
 /// A function at an address, its texts by their numbers.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +53,14 @@ impl Generation {
             })
             .collect();
         self.bytes += ADDRESS_BYTES + size_of_val(&*known);
-        self.addresses.insert(key, known);
+        // Asked for again before the first answer came.
+        if let Some(before) = self.addresses.insert(key, known) {
+            self.bytes -= ADDRESS_BYTES + size_of_val(&*before);
+        }
     }
 
     fn is_full(&self) -> bool {
-        self.addresses.len() >= MOST_ADDRESSES || self.bytes >= MOST_BYTES
+        self.bytes >= MOST_BYTES
     }
 }
 
@@ -109,6 +111,9 @@ impl KnownNames {
 mod tests {
     use super::*;
 
+    /// Addresses without a name that a generation has room for, and some.
+    const MOST_EMPTY: u64 = (MOST_BYTES / ADDRESS_BYTES) as u64;
+
     fn named(name: &str) -> LocationText<'_> {
         LocationText { name, raw_name: "", file: "main.c", line: 7, is_inlined: false }
     }
@@ -125,16 +130,16 @@ mod tests {
     fn names_that_are_used_stay_and_others_go() {
         let mut known = KnownNames::default();
         known.insert(FileId(1), 7, [named("main")].into_iter());
-        for address in 0..3 * MOST_ADDRESSES as u64 {
+        for address in 0..3 * MOST_EMPTY {
             known.insert(FileId(2), address, std::iter::empty());
             if address.is_multiple_of(1000) {
                 let of_main: Vec<_> = known.get(FileId(1), 7).expect("it is used").collect();
                 assert_eq!(of_main, [named("main")]);
             }
         }
-        assert!(known.young.addresses.len() + known.old.addresses.len() <= 2 * MOST_ADDRESSES);
+        assert!(bytes(&known) <= 2 * MOST_BYTES + 1000, "{} bytes", bytes(&known));
         assert!(known.get(FileId(2), 0).is_none());
-        let last = known.get(FileId(2), 3 * MOST_ADDRESSES as u64 - 1);
+        let last = known.get(FileId(2), 3 * MOST_EMPTY - 1);
         assert!(last.is_some_and(|mut names| names.next().is_none()));
         for address in 0..40 {
             let long = format!("{address}{}", "x".repeat(1 << 20));
