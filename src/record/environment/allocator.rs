@@ -10,6 +10,7 @@ const BLOCKS_APART: libc::c_int = 512 << 10;
 const FREE_AT_END: libc::c_int = 4 << 20;
 
 /// The number of mimalloc's option `mi_option_purge_delay`: how long free memory stays before it goes back to the system, ms.
+/// As of version 3, which the locked libmimalloc-sys builds.
 #[cfg(target_env = "musl")]
 const PURGE_DELAY: libc::c_int = 15;
 
@@ -22,6 +23,8 @@ pub(crate) fn keep_little(heaps: u8) {
     #[cfg(target_env = "musl")]
     // SAFETY: the function of mimalloc, which is the allocator of that program, takes numbers.
     unsafe {
+        // What has been freed so far would wait for its delay, and then for good.
+        mi_collect(true);
         mi_option_set(PURGE_DELAY, 0);
     }
     #[cfg(target_env = "gnu")]
