@@ -133,10 +133,13 @@ fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: boo
 fn missing(path: &Path) -> Failure {
     let shown = path.display();
     if let Some((whole, part)) = path.to_str().and_then(|text| text.rsplit_once('@'))
+        && !part.contains('/')
+        && !whole.ends_with('/')
         && Path::new(whole).exists()
     {
         let message = format!("cannot read `{shown}`: `{part}` is no span of time by the clock");
-        let hint = format!("a part of a recording is written so:  {whole}@14:00..14:10");
+        let word = safe_text::shell_line([&*format!("{whole}@14:00..14:10")]);
+        let hint = format!("a part of a recording is written so:  {word}");
         return Failure::new(status::FAILED, message).hint(hint);
     }
     let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
@@ -167,7 +170,9 @@ mod tests {
             let message = said(&format!("@{part}"));
             assert!(message.ends_with(&format!("`{part}` is no span of time by the clock")), "{message}");
         }
-        assert!(said("/none@foo").ends_with("no such file"));
+        for word in ["/none@foo", "@2/prof.data", "/@foo"] {
+            assert!(said(word).ends_with("no such file"), "{word}");
+        }
     }
 
     #[test]
