@@ -67,7 +67,17 @@ impl Collector {
         command.arg("--config").arg(&path).arg("--feature-gates=service.profilesSupport");
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let lines = collect(child.stderr.take().unwrap());
-        wait_until(|| TcpStream::connect(&self.address).ok());
+        wait_until(|| {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "the collector has ended: {:?}", lines.lock().unwrap());
+            TcpStream::connect(&self.address).ok()
+        });
+        if demands.is_full {
+            // It listens before it has looked at its memory for the first time.
+            wait_until(|| {
+                lines.lock().unwrap().iter().any(|line| line.contains("Refusing data")).then_some(())
+            });
+        }
         Receiver { child, address: self.address.clone(), lines }
     }
 }

@@ -77,7 +77,7 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
 
 fn wait_until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     // A minute is the longest wait between two tries, and the machine may be crowded.
-    let until = Instant::now() + Duration::from_secs(240);
+    let until = Instant::now() + Duration::from_secs(400);
     loop {
         if let Some(found) = look() {
             return found;

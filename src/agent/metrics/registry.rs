@@ -72,8 +72,8 @@ metrics! {
     PushRequests Counter "prof_push_requests_total" Some("code"), "Requests by the status of the answer, or, without one, by the reason: dns, connection, timeout, tls.";
     PushRetries Counter "prof_push_retries_total" Some("destination"), "Requests that were repeats.";
     LastPush Gauge "prof_last_push_timestamp_seconds" Some("destination"), "When a request was accepted last.";
-    Dropped Counter "prof_dropped_total" Some("reason"), "Recordings that were given up, by reason.";
-    DroppedProfiles Counter "prof_dropped_profiles_total" Some("reason"), "Profiles, one for each series of a recording or for a part of one, that were given up, by reason.";
+    Dropped Counter "prof_dropped_total" Some("reason"), "Recordings of which something was given up, by the first reason.";
+    DroppedProfiles Counter "prof_dropped_profiles_total" Some("reason"), "Profiles that were given up once their recording was being sent, by reason: each a series of it or a part of one.";
     BufferBytes Gauge "prof_buffer_bytes" None, "Bytes that wait to be sent.";
     BufferFiles Gauge "prof_buffer_files" None, "Files that wait to be sent.";
     KeptBytes Gauge "prof_kept_bytes" None, "Bytes of recordings that are kept on this host, at the last look, one every 30 s.";
