@@ -259,6 +259,7 @@ fn an_agent_says_what_stops_it_and_goes_on() {
         wait_until(|| problems.iter().find_map(|problem| heard(&format!("{name}: {problem}"))));
     }
     grows("prof_dropped_total{reason=\"rejected\"}");
+    grows("prof_dropped_profiles_total{reason=\"rejected\"}");
     grows("prof_push_requests_total{code=\"400\"}");
     grows("prof_push_requests_total{code=\"401\"}");
     grows("prof_push_requests_total{code=\"tls\"}");
@@ -279,4 +280,29 @@ fn an_agent_says_what_stops_it_and_goes_on() {
     signal(&agent.0, "TERM");
     let ended = wait_until(|| agent.0.try_wait().unwrap());
     assert!(ended.success(), "{ended} {:?}", said.lock().unwrap());
+}
+
+#[test]
+fn an_agent_without_rights_says_so_once_and_ends() {
+    use std::os::unix::process::CommandExt;
+    if !may_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (config, buffer) = (folder.path().join("agent.toml"), folder.path().join("b"));
+    let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", buffer.display());
+    std::fs::write(&config, text).unwrap();
+    // Users without rights may not go into the folder of this build.
+    let program = folder.path().join("prof");
+    std::fs::copy(env!("CARGO_BIN_EXE_prof"), &program).unwrap();
+    let nobody = 65534;
+    std::os::unix::fs::chown(folder.path(), Some(nobody), Some(nobody)).unwrap();
+    std::os::unix::fs::chown(&config, Some(nobody), Some(nobody)).unwrap();
+    let mut agent = Command::new(program);
+    agent.args(["agent", "--config"]).arg(&config).uid(nobody).gid(nobody);
+    let ended = agent.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert_eq!(said.matches("CAP_BPF and CAP_PERFMON missing").count(), 1, "{said}");
+    assert!(said.contains("the agent ends"), "{said}");
 }

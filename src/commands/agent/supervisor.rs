@@ -69,16 +69,27 @@ impl AgentSignals {
 /// A part of the agent, which runs or waits to be started again.
 struct Part {
     name: &'static str,
+    /// Whether it can do nothing without the rights of the agent.
+    needs_rights: bool,
     child: Option<Child>,
     begun: Instant,
     next: Instant,
     wait: Duration,
 }
 
+/// What has become of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartState {
+    AsBefore,
+    Ended,
+    /// It has ended, and would end again each time.
+    LacksRights,
+}
+
 impl Part {
-    fn new(name: &'static str) -> Self {
+    fn new(name: &'static str, needs_rights: bool) -> Self {
         let now = Instant::now();
-        Part { name, child: None, begun: now, next: now, wait: FIRST_WAIT }
+        Part { name, needs_rights, child: None, begun: now, next: now, wait: FIRST_WAIT }
     }
 
     fn pid(&self) -> u32 {
@@ -102,10 +113,17 @@ impl Part {
         }
     }
 
-    /// Notes that it has ended, if it has. Returns whether it has.
-    fn look(&mut self) -> bool {
-        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else { return false };
+    /// Notes that it has ended, if it has.
+    fn look(&mut self) -> PartState {
+        let Some(Ok(Some(ended))) = self.child.as_mut().map(Child::try_wait) else {
+            return PartState::AsBefore;
+        };
         self.child = None;
+        // It has said which.
+        if self.needs_rights && ended.code() == Some(status::NOT_PERMITTED.into()) {
+            say(&format!("the {} lacks rights, which do not come while it runs: the agent ends", self.name));
+            return PartState::LacksRights;
+        }
         say(&format!(
             "the {} has ended ({ended}), and is started again in {} s",
             self.name,
@@ -115,7 +133,7 @@ impl Part {
             self.wait = FIRST_WAIT;
         }
         self.later();
-        true
+        PartState::Ended
     }
 
     fn later(&mut self) {
@@ -169,7 +187,7 @@ struct Agent {
     looked_at: u32,
 }
 
-/// Runs the agent until a signal; returns the exit status.
+/// Runs the agent until a signal, or until it turns out that it may not record; returns the exit status.
 ///
 /// # Errors
 ///
@@ -179,22 +197,26 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let signals = AgentSignals::install()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
-    let (recorder, sender) = (Part::new("recorder"), Part::new("sender"));
+    let (recorder, sender) = (Part::new("recorder", true), Part::new("sender", false));
     let (accepted, tally) = (accept(&config)?, AgentTally::begin());
     tally.write(&config);
     let mut agent =
         Agent { path, accepted, tally, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
+    let mut ended = status::OK;
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
             agent.reload();
         }
-        agent.keep_running();
+        if agent.keep_running() == PartState::LacksRights {
+            ended = status::NOT_PERMITTED;
+            break;
+        }
         pause(TICK);
     }
     // The recorder completes its window, which the sender then still sends.
     agent.recorder.end();
     agent.sender.end();
-    Ok(status::OK)
+    Ok(ended)
 }
 
 /// Keeps the text of a configuration that is right, for the parts. Returns where.
@@ -223,8 +245,8 @@ impl Agent {
         self.tally.write(&self.config);
     }
 
-    /// Starts what is to run and does not.
-    fn keep_running(&mut self) {
+    /// Starts what is to run and does not. Returns what has become of the recorder.
+    fn keep_running(&mut self) -> PartState {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let is_recorded = is_recorded_host(&self.host, day_of(since), self.config.hosts_share);
         if self.is_recorded != is_recorded {
@@ -235,8 +257,11 @@ impl Agent {
                 "this host does not record today: hosts_share"
             });
         }
-        if self.recorder.look() {
-            self.count(|tally| AgentTally::count(&mut tally.restarts, "ended"));
+        let state = self.recorder.look();
+        match state {
+            PartState::AsBefore => {}
+            PartState::Ended => self.count(|tally| AgentTally::count(&mut tally.restarts, "ended")),
+            PartState::LacksRights => return state,
         }
         if !is_recorded {
             self.recorder.end();
@@ -250,6 +275,7 @@ impl Agent {
         self.looked_at = self.recorder.pid();
         self.sender.look();
         self.sender.start(&self.accepted, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
+        state
     }
 
     /// Reads the configuration again. One that is wrong changes nothing.
