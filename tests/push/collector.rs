@@ -97,8 +97,14 @@ impl Push {
         Push { child, said }
     }
 
-    fn wait_until_said(&self, words: &str) {
-        wait_until(|| self.said.lock().unwrap().iter().any(|line| line.contains(words)).then_some(()));
+    fn wait_until_said(&mut self, words: &str) {
+        let (child, said) = (&mut self.child, &self.said);
+        wait_until(|| {
+            let has_ended = child.try_wait().unwrap().is_some();
+            let is_said = said.lock().unwrap().iter().any(|line| line.contains(words));
+            assert!(is_said || !has_ended, "it has ended: {:?}", said.lock().unwrap());
+            is_said.then_some(())
+        });
     }
 
     fn assert_delivered(mut self) {
@@ -137,7 +143,7 @@ fn the_collector_gets_what_the_report_says_although_it_starts_late() {
     let Some(collector) = Collector::built("127.0.0.1") else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path());
-    let push = Push::start(&[file.to_str().unwrap(), "--to", &collector.url("http"), "-e", "cpu"]);
+    let mut push = Push::start(&[file.to_str().unwrap(), "--to", &collector.url("http"), "-e", "cpu"]);
     push.wait_until_said("does not take it yet");
     let receiver = collector.start(folder.path(), &Demands::default());
     push.assert_delivered();
@@ -151,15 +157,15 @@ fn the_collector_gets_it_with_a_token_once_it_has_room() {
     let file = recording(folder.path());
     let token = folder.path().join("token");
     let (url, wrong) = (collector.url("http"), folder.path().join("wrong"));
-    std::fs::write(&token, "the token of this test\n").unwrap();
+    std::fs::write(&token, "token-of-this-test\n").unwrap();
     std::fs::write(&wrong, "another").unwrap();
     let arguments = [file.to_str().unwrap(), "--to", &url, "-e", "off", "--bearer-file"];
-    let mut demands = Demands { token: Some("the token of this test"), is_full: true, ..Demands::default() };
+    let mut demands = Demands { token: Some("token-of-this-test"), is_full: true, ..Demands::default() };
     let full = collector.start(folder.path(), &demands);
     let refused = prof(&[&["push"], &arguments[..], &[wrong.to_str().unwrap()]].concat());
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(1) && said.contains("status 401"), "{said}");
-    let push = Push::start(&[&arguments[..], &[token.to_str().unwrap()]].concat());
+    let mut push = Push::start(&[&arguments[..], &[token.to_str().unwrap()]].concat());
     push.wait_until_said("status 429");
     assert_eq!(dumped(&full), 0);
     drop(full);
