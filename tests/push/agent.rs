@@ -260,9 +260,8 @@ fn an_agent_says_what_stops_it_and_goes_on() {
     }
     grows("prof_dropped_total{reason=\"rejected\"}");
     grows("prof_dropped_profiles_total{reason=\"rejected\"}");
-    for code in ["400", "401", "tls"] {
-        grows(&format!("prof_push_requests_total{{code=\"{code}\"}}"));
-    }
+    let codes = ["400", "401", "tls"].map(|code| format!("prof_push_requests_total{{code=\"{code}\"}}"));
+    codes.iter().for_each(|name| grows(name));
     wait_until(|| heard("strict: "));
     // The token is renewed, and what has waited arrives.
     std::fs::write(&token, "new").unwrap();
