@@ -305,3 +305,28 @@ fn an_agent_without_rights_says_so_once_and_ends() {
     assert_eq!(said.matches("CAP_BPF and CAP_PERFMON missing").count(), 1, "{said}");
     assert!(said.contains("the agent ends"), "{said}");
 }
+
+#[test]
+fn a_second_agent_in_the_same_folder_is_refused() {
+    if !may_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (config, buffer) = (folder.path().join("agent.toml"), folder.path().join("b"));
+    let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", buffer.display());
+    std::fs::write(&config, text).unwrap();
+    let (mut first, said) = started(&config);
+    wait_until(|| buffer.join("accepted.toml").exists().then_some(()));
+    let second = prof(&["agent", "--config", config.to_str().unwrap()]);
+    let refused = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{refused}");
+    assert!(refused.contains("another agent uses the folder"), "{refused}");
+    // The first one goes on, and the folder is free once it has ended, however it ends.
+    assert!(first.0.try_wait().unwrap().is_none(), "{:?}", said.lock().unwrap());
+    drop(first);
+    let (mut third, said) = started(&config);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(&third.0, "TERM");
+    let ended = wait_until(|| third.0.try_wait().unwrap());
+    assert!(ended.success(), "{:?}", said.lock().unwrap());
+}

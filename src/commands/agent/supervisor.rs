@@ -1,6 +1,6 @@
 //! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
 
-use super::folders::{make_folder, recorded_folder};
+use super::folders::{hold_folder, make_folder, recorded_folder};
 use super::log::say;
 use super::pause::pause;
 use super::tally::AgentTally;
@@ -191,9 +191,10 @@ struct Agent {
 ///
 /// # Errors
 ///
-/// When its folder cannot be made, or signals cannot be taken.
+/// When its folder cannot be made or is another agent's, or signals cannot be taken.
 pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     make_folder(&recorded_folder(&config))?;
+    let _held = hold_folder(&config.buffer.folder)?;
     let signals = AgentSignals::install()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
