@@ -11,7 +11,7 @@ const BACKGROUND_WHOLE_BYTES: u64 = 32 << 20;
 /// When a compressed section is unpacked as a whole, and the memory for that. Without memory left, it is unpacked in parts.
 #[derive(Debug, Clone)]
 pub(crate) enum WholeSections {
-    /// When it is read for the first time; it stays. The memory is besides that of all other work.
+    /// When it is read for the first time; it stays. The memory comes on top of that of all other work.
     AtOnce(Arc<MemoryBudget>),
     /// When a lookup has unpacked more than its length, time and again, in parts; until the lookup ends. The memory is a part of
     /// that of all work.

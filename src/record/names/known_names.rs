@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 /// Bytes that are kept of each generation.
 const MOST_BYTES: usize = 3 << 20;
-/// What an address and a text take beside what is in them, bytes.
+/// What an address takes in addition to its functions, and a text in addition to its characters, bytes.
 const ADDRESS_BYTES: usize = 64;
 const TEXT_BYTES: usize = 64;
 
