@@ -13,7 +13,7 @@ use super::session::stop_reason::StopReason;
 use super::session::until_end::{GoesOn, PATIENCE, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
-use crate::base::{safe_text, units};
+use crate::base::{opener, safe_text, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;
@@ -49,6 +49,10 @@ impl Sink for FileSink<'_> {
     fn is_asked_to_end(&mut self, launched: Option<&Child>) -> GoesOn {
         if self.parent.is_some_and(Parent::has_ended) {
             return ControlFlow::Break(Some(StopReason::Stopped));
+        }
+        // It makes the files of windows. Who has started this recording can start another one.
+        if self.windows.is_some() && opener::has_ended() {
+            return ControlFlow::Break(Some(StopReason::OpenerEnded));
         }
         let goes_on = self.signals.is_asked_to_end(launched);
         if goes_on.is_continue() && self.signals.is_left_to_command(launched) {

@@ -168,6 +168,16 @@ fn start(
     Ok(is_delay_over)
 }
 
+/// A failure if the recording ends for a reason that no one wants.
+fn failure_of(reason: StopReason) -> Option<Failure> {
+    (reason == StopReason::OpenerEnded).then(|| {
+        let message =
+            "the process that opens files for prof ended (was it killed?): no more windows can be made";
+        Failure::new(exit::FAILED, message)
+            .hint("the windows so far are complete; start the recording again to go on")
+    })
+}
+
 /// A recording that takes samples.
 struct FileRecording<'a, 'obj> {
     session: Session<'obj>,
@@ -252,7 +262,7 @@ impl FileRecording<'_, '_> {
         }
         self.say_end(bytes);
         self.hand_over();
-        match self.misplaced() {
+        match self.misplaced().or(failure_of(reason)) {
             Some(failure) => self.end_with(failure.into()),
             None => self.status_of(reason),
         }

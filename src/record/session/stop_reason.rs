@@ -21,6 +21,8 @@ pub(crate) enum StopReason {
     Signal(i32),
     /// The user of a live view stopped it.
     Stopped,
+    /// The opener has ended, without which a recording in windows cannot go on.
+    OpenerEnded,
 }
 
 impl StopReason {
@@ -36,6 +38,7 @@ impl StopReason {
                 return Cow::Owned(format!("prof was ended by {}", units::signal(signal)));
             }
             StopReason::Stopped => End::STOPPED,
+            StopReason::OpenerEnded => "the process that opens files for prof ended",
         })
     }
 }

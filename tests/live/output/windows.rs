@@ -3,7 +3,7 @@
 use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{messages, prof, text};
-use crate::harness::running::wait_for;
+use crate::harness::running::{descendant, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -193,5 +193,34 @@ fn the_oldest_windows_go_and_others_files_stay() {
     ] {
         let out = prof().args(["record", "-a", "-d", "1s"]).args(refused).output().expect("prof runs");
         assert_eq!(out.status.code(), Some(2), "{refused:?} {}", messages(&out));
+    }
+}
+
+/// A recording in windows cannot go on without the process that makes its files: it ends, with its windows, and says why.
+#[test]
+fn windows_end_with_the_process_that_makes_them() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let place = folder.path().join("windows");
+    let mut recorder = prof()
+        .args(["record", "-a", "--rotate", "1s", "-o"])
+        .arg(&place)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("prof runs");
+    let is_written = || (std::fs::read_dir(&place).ok()?.count() >= 2).then_some(());
+    wait_for("two windows", is_written);
+    let opener = descendant(recorder.id(), "prof-opener").to_string();
+    assert!(Command::new("kill").args(["-KILL", opener.as_str()]).status().expect("kill runs").success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut recorder.stderr.take().expect("it is piped"), &mut said)
+        .expect("text");
+    let ended = recorder.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(1), "{said}");
+    assert!(said.contains("no more windows can be made"), "{said}");
+    for file in windows(&place) {
+        let info = document(&["info", "--json"], &file);
+        assert_eq!(info["is_complete"], Value::Bool(true), "{}: {said}", file.display());
     }
 }
