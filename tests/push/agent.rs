@@ -321,6 +321,15 @@ fn a_second_agent_in_the_same_folder_is_refused() {
     let refused = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(1), "{refused}");
     assert!(refused.contains("another agent uses the folder"), "{refused}");
+    // Nor one that removes the recordings that the first one keeps.
+    let (other, kept) = (folder.path().join("other.toml"), folder.path().join("other"));
+    let text =
+        format!("[buffer]\nfolder = \"{}\"\n[keep]\nfolder = \"{}/k\"\n", kept.display(), buffer.display());
+    std::fs::write(&other, text).unwrap();
+    let second = prof(&["agent", "--config", other.to_str().unwrap()]);
+    let refused = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{refused}");
+    assert!(refused.contains("another agent uses the folder") && refused.contains("[keep]"), "{refused}");
     // The first one goes on, and the folder is free once it has ended, however it ends.
     assert!(first.0.try_wait().unwrap().is_none(), "{:?}", said.lock().unwrap());
     drop(first);
@@ -329,4 +338,70 @@ fn a_second_agent_in_the_same_folder_is_refused() {
     signal(&third.0, "TERM");
     let ended = wait_until(|| third.0.try_wait().unwrap());
     assert!(ended.success(), "{:?}", said.lock().unwrap());
+}
+
+/// The process that has a name among those that `ancestor` has started, and these have.
+fn descendant(ancestor: u32, name: &str) -> Option<u32> {
+    let mut family = vec![ancestor];
+    while let Some(pid) = family.pop() {
+        if std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim() == name {
+            return Some(pid);
+        }
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    None
+}
+
+#[test]
+fn an_agent_whose_parts_are_killed_goes_on_and_counts_all() {
+    if !may_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (config, root, metrics) = (folder.path().join("agent.toml"), folder.path().display(), free_address());
+    let text = format!(
+        "frequency = 99\nwindow = \"5s\"\n[buffer]\nfolder = \"{root}/b\"\n[keep]\nfolder = \"{root}/k\"\n\
+         [metrics]\nlisten = \"{metrics}\"\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let _burn = Killed(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let (mut agent, said) = started(&config);
+    let counted = |name: &str| metric(&page(&metrics, "/metrics"), name);
+    let windows =
+        |least: f64| wait_until(|| counted("prof_windows_total").filter(|windows| *windows >= least));
+    let kill = |signal: &str, pid: u32| {
+        assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+    };
+    windows(1.0);
+    // The recorder cannot go on without the process that opens its files, and is started again.
+    kill("-KILL", wait_until(|| descendant(agent.0.id(), "prof-opener")));
+    wait_until(|| {
+        counted("prof_recording_restarts_total{reason=\"ended\"}").filter(|restarts| *restarts == 1.0)
+    });
+    let before = counted("prof_windows_total").unwrap_or_default();
+    windows(before + 2.0);
+    // What the sender has counted is not lost with it.
+    let sender = wait_until(|| descendant(agent.0.id(), "prof-sender"));
+    let before = windows(1.0);
+    kill("-TERM", sender);
+    wait_until(|| descendant(agent.0.id(), "prof-sender").filter(|pid| *pid != sender));
+    assert!(windows(1.0) >= before, "{before} windows before");
+    windows(before + 1.0);
+    signal(&agent.0, "TERM");
+    let ended = wait_until(|| agent.0.try_wait().unwrap());
+    assert!(ended.success(), "{ended} {:?}", said.lock().unwrap());
+    // The last page is that of no one; the counters are what it would have been.
+    let counters = std::fs::read_to_string(folder.path().join("b/counters.json")).unwrap();
+    let counters: serde_json::Value = serde_json::from_str(&counters).unwrap();
+    let of = |name: &str| {
+        let own = counters["counters"].as_array().unwrap().iter().filter(|counter| counter[0] == name);
+        own.map(|counter| counter[2].as_u64().unwrap()).sum::<u64>()
+    };
+    let kept = folder.path().join("k");
+    let report = prof(&["report", "--json", "--flat", "--on-cpu", kept.to_str().unwrap()]);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(of("prof_samples_total"), report["recorded_samples"].as_u64().unwrap(), "{counters}");
+    assert_eq!(of("prof_windows_total"), std::fs::read_dir(&kept).unwrap().count() as u64, "{counters}");
 }

@@ -13,7 +13,7 @@ use crate::agent::rules::{LabelMap, RelabelRule, RelabelRules, RuleText, check_t
 use crate::agent::sampling::RecordedShare;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
@@ -38,13 +38,14 @@ pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
     let rules = checked_rules(file.rules)?;
     check_count(&labels, &series_labels, &rules)?;
     let destinations = checked_destinations(file.destinations)?;
-    let keep = file.keep.map(|keep| checked_keep(keep, window)).transpose()?;
+    let buffer = file.buffer.unwrap_or_default();
+    let buffer_folder = buffer.folder.unwrap_or_else(|| PathBuf::from("/var/lib/prof/buffer"));
+    let keep = file.keep.map(|keep| checked_keep(keep, window, &buffer_folder)).transpose()?;
     if destinations.is_empty() && keep.is_none() {
         return Err(ConfigRefusal::file(
             "what is recorded would go nowhere: it needs [[destinations]] or [keep]",
         ));
     }
-    let buffer = file.buffer.unwrap_or_default();
     let host = file.host.unwrap_or_default();
     Ok(AgentConfig {
         text: String::new(),
@@ -59,7 +60,7 @@ pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
         rules,
         destinations,
         buffer: BufferSettings {
-            folder: buffer.folder.unwrap_or_else(|| PathBuf::from("/var/lib/prof/buffer")),
+            folder: buffer_folder,
             most_bytes: buffer.max_size.unwrap_or(256 << 20),
             most_age: buffer.max_age.unwrap_or(Duration::from_secs(50 * 60)),
         },
@@ -173,15 +174,30 @@ fn checked_destinations(
     Ok(destinations)
 }
 
-fn checked_keep(keep: Spanned<WrittenKeep>, window: Duration) -> Result<KeepSettings, ConfigRefusal> {
+fn checked_keep(
+    keep: Spanned<WrittenKeep>,
+    window: Duration,
+    buffer: &Path,
+) -> Result<KeepSettings, ConfigRefusal> {
     let span = keep.span();
     let keep = keep.into_inner();
+    if is_of_buffer(&keep.folder, buffer) {
+        let why = "the buffer has its own files there: take another folder, such as one next to it";
+        return Err(ConfigRefusal::in_table(span, "folder", why));
+    }
     let most_age = keep.max_age.unwrap_or(Duration::from_secs(24 * 3600));
     if most_age < window {
         let why = "files must be kept for longer than one takes (window)";
         return Err(ConfigRefusal::in_table(span, "max_age", why));
     }
     Ok(KeepSettings { folder: keep.folder, most_age, most_bytes: keep.max_size.unwrap_or(2_000_000_000) })
+}
+
+/// Whether a folder is that of a buffer, or one of those that the agent makes in it.
+fn is_of_buffer(folder: &Path, buffer: &Path) -> bool {
+    let Ok(inside) = folder.strip_prefix(buffer) else { return false };
+    let first = inside.components().next().map(|first| first.as_os_str().as_encoded_bytes());
+    first.is_none_or(|name| name == b"windows" || name.starts_with(b"to-"))
 }
 
 fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, ConfigRefusal> {

@@ -203,6 +203,9 @@ fn a_refusal_has_the_line_the_key_and_what_is_allowed() {
     assert!(refusal("a = [").starts_with("`agent.toml` line 1, key `a`: "), "{}", refusal("a = ["));
 }
 
+/// Where a buffer has its own files, there are none that stay.
+const KEPT_IN_BUFFER: &str = "line 5, key `keep.folder`: the buffer has its own files there: take another folder, such as one next to it";
+
 /// What is refused after the table of a destination.
 const REFUSED_TABLES: &[(&str, &str)] = &[
     (
@@ -247,6 +250,9 @@ const REFUSED_TABLES: &[(&str, &str)] = &[
         "line 5, key `kubelet.url`: the token would be sent over plain http: use https",
     ),
     ("[keep]\nmax_age = \"5m\"", "line 4, key `keep`: missing field `folder`"),
+    ("[keep]\nfolder = \"/var/lib/prof/buffer\"", KEPT_IN_BUFFER),
+    ("[keep]\nfolder = \"/var/lib/prof/./buffer/windows/\"", KEPT_IN_BUFFER),
+    ("[keep]\nfolder = \"/var/lib/prof/buffer/to-0-a/b\"", KEPT_IN_BUFFER),
     (
         "[[destinations]]\nurl = \"https://pyroscope.example:4040\"\nprotocol = \"otlp\"",
         "line 4, key `destinations 2.name`: another destination is called `pyroscope.example:4040`: give each a name of its own",
@@ -316,6 +322,7 @@ fn a_host_has_the_first_name_that_there_is() {
 fn what_is_recorded_goes_somewhere_and_labels_are_few() {
     assert!(refusal("").contains("[[destinations]] or [keep]"));
     assert!(parsed("[keep]\nfolder = \"/k\"\n").is_ok());
+    assert!(parsed("[keep]\nfolder = \"/var/lib/prof/buffer/kept\"\n").is_ok());
     let labels = |count: usize| {
         let lines: String = (0..count).map(|n| format!("l{n} = \"x\"\n")).collect();
         parsed(&format!("{LEAST}[labels]\n{lines}"))

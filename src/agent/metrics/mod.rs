@@ -4,5 +4,5 @@ mod page;
 mod registry;
 mod server;
 
-pub(crate) use registry::{AgentMetrics, MetricName};
+pub(crate) use registry::{AgentMetrics, CounterValue, MetricName};
 pub(crate) use server::MetricsServer;

@@ -44,6 +44,8 @@ fn shown(value: MetricValue) -> String {
         MetricValue::Real(number) if number.is_nan() => "NaN".to_owned(),
         MetricValue::Real(f64::INFINITY) => "+Inf".to_owned(),
         MetricValue::Real(f64::NEG_INFINITY) => "-Inf".to_owned(),
+        // Sums of parts have digits that mean nothing.
+        MetricValue::Real(number) if number.abs() < 1e6 => ((number * 1e9).round() / 1e9).to_string(),
         MetricValue::Real(number) => number.to_string(),
     }
 }

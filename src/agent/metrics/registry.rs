@@ -1,5 +1,6 @@
 //! The metrics by name, and their values, which any thread of the agent may change at any time.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,11 +85,33 @@ metrics! {
 }
 
 /// A value as it was set: sums stay exact.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum MetricValue {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum MetricValue {
     Whole(u64),
     Real(f64),
 }
+
+impl MetricValue {
+    fn real(self) -> f64 {
+        match self {
+            MetricValue::Whole(number) => number as f64,
+            MetricValue::Real(number) => number,
+        }
+    }
+
+    fn plus(self, more: MetricValue) -> Self {
+        match (self, more) {
+            (MetricValue::Whole(number), MetricValue::Whole(more)) => {
+                MetricValue::Whole(number.saturating_add(more))
+            }
+            (number, more) => MetricValue::Real(number.real() + more.real()),
+        }
+    }
+}
+
+/// A counter by the name of its metric, the value of its label, and its own.
+pub(crate) type CounterValue = (String, String, MetricValue);
 
 /// Values by metric and value of the label, which is empty if there is none.
 pub(super) type MetricValues = BTreeMap<(MetricName, String), MetricValue>;
@@ -98,6 +121,8 @@ pub(super) type MetricValues = BTreeMap<(MetricName, String), MetricValue>;
 #[derive(Debug)]
 pub(crate) struct AgentMetrics {
     values: Mutex<MetricValues>,
+    /// Counters of a process before this one, which this one goes on with.
+    before: Mutex<MetricValues>,
     started: Instant,
     /// Milliseconds from the start to the last beat, plus 1; 0 before the first.
     beat_ms: AtomicU64,
@@ -113,7 +138,8 @@ impl AgentMetrics {
     /// [beat]: AgentMetrics::beat
     pub(crate) fn new(version: &str, silence: Duration) -> Self {
         let metrics = AgentMetrics {
-            values: Mutex::new(MetricValues::new()),
+            values: Mutex::default(),
+            before: Mutex::default(),
             started: Instant::now(),
             beat_ms: AtomicU64::new(0),
             silence_ms: AtomicU64::new(0),
@@ -126,22 +152,40 @@ impl AgentMetrics {
 
     /// Adds to a counter. The label is empty for a metric without one.
     pub(crate) fn add(&self, name: MetricName, label: &str, more: u64) {
-        self.change(name, label, |value| {
-            *value = match *value {
-                MetricValue::Whole(number) => MetricValue::Whole(number.saturating_add(more)),
-                MetricValue::Real(number) => MetricValue::Real(number + more as f64),
-            };
-        });
+        self.change(name, label, |value| *value = value.plus(MetricValue::Whole(more)));
     }
 
     /// Adds to a counter of what is no whole number.
     pub(crate) fn add_real(&self, name: MetricName, label: &str, more: f64) {
-        self.change(name, label, |value| {
-            *value = match *value {
-                MetricValue::Whole(number) => MetricValue::Real(number as f64 + more),
-                MetricValue::Real(number) => MetricValue::Real(number + more),
-            };
-        });
+        self.change(name, label, |value| *value = value.plus(MetricValue::Real(more)));
+    }
+
+    /// Sets a counter that this process sums up elsewhere, on top of what one before has counted.
+    pub(crate) fn set_own(&self, name: MetricName, label: &str, number: u64) {
+        let before = locked(&self.before).get(&(name, label.to_owned())).copied();
+        let before = before.unwrap_or(MetricValue::Whole(0));
+        self.change(name, label, |value| *value = before.plus(MetricValue::Whole(number)));
+    }
+
+    /// The counters, for a process after this one.
+    pub(crate) fn counters(&self) -> Vec<CounterValue> {
+        let values = self.values().into_iter().map(|((name, label), value)| (name.info(), label, value));
+        let counters = values.filter(|(info, ..)| info.kind == MetricKind::Counter);
+        counters.map(|(info, label, value)| (info.name.to_owned(), label, value)).collect()
+    }
+
+    /// Goes on with the counters of a process before this one. To be called before anything is counted.
+    pub(crate) fn go_on_from(&self, counters: Vec<CounterValue>) {
+        let counter_of = |name: &str| {
+            let known = |metric: &&MetricName| metric.info().name == name;
+            MetricName::ALL.iter().find(known).filter(|metric| metric.info().kind == MetricKind::Counter)
+        };
+        for (name, label, before) in counters {
+            if let Some(&name) = counter_of(&name) {
+                self.change(name, &label, |value| *value = before);
+                locked(&self.before).insert((name, label), before);
+            }
+        }
     }
 
     /// Sets a value: of a gauge, or of a counter that is summed up elsewhere.
@@ -156,13 +200,7 @@ impl AgentMetrics {
 
     /// Sets a counter that is summed up elsewhere, unless that gives less than before: then something is not seen any more.
     pub(crate) fn set_most(&self, name: MetricName, label: &str, number: f64) {
-        self.change(name, label, |value| {
-            let before = match *value {
-                MetricValue::Whole(number) => number as f64,
-                MetricValue::Real(number) => number,
-            };
-            *value = MetricValue::Real(number.max(before));
-        });
+        self.change(name, label, |value| *value = MetricValue::Real(number.max(value.real())));
     }
 
     fn change(&self, name: MetricName, label: &str, change: impl FnOnce(&mut MetricValue)) {
@@ -204,7 +242,7 @@ impl AgentMetrics {
     }
 
     /// Whether the recorder has been heard of lately.
-    pub(super) fn health(&self) -> Result<(), String> {
+    pub(crate) fn health(&self) -> Result<(), String> {
         let now = self.since_start_ms();
         let last = self.beat_ms.load(Ordering::Relaxed).saturating_sub(1);
         let silent_ms = now.saturating_sub(last);
@@ -215,7 +253,7 @@ impl AgentMetrics {
     }
 
     /// Whether the agent records.
-    pub(super) fn readiness(&self) -> Result<(), String> {
+    pub(crate) fn readiness(&self) -> Result<(), String> {
         let why = locked(&self.not_ready).clone();
         if why.is_empty() { self.health() } else { Err(why) }
     }
@@ -244,6 +282,38 @@ mod tests {
         assert!(text.contains("prof_push_requests_total{code=\"other\"} 800\n"), "{text}");
         metrics.add(MetricName::PushRequests, "7", 1);
         assert!(metrics.text().contains("prof_push_requests_total{code=\"7\"} 2\n"));
+    }
+
+    #[test]
+    fn counters_go_on_in_another_process() {
+        let one = AgentMetrics::new("1", Duration::from_secs(60));
+        one.add(MetricName::Samples, "on_cpu", 40);
+        one.add_real(MetricName::CpuSeconds, "bpf", 0.5);
+        one.set(MetricName::ConfigReloads, "ok", 2);
+        one.set_own(MetricName::PushBytes, "a", 1_000);
+        one.set(MetricName::BufferFiles, "", 7);
+        let written = serde_json::to_string(&one.counters()).unwrap();
+        let two = AgentMetrics::new("1", Duration::from_secs(60));
+        let mut counters: Vec<CounterValue> = serde_json::from_str(&written).unwrap();
+        counters.push(("prof_of_another_version_total".to_owned(), String::new(), MetricValue::Whole(1)));
+        two.go_on_from(counters);
+        // What it has not counted yet has not fallen back.
+        assert!(two.text().contains("prof_push_bytes_total{destination=\"a\"} 1000\n"));
+        two.add(MetricName::Samples, "on_cpu", 2);
+        two.add_real(MetricName::CpuSeconds, "bpf", 0.25);
+        two.set(MetricName::ConfigReloads, "ok", 3);
+        two.set_own(MetricName::PushBytes, "a", 10);
+        two.set_own(MetricName::PushBytes, "a", 20);
+        let text = two.text();
+        for line in [
+            "prof_samples_total{event=\"on_cpu\"} 42",
+            "prof_cpu_seconds_total{part=\"bpf\"} 0.75",
+            "prof_config_reloads_total{result=\"ok\"} 3",
+            "prof_push_bytes_total{destination=\"a\"} 1020",
+            "prof_buffer_files 0",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
     }
 
     #[test]

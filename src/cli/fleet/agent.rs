@@ -25,16 +25,13 @@ pub(in crate::cli) struct AgentArgs {
     /// Which part of the agent this process is
     #[arg(long, value_name = "PART", value_parser = ["recorder", "sender"], hide = true)]
     part: Option<String>,
-    /// Process id of the recorder
-    #[arg(long, value_name = "PID", default_value_t = 0, hide = true)]
-    recorder: u32,
 }
 
 impl AgentArgs {
     pub(in crate::cli) fn into_options(self) -> AgentOptions {
         let part = match self.part.as_deref() {
             Some("recorder") => AgentPart::Recorder,
-            Some(_) => AgentPart::Sender(self.recorder),
+            Some(_) => AgentPart::Sender,
             None => AgentPart::Supervisor,
         };
         AgentOptions { config: self.config, checks: self.check, part }

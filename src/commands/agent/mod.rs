@@ -2,6 +2,8 @@
 //! which reads complete windows and has no rights; and the one that the user started, which starts these two and does nothing else.
 //! Between the first two is a folder of complete files: whatever becomes of either, nothing that was recorded is lost with it.
 
+mod check;
+mod counters;
 mod folders;
 mod labeller;
 mod log;
@@ -24,8 +26,8 @@ pub(crate) enum AgentPart {
     Supervisor,
     /// Records into the folder.
     Recorder,
-    /// Sends what is in the folder. The recorder has this process id, or 0 if there is none.
-    Sender(u32),
+    /// Sends what is in the folder.
+    Sender,
 }
 
 /// Options of the agent.
@@ -47,19 +49,19 @@ pub(crate) struct AgentOptions {
 pub(crate) fn run(options: &AgentOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     let config = AgentConfig::read(&options.config)?;
     if options.checks {
-        return Ok(supervisor::say_checked(&options.config, &config)?);
+        return Ok(check::say_checked(&options.config, &config)?);
     }
     // What `ps` and `top` show; they were started by a name that says nothing.
     let name = match options.part {
         AgentPart::Supervisor => None,
         AgentPart::Recorder => Some(c"prof-recorder"),
-        AgentPart::Sender(_) => Some(c"prof-sender"),
+        AgentPart::Sender => Some(c"prof-sender"),
     };
     // The name changes nothing else.
     let _ = name.map(rustix::thread::set_name);
     match options.part {
         AgentPart::Supervisor => supervisor::run(&options.config, config),
         AgentPart::Recorder => recorder::run(&config, command_line),
-        AgentPart::Sender(recorder) => sender::run(&config, recorder),
+        AgentPart::Sender => sender::run(&config),
     }
 }

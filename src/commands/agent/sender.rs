@@ -1,5 +1,6 @@
 //! The sender of the agent: takes complete windows, hands them to the destinations, and says of itself and the recorder how it goes.
 
+use super::counters;
 use super::log::say;
 use super::pause::pause;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
@@ -41,7 +42,8 @@ struct Route {
     name: String,
     folder: PathBuf,
     counts: Arc<PushCounts>,
-    thread: std::thread::JoinHandle<()>,
+    /// Until it is waited for.
+    thread: Option<std::thread::JoinHandle<()>>,
     /// Its last problem, which was said if its kind was not said lately.
     problem: String,
 }
@@ -51,7 +53,7 @@ struct Route {
 /// # Errors
 ///
 /// When folders cannot be made, or metrics cannot be served.
-pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
+pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     let parent = Parent::of_this();
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -62,6 +64,8 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     // From here on, files of other programs' names and answers of servers are read: without rights.
     privilege::keep_sending()?;
     let metrics = Arc::new(AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE));
+    let started_s = AgentTally::read(config).started_s;
+    counters::go_on(config, started_s, &metrics);
     let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     // The destinations end once the last window has been handed to them.
@@ -74,14 +78,16 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
         if parent.has_ended() {
             ends.store(true, Ordering::Relaxed);
         }
-        take_windows(config, &host, &mut routes, (&metrics, &mut complaints));
+        if take_windows(config, &host, &mut routes, (&metrics, &mut complaints)) > 0 {
+            counters::keep(config, started_s, &metrics);
+        }
         if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
             pods_due = Instant::now() + LIST_INTERVAL;
             renew_pods(kubelet, &pods_file(config), &metrics);
         }
         if Instant::now() >= numbers_due {
             numbers_due = Instant::now() + NUMBERS;
-            say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()), recorder);
+            say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()));
             AgentTally::read(config).show(&metrics);
         }
         if Instant::now() >= prune_due {
@@ -94,24 +100,27 @@ pub(super) fn run(config: &AgentConfig, recorder: u32) -> anyhow::Result<u8> {
     // The recorder has completed its last window before this process was asked to end.
     take_windows(config, &host, &mut routes, (&metrics, &mut complaints));
     is_over.store(true, Ordering::Relaxed);
-    for route in to {
+    for thread in to.iter_mut().filter_map(|route| route.thread.take()) {
         // A panic of a thread is said by it.
-        let _ = route.thread.join();
+        let _ = thread.join();
     }
+    say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()));
+    counters::keep(config, started_s, &metrics);
     Ok(status::OK)
 }
 
-/// Hands on the windows that are complete.
+/// Hands on the windows that are complete. Returns how many these were.
 fn take_windows(
     config: &AgentConfig,
     host: &str,
     routes: &mut WindowRoutes,
     (metrics, complaints): (&AgentMetrics, &mut Complaints),
-) {
+) -> usize {
     let windows = routes.complete().unwrap_or_else(|error| {
         complaints.say("the folder of windows", &format!("cannot be read: {}", io_words(&error)));
         Vec::new()
     });
+    let mut taken = 0;
     for window in windows {
         let profile = read_window(&window);
         metrics.beat();
@@ -132,6 +141,7 @@ fn take_windows(
         };
         // Once: now it is where it is not looked at again.
         add_window(metrics, profile);
+        taken += 1;
         for (folder, error) in refused {
             complaints.say(
                 &folder.display().to_string(),
@@ -140,6 +150,7 @@ fn take_windows(
             metrics.add(MetricName::WindowsSkipped, "not_handed_on", 1);
         }
     }
+    taken
 }
 
 /// What has gone wrong, each once in a while.
@@ -187,7 +198,7 @@ fn destinations(
             name: destination.name.clone(),
             folder: folder.clone(),
             counts,
-            thread,
+            thread: Some(thread),
             problem: String::new(),
         });
     }
@@ -245,7 +256,6 @@ fn say_numbers(
     metrics: &AgentMetrics,
     complaints: &mut Complaints,
     (routes, forgotten): (&mut [Route], &[PathBuf]),
-    recorder: u32,
 ) {
     let (mut bytes, mut files) = (0, 0);
     let mut answers = BTreeMap::<String, u64>::new();
@@ -274,26 +284,21 @@ fn say_numbers(
             route.problem = numbers.last_problem;
         }
     }
-    answers.iter().for_each(|(answer, count)| metrics.set(MetricName::PushRequests, answer, *count));
-    dropped.iter().for_each(|(reason, count)| metrics.set(MetricName::Dropped, reason, *count));
+    answers.iter().for_each(|(answer, count)| metrics.set_own(MetricName::PushRequests, answer, *count));
+    dropped.iter().for_each(|(reason, count)| metrics.set_own(MetricName::Dropped, reason, *count));
     for (reason, count) in &dropped_profiles {
-        metrics.set(MetricName::DroppedProfiles, reason, *count);
+        metrics.set_own(MetricName::DroppedProfiles, reason, *count);
     }
     metrics.set(MetricName::BufferBytes, "", bytes);
     metrics.set(MetricName::BufferFiles, "", files);
     // From the one that the user has started on.
     let used = family_use(std::os::unix::process::parent_id());
     metrics.set_most(MetricName::CpuSeconds, "user", used.cpu_s);
-    if recorder == 0 {
-        metrics
-            .set_not_ready("this host does not record today (hosts_share), or its recorder is being started");
-        metrics.beat();
-    }
     metrics.set(MetricName::RssBytes, "", used.resident_bytes);
 }
 
 fn set_numbers(metrics: &AgentMetrics, name: &str, numbers: &PushNumbers) {
-    metrics.set(MetricName::PushBytes, name, numbers.bytes);
-    metrics.set(MetricName::PushRetries, name, numbers.retries.values().sum());
+    metrics.set_own(MetricName::PushBytes, name, numbers.bytes);
+    metrics.set_own(MetricName::PushRetries, name, numbers.retries.values().sum());
     metrics.set(MetricName::LastPush, name, numbers.last_unix_ns / 1_000_000_000);
 }

@@ -1,13 +1,14 @@
 //! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
 
-use super::folders::{hold_folder, make_folder, recorded_folder};
+use super::counters;
+use super::folders::{HeldFolders, waiting_files};
 use super::log::say;
 use super::pause::pause;
-use super::tally::AgentTally;
+use super::tally::{AgentTally, RECORDER_ENDED, RecorderState};
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, Failure, status};
-use crate::base::{privilege, safe_text};
+use crate::base::{privilege, units};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
 use std::io::{self, Write};
@@ -29,25 +30,6 @@ const GOOD_RUN: Duration = Duration::from_secs(120);
 const ENDING_TICK: Duration = Duration::from_millis(20);
 /// Longest time that a part has to end after it was asked to.
 const ENDING: Duration = Duration::from_secs(20);
-
-/// Says that a configuration is right, and what it comes to.
-///
-/// # Errors
-///
-/// When standard output cannot be written to.
-pub(super) fn say_checked(path: &Path, config: &AgentConfig) -> io::Result<u8> {
-    let destinations: Vec<String> =
-        config.destinations.iter().map(|to| safe_text::terminal(&to.name).into_owned()).collect();
-    let to = if destinations.is_empty() { "nowhere".to_owned() } else { destinations.join(", ") };
-    writeln!(
-        io::stdout().lock(),
-        "{} is right: {} Hz, windows of {}, to {to}",
-        safe_text::terminal(&path.display().to_string()),
-        config.frequency_hz,
-        humantime::format_duration(config.window),
-    )?;
-    Ok(status::OK)
-}
 
 /// Signals that have come.
 struct AgentSignals {
@@ -92,17 +74,13 @@ impl Part {
         Part { name, needs_rights, child: None, begun: now, next: now, wait: FIRST_WAIT }
     }
 
-    fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
-    }
-
     /// Starts it, if it does not run and it is time.
-    fn start(&mut self, config: &Path, more: &[String]) {
+    fn start(&mut self, config: &Path) {
         if self.child.is_some() || Instant::now() < self.next {
             return;
         }
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("prof").arg("agent").arg("--config").arg(config).args(["--part", self.name]).args(more);
+        command.arg0("prof").arg("agent").arg("--config").arg(config).args(["--part", self.name]);
         // Keys of a terminal are for the one that was started.
         match command.process_group(0).spawn() {
             Ok(child) => (self.child, self.begun) = (Some(child), Instant::now()),
@@ -181,10 +159,10 @@ struct Agent {
     host: String,
     recorder: Part,
     sender: Part,
+    /// Folders that no other agent may use.
+    held: HeldFolders,
     /// Whether this host is one of those that record today.
     is_recorded: bool,
-    /// The recorder that the sender looks at, by its process id; 0 for none.
-    looked_at: u32,
 }
 
 /// Runs the agent until a signal, or until it turns out that it may not record; returns the exit status.
@@ -193,16 +171,14 @@ struct Agent {
 ///
 /// When its folder cannot be made or is another agent's, or signals cannot be taken.
 pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
-    make_folder(&recorded_folder(&config))?;
-    let _held = hold_folder(&config.buffer.folder)?;
+    let held = HeldFolders::of(&config)?;
     let signals = AgentSignals::install()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder", true), Part::new("sender", false));
     let (accepted, tally) = (accept(&config)?, AgentTally::begin());
     tally.write(&config);
-    let mut agent =
-        Agent { path, accepted, tally, config, host, recorder, sender, is_recorded: true, looked_at: 0 };
+    let mut agent = Agent { path, accepted, tally, config, host, recorder, sender, held, is_recorded: true };
     let mut ended = status::OK;
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
@@ -240,7 +216,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Agent {
-    /// Counts, for the metrics.
+    /// Changes what the sender shows in the metrics.
     fn count(&mut self, change: impl FnOnce(&mut AgentTally)) {
         change(&mut self.tally);
         self.tally.write(&self.config);
@@ -261,21 +237,24 @@ impl Agent {
         let state = self.recorder.look();
         match state {
             PartState::AsBefore => {}
-            PartState::Ended => self.count(|tally| AgentTally::count(&mut tally.restarts, "ended")),
+            PartState::Ended => self.count(|tally| AgentTally::count(&mut tally.restarts, RECORDER_ENDED)),
             PartState::LacksRights => return state,
         }
         if !is_recorded {
             self.recorder.end();
         } else {
-            self.recorder.start(&self.accepted, &[]);
+            self.recorder.start(&self.accepted);
         }
-        // It says how the recorder is, and has to know which that is.
-        if self.sender.pid() != 0 && self.looked_at != self.recorder.pid() {
-            self.sender.end();
+        let state_now = match (is_recorded, &self.recorder.child) {
+            (false, _) => RecorderState::IsOff,
+            (true, None) => RecorderState::Waits,
+            (true, Some(_)) => RecorderState::Runs,
+        };
+        if self.tally.recorder != state_now {
+            self.count(|tally| tally.recorder = state_now);
         }
-        self.looked_at = self.recorder.pid();
         self.sender.look();
-        self.sender.start(&self.accepted, &["--recorder".to_owned(), self.recorder.pid().to_string()]);
+        self.sender.start(&self.accepted);
         state
     }
 
@@ -283,12 +262,7 @@ impl Agent {
     fn reload(&mut self) {
         let new = match AgentConfig::read(&self.path) {
             Ok(new) => new,
-            Err(failure) => {
-                let lines = failure::explain(&failure.into()).1;
-                lines.iter().for_each(|line| say(line));
-                self.count(|tally| AgentTally::count(&mut tally.reloads, "refused"));
-                return say("the configuration is not read again: the agent goes on as it is");
-            }
+            Err(failure) => return self.refuse(failure),
         };
         let change = change_between(&self.config, &new);
         if change.is_empty() {
@@ -297,17 +271,14 @@ impl Agent {
         }
         let keys: Vec<&str> =
             (change.at_once.iter().chain(&change.recording).chain(&change.agent)).copied().collect();
-        match make_folder(&recorded_folder(&new)).and_then(|()| accept(&new)) {
+        match self.held.change(&new).and_then(|()| accept(&new)) {
             Ok(accepted) => self.accepted = accepted,
-            Err(failure) => {
-                self.count(|tally| AgentTally::count(&mut tally.reloads, "refused"));
-                return say(&failure.to_string());
-            }
+            Err(failure) => return self.refuse(failure),
         }
         // What waits to be sent is on the disk: a sender that is started again goes on with it. Only what decides how it is recorded
         // costs the second that the recorder takes to begin again.
         const OF_SENDER: [&str; 2] = ["destinations", "metrics"];
-        self.config = new;
+        let before = std::mem::replace(&mut self.config, new);
         self.host = self.config.host.shown_name(|name| std::env::var(name).ok());
         let is_of_recorder = keys.iter().any(|key| !OF_SENDER.contains(key));
         self.count(|tally| {
@@ -321,5 +292,31 @@ impl Agent {
         }
         self.sender.end();
         say(&format!("the configuration was read again: {}", keys.join(", ")));
+        self.leave_buffer(&before);
+    }
+
+    /// Goes on as before, as another configuration cannot be had.
+    fn refuse(&mut self, failure: Failure) {
+        let lines = failure::explain(&failure.into()).1;
+        lines.iter().for_each(|line| say(line));
+        self.count(|tally| AgentTally::count(&mut tally.reloads, "refused"));
+        say("the configuration is not read again: the agent goes on as it is");
+    }
+
+    /// Says what stays in the folder of a configuration before, if that had another one.
+    fn leave_buffer(&self, before: &AgentConfig) {
+        let (old, new) = (&before.buffer.folder, &self.config.buffer.folder);
+        if old == new {
+            return;
+        }
+        counters::hand_over(before, &self.config);
+        let waiting = waiting_files(old);
+        if waiting > 0 {
+            say(&format!(
+                "{} wait in `{}`, which is not the buffer any more: they are sent once it is again",
+                units::counted(waiting, "recording"),
+                old.display()
+            ));
+        }
     }
 }

@@ -1,18 +1,33 @@
 //! What the process that the user starts has done, for the one that shows it: a small file between the two.
 
+use super::folders::write_replacing;
 use crate::agent::config::AgentConfig;
 use crate::agent::metrics::{AgentMetrics, MetricName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+/// Why a recording begins again that has ended by itself.
+pub(super) const RECORDER_ENDED: &str = "ended";
 /// It has some words and numbers.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Numbers since the agent was started.
+/// What the recorder does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum RecorderState {
+    /// It is being started, or has ended and will be.
+    #[default]
+    Waits,
+    /// It runs.
+    Runs,
+    /// It is not to run: this host does not record today.
+    IsOff,
+}
+
+/// Numbers since the agent was started, and how it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AgentTally {
     /// When that was, s since the Unix epoch.
@@ -21,6 +36,8 @@ pub(super) struct AgentTally {
     pub(super) reloads: BTreeMap<String, u64>,
     /// Recordings that were begun again, by reason.
     pub(super) restarts: BTreeMap<String, u64>,
+    /// What the recorder does.
+    pub(super) recorder: RecorderState,
 }
 
 impl AgentTally {
@@ -40,9 +57,7 @@ impl AgentTally {
 
     /// Writes it. The old one stays where that fails: then numbers are late.
     pub(super) fn write(&self, config: &AgentConfig) {
-        let (place, bytes) = (place(config), serde_json::to_vec(self).unwrap_or_default());
-        let unfinished = place.with_extension("part");
-        let _ = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &place));
+        let _ = write_replacing(&place(config), &serde_json::to_vec(self).unwrap_or_default());
     }
 
     /// Counts in one of them.
@@ -50,8 +65,23 @@ impl AgentTally {
         *counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Puts it into the metrics.
+    /// Puts it into the metrics, and into what the agent says of its health.
     pub(super) fn show(&self, metrics: &AgentMetrics) {
+        match self.recorder {
+            // Its windows say that it does what it is there for.
+            RecorderState::Runs => {}
+            RecorderState::Waits => {
+                let ended = self.restarts.get(RECORDER_ENDED).copied().unwrap_or(0);
+                metrics.set_not_ready(&match ended {
+                    0 => "its recorder is being started".to_owned(),
+                    ended => format!("its recorder has ended {ended} times, and is started again soon; its messages say why"),
+                });
+            }
+            RecorderState::IsOff => {
+                metrics.set_not_ready("this host does not record today (hosts_share)");
+                metrics.beat();
+            }
+        }
         if self.started_s > 0 {
             metrics.set(MetricName::StartTime, "", self.started_s);
         }
@@ -72,6 +102,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_state_of_the_recorder_is_that_of_the_agent() {
+        let metrics = AgentMetrics::new("1", std::time::Duration::ZERO);
+        let mut tally = AgentTally::begin();
+        tally.show(&metrics);
+        assert_eq!(metrics.readiness(), Err("its recorder is being started".to_owned()));
+        (0..2).for_each(|_| AgentTally::count(&mut tally.restarts, RECORDER_ENDED));
+        tally.show(&metrics);
+        assert!(metrics.readiness().unwrap_err().contains("has ended 2 times"));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(metrics.health().is_err(), "a recorder that does not come up is not healthy");
+        metrics.set_ready();
+        tally.recorder = RecorderState::IsOff;
+        tally.show(&metrics);
+        assert!(metrics.health().is_ok() && metrics.readiness().unwrap_err().contains("hosts_share"));
+    }
+
+    #[test]
     fn what_one_process_counts_another_one_shows() {
         let folder = tempfile::tempdir().expect("a folder");
         let text =
@@ -80,13 +127,13 @@ mod tests {
         assert_eq!(AgentTally::read(&config), AgentTally::default());
         let mut tally = AgentTally::begin();
         AgentTally::count(&mut tally.reloads, "refused");
-        AgentTally::count(&mut tally.restarts, "ended");
-        AgentTally::count(&mut tally.restarts, "ended");
+        AgentTally::count(&mut tally.restarts, RECORDER_ENDED);
+        AgentTally::count(&mut tally.restarts, RECORDER_ENDED);
         tally.write(&config);
         let read = AgentTally::read(&config);
         assert_eq!((&read, read.restarts["ended"]), (&tally, 2));
         assert!(read.started_s > 1_700_000_000);
-        fs::write(folder.path().join("agent.json"), "{").expect("it can be written");
+        std::fs::write(folder.path().join("agent.json"), "{").expect("it can be written");
         assert_eq!(AgentTally::read(&config), AgentTally::default());
     }
 }

@@ -45,8 +45,11 @@ impl WindowRoutes {
             let limits = Keep { age: Some(keep.most_age), bytes: Some(keep.most_bytes) };
             (keep.folder.clone(), WindowFolder::new(keep.folder.clone(), limits))
         });
-        for folder in to.iter().chain([&from]).chain(kept.iter().map(|(folder, _)| folder)) {
-            make_folder(folder)?;
+        for folder in to.iter().chain([&from]) {
+            make_folder(folder, "[buffer]")?;
+        }
+        if let Some((folder, _)) = &kept {
+            make_folder(folder, "[keep]")?;
         }
         let (buffer, limits) = (config.buffer.folder.clone(), limits_of(config));
         Ok(WindowRoutes { from, to, kept, forgotten: BTreeMap::new(), buffer, limits })
@@ -84,9 +87,10 @@ impl WindowRoutes {
         let Some(name) = window.file_name() else { return Ok(Vec::new()) };
         let sent = self.to.iter().filter(|_| is_sent);
         let mut refused = Vec::new();
-        for folder in sent.chain(self.kept.iter().map(|(folder, _)| folder)) {
+        let sent = sent.map(|folder| (folder, "[buffer]"));
+        for (folder, table) in sent.chain(self.kept.iter().map(|(folder, _)| (folder, "[keep]"))) {
             // Someone may have removed the folder.
-            let made = make_folder(folder).map_err(|failure| io::Error::other(failure.message));
+            let made = make_folder(folder, table).map_err(|failure| io::Error::other(failure.message));
             if let Err(error) = made.and_then(|()| link_or_copy(window, &folder.join(name))) {
                 refused.push((folder.clone(), error));
             }
