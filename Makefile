@@ -109,11 +109,12 @@ dist:
 	@scripts/setup.sh build dist $(if $(filter-out $(shell uname -m),$(ARCH)),dist-other)
 	scripts/dist.sh $(ARCH)
 
-# The same built twice, in folders of different names, has to be the same; then it is tried in bare root filesystems (root).
+# The same built twice, in folders of different names, has to be the same; then it is tried in bare root filesystems and under a systemd (root).
 dist-check: dist
 	@scripts/setup.sh dist-check
 	scripts/dist/same.sh $(ARCH)
 	scripts/dist/try-rootfs.sh
+	scripts/dist/try-systemd.sh
 
 # Under sudo, what `make` has built is installed: root seldom has the toolchain.
 install:
