@@ -5,9 +5,10 @@ use crate::profile::event::{Event, Sample};
 use crate::profile::wait::{ThreadTime, Wait};
 
 /// Leaves what was recorded from `from_ns` until `to_ns`, ns since the start. Of waits and times of threads that reach beyond, the part
-/// in between stays; how a thread's time is spread over its life is not known, so that its part is in proportion.
+/// in between stays; how a thread's time is spread over its life is not known, so that its part is in proportion. So is the cost.
 pub(crate) fn cut(profile: &mut Profile, from_ns: u64, to_ns: u64) {
-    let duration_ns = profile.duration_ns().min(to_ns).saturating_sub(from_ns);
+    let whole_ns = profile.duration_ns();
+    let duration_ns = whole_ns.min(to_ns).saturating_sub(from_ns);
     for event in &mut profile.events {
         let mut left = Event::new(event.info().clone());
         event
@@ -22,6 +23,10 @@ pub(crate) fn cut(profile: &mut Profile, from_ns: u64, to_ns: u64) {
     meta.start_unix_ns = meta.start_unix_ns.saturating_add(from_ns);
     meta.start_mono_ns = meta.start_mono_ns.saturating_add(from_ns);
     if let Some(end) = &mut profile.end {
+        let part = |value: u64| in_proportion(value, duration_ns, whole_ns);
+        end.cpu_ns = part(end.cpu_ns);
+        end.recording_cpu_ns = end.recording_cpu_ns.map(part);
+        (end.bpf_ns, end.bpf_runs) = (part(end.bpf_ns), part(end.bpf_runs));
         end.duration_ns = duration_ns;
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct Joined {
     times: FxHashMap<TaskId, usize>,
     /// End of the last one, ns since the start of the first.
     end_ns: u64,
+    /// The ends that are there, added up: their length is that of what has one.
+    ends: Option<End>,
+    /// Whether the last one has an end.
+    has_last_end: bool,
     /// Code that is there, by module and start.
     codes: FxHashSet<(ModuleId, u64)>,
 }
@@ -62,13 +66,23 @@ impl Joined {
         notices.extend(new);
         notices.truncate(MOST_NOTICES);
         self.end_ns = start_ns.saturating_add(duration_ns);
-        self.take_end(end);
+        self.has_last_end = end.is_some();
+        if let Some(end) = end {
+            self.take_end(end);
+        }
         self.count += 1;
         true
     }
 
-    /// All of them as one; without any it is empty.
+    /// The cost of those that have an end, which say it, and the length of these: between them may be times without a recorder.
+    pub(crate) fn known_cost(&self) -> Option<End> {
+        self.ends.clone()
+    }
+
+    /// All of them as one; without any it is empty. A last end that is missing is missing of all.
     pub(crate) fn into_profile(mut self) -> Profile {
+        let end = self.ends.take().filter(|_| self.has_last_end);
+        self.profile.end = end.map(|end| End { duration_ns: self.end_ns, ..end });
         let threads = self.profile.tables.tasks().iter().map(|task| (task.pid, task.tid));
         let threads = threads.collect::<FxHashSet<_>>().len();
         if let Some(end) = &mut self.profile.end {
@@ -159,22 +173,22 @@ impl Joined {
         }
     }
 
-    /// Adds up the ends: a last one that is missing is missing of all.
-    fn take_end(&mut self, end: Option<End>) {
-        let before = self.profile.end.take();
-        let Some(end) = end else { return };
-        let before = before.unwrap_or_default();
+    /// Adds up the ends.
+    fn take_end(&mut self, end: End) {
+        let Some(before) = self.ends.take() else {
+            self.ends = Some(end);
+            return;
+        };
         let mut notices = before.notices;
         notices.extend(
             end.notices.iter().filter(|notice| !notices.contains(notice)).cloned().collect::<Vec<_>>(),
         );
         notices.truncate(MOST_NOTICES);
-        let recording_cpu_ns =
-            before.recording_cpu_ns.unwrap_or(0).checked_add(end.recording_cpu_ns.unwrap_or(0));
-        self.profile.end = Some(End {
-            duration_ns: self.end_ns,
+        let recording_cpu_ns = before.recording_cpu_ns.zip(end.recording_cpu_ns);
+        self.ends = Some(End {
+            duration_ns: before.duration_ns.saturating_add(end.duration_ns),
             cpu_ns: before.cpu_ns.saturating_add(end.cpu_ns),
-            recording_cpu_ns,
+            recording_cpu_ns: recording_cpu_ns.map(|(before_ns, ns)| before_ns.saturating_add(ns)),
             bpf_ns: before.bpf_ns.saturating_add(end.bpf_ns),
             bpf_runs: before.bpf_runs.saturating_add(end.bpf_runs),
             max_rss_bytes: before.max_rss_bytes.max(end.max_rss_bytes),

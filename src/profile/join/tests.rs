@@ -132,3 +132,46 @@ fn a_part_has_the_parts_of_waits_and_of_threads() {
         |profile: &Profile| profile.thread_times.iter().map(|time| time.to_ns - time.from_ns).sum::<u64>();
     assert_eq!(lived(&first) + lived(&second), lived(&whole));
 }
+
+/// The cost of a recorder that used so many ms of a CPU, a tenth of that in BPF programs.
+fn with_cost(mut profile: Profile, ms: u64) -> Profile {
+    let end = profile.end.as_mut().expect("it has ended");
+    (end.cpu_ns, end.recording_cpu_ns) = (ms * 1_000_000, Some(ms * 1_000_000));
+    (end.bpf_ns, end.bpf_runs) = (ms * 100_000, ms);
+    profile
+}
+
+#[test]
+fn a_part_has_its_part_of_the_cost() {
+    let mut part = with_cost(demo(), 800);
+    let before = part.end.as_ref().and_then(End::while_recording).expect("it is known");
+    let quarter_ns = part.duration_ns() / 4;
+    cut(&mut part, quarter_ns, 2 * quarter_ns);
+    let end = part.end.expect("it has ended");
+    assert!(end.cpu_ns.abs_diff(200_000_000) < 1000 && end.bpf_runs.abs_diff(200) <= 1, "{end:?}");
+    let after = end.while_recording().expect("it is known");
+    assert!((after.cpu_percent - before.cpu_percent).abs() < 0.01, "{before:?} {after:?}");
+    assert!((after.bpf_percent - before.bpf_percent).abs() < 0.01, "{before:?} {after:?}");
+}
+
+#[test]
+fn the_cost_is_that_of_those_with_an_end_over_their_own_length() {
+    let of_all = |windows: Vec<Profile>| {
+        let mut joined = Joined::default();
+        windows.into_iter().for_each(|window| assert!(joined.add(window)));
+        (joined.known_cost().expect("some have ended"), joined.into_profile().end)
+    };
+    let killed = |seconds| Profile { end: None, ..later(seconds) };
+    let duration_ns = demo().duration_ns();
+    let windows = || vec![with_cost(later(0), 100), with_cost(later(60), 300)];
+    // Nothing was recorded in most of the minute between the two.
+    let (cost, end) = of_all(windows());
+    assert_eq!((cost.cpu_ns, cost.duration_ns), (400_000_000, 2 * duration_ns));
+    assert_eq!(end.expect("the last has ended").duration_ns, 60_000_000_000 + duration_ns);
+    let (cost, end) = of_all(windows().into_iter().chain([killed(120)]).collect());
+    assert_eq!((cost.cpu_ns, cost.duration_ns, end), (400_000_000, 2 * duration_ns, None));
+    let [first, last] = windows().try_into().expect("two");
+    let (cost, end) = of_all(vec![first, killed(30), last]);
+    assert_eq!((cost.cpu_ns, cost.duration_ns), (400_000_000, 2 * duration_ns));
+    assert_eq!(end.expect("the last has ended").cpu_ns, 400_000_000);
+}
