@@ -163,7 +163,7 @@ impl Pusher {
                 PushStep::More => {}
                 PushStep::Done => break,
                 PushStep::Wait { .. } if is_last_try || is_over() => return false,
-                PushStep::Wait { wait, problem, words } => {
+                PushStep::Wait { wait, problem, words, .. } => {
                     if file.age.saturating_add(begun.elapsed()) > self.options.limits.most_age {
                         shipment.give_up(PushProblem::TooOld, &words, &self.counts);
                         break;

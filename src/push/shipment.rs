@@ -29,8 +29,8 @@ pub(super) trait Courier {
 pub(super) enum PushStep {
     /// Something was delivered, divided or given up; there is more.
     More,
-    /// The same is to be tried after this time, and why.
-    Wait { wait: Duration, problem: PushProblem, words: String },
+    /// The same is to be tried after this time, of which the server has asked for a part, and why.
+    Wait { wait: Duration, asked: Option<Duration>, problem: PushProblem, words: String },
     /// Nothing is left.
     Done,
 }
@@ -123,7 +123,7 @@ impl Shipment {
                 } else {
                     self.pending.push(chunks);
                     counts.lock().last_problem = format!("{}: {words}", problem.key());
-                    return PushStep::Wait { wait: pace.wait(after), problem, words };
+                    return PushStep::Wait { wait: pace.wait(after), asked: after, problem, words };
                 }
             }
         }

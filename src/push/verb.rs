@@ -7,7 +7,7 @@ use super::reply::PushProblem;
 use super::shipment::{Courier, PushStep, Shipment};
 use super::target::{PushProtocol, PushSecrets, PushTarget};
 use crate::base::failure::{Failure, io_words, status};
-use crate::base::units::{bytes, counted};
+use crate::base::units::{bytes, count, counted, duration};
 use crate::base::{opener, privilege, safe_text};
 use crate::report::{Analysis, Input, SeriesBatch, SeriesOptions};
 use anyhow::Context;
@@ -149,38 +149,24 @@ struct VerbSender<'o> {
     courier: Box<dyn Courier>,
     pace: PushPace,
     counts: PushCounts,
-    /// Until when something has to succeed.
-    until: Instant,
+    /// Until when something has to succeed, once it has been tried.
+    until: Option<Instant>,
 }
 
 impl<'o> VerbSender<'o> {
     fn new(options: &'o PushOptions, secrets: PushSecrets) -> Result<Self, Failure> {
         let courier = courier_with(&options.target, secrets)?;
-        let until = Instant::now() + options.patience;
-        Ok(VerbSender { options, courier, pace: PushPace::new(), counts: PushCounts::default(), until })
+        Ok(VerbSender::of(options, courier))
+    }
+
+    fn of(options: &'o PushOptions, courier: Box<dyn Courier>) -> Self {
+        VerbSender { options, courier, pace: PushPace::new(), counts: PushCounts::default(), until: None }
     }
 
     /// Whether all of it was delivered.
     fn send(&mut self, path: &Path, batch: SeriesBatch) -> anyhow::Result<bool> {
         let mut shipment = Shipment::new(batch);
-        let mut has_said = false;
-        loop {
-            match shipment.step(self.courier.as_mut(), &mut self.pace, &self.counts) {
-                PushStep::More => self.until = Instant::now() + self.options.patience,
-                PushStep::Done => break,
-                PushStep::Wait { wait, problem, words } => {
-                    let is_for_the_user = matches!(problem, PushProblem::Tls | PushProblem::Refused);
-                    if is_for_the_user || Instant::now() + wait > self.until {
-                        shipment.give_up(problem, &words, &self.counts);
-                        break;
-                    }
-                    if !std::mem::replace(&mut has_said, true) && !self.options.is_quiet {
-                        say(&format!("note: {} does not take it yet: {words}", self.options.target.url));
-                    }
-                    std::thread::sleep(wait);
-                }
-            }
-        }
+        self.ship(&mut shipment);
         if !self.options.is_quiet && shipment.requests > 0 {
             print(&summary(path, &shipment, self.options))?;
         }
@@ -194,6 +180,46 @@ impl<'o> VerbSender<'o> {
         }
         Ok(shipment.dropped.is_empty())
     }
+
+    /// Sends until nothing is left, or for as long as is to be tried.
+    fn ship(&mut self, shipment: &mut Shipment) {
+        let (mut has_said, mut tries) = (false, 0u64);
+        let begun = Instant::now();
+        loop {
+            let until = *self.until.get_or_insert_with(|| Instant::now() + self.options.patience);
+            match shipment.step(self.courier.as_mut(), &mut self.pace, &self.counts) {
+                PushStep::More => self.until = None,
+                PushStep::Done => {
+                    self.until = None;
+                    return;
+                }
+                PushStep::Wait { wait, asked, problem, words } => {
+                    tries += 1;
+                    let is_for_the_user = matches!(problem, PushProblem::Tls | PushProblem::Refused);
+                    let left = until.saturating_duration_since(Instant::now());
+                    let Some(wait) = wait_within(wait, asked, left).filter(|_| !is_for_the_user) else {
+                        let length = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                        let tried = match tries {
+                            1 => String::new(),
+                            _ => format!(" (tried {} times in {})", count(tries), duration(length)),
+                        };
+                        return shipment.give_up(problem, &format!("{words}{tried}"), &self.counts);
+                    };
+                    if !std::mem::replace(&mut has_said, true) && !self.options.is_quiet {
+                        say(&format!("note: {} does not take it yet: {words}", self.options.target.url));
+                    }
+                    std::thread::sleep(wait);
+                }
+            }
+        }
+    }
+}
+
+/// How long to wait for the next try, when so long is left; `None` if there is no other: the time is over, or will be when the server
+/// wants to be asked again. The last try is at the end of the time.
+fn wait_within(wait: Duration, asked: Option<Duration>, left: Duration) -> Option<Duration> {
+    let is_too_early = asked.is_some_and(|asked| asked > left);
+    (!left.is_zero() && !is_too_early).then(|| wait.min(left))
 }
 
 fn parts_words(parts: PushedParts) -> String {
@@ -253,4 +279,74 @@ fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(safe_text::for_locale(&lines.concat(), is_terminal).as_bytes())
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::reply::PushReply;
+    use crate::push::request::PushBody;
+    use crate::push::target::PushUrl;
+    use crate::push::tests::batch;
+    use std::sync::{Arc, Mutex};
+
+    /// A server that takes nothing, and notes when it was asked.
+    #[derive(Debug)]
+    struct Busy {
+        asks_for: Option<Duration>,
+        asked_at: Arc<Mutex<Vec<Instant>>>,
+    }
+
+    impl Courier for Busy {
+        fn protocol(&self) -> PushProtocol {
+            PushProtocol::Pyroscope
+        }
+
+        fn send(&mut self, _: &PushBody) -> PushReply {
+            self.asked_at.lock().unwrap().push(Instant::now());
+            let (problem, words) = (PushProblem::Connection, "refused".to_owned());
+            PushReply::Later { problem, after: self.asks_for, words, is_of_request: false }
+        }
+
+        fn status(&self) -> Option<u16> {
+            None
+        }
+    }
+
+    /// When a server was asked, in time since the first time, and when it was given up.
+    fn tries(patience: Duration, asks_for: Option<Duration>) -> (Vec<Duration>, Duration) {
+        let options = PushOptions {
+            files: Vec::new(),
+            target: PushTarget::new(PushUrl::parse("pyroscope+http://localhost:1").unwrap()),
+            series: SeriesOptions::default(),
+            is_now: true,
+            patience,
+            is_dry_run: false,
+            is_quiet: true,
+        };
+        let asked_at = Arc::default();
+        let courier = Box::new(Busy { asks_for, asked_at: Arc::clone(&asked_at) });
+        assert!(!VerbSender::of(&options, courier).send(Path::new("x.data"), batch(9)).unwrap());
+        let asked_at = asked_at.lock().unwrap();
+        let since = |at: Instant| at - asked_at[0];
+        (asked_at.iter().map(|at| since(*at)).collect(), since(Instant::now()))
+    }
+
+    #[test]
+    fn a_server_is_tried_to_the_end_of_the_time() {
+        let patience = Duration::from_millis(1300);
+        let (tries, end) = tries(patience, None);
+        let last = *tries.last().unwrap();
+        assert!(last + Duration::from_millis(100) >= patience, "{tries:?}");
+        assert!(tries.len() >= 3 && end < patience * 2, "{tries:?} {end:?}");
+    }
+
+    #[test]
+    fn a_server_is_not_asked_before_it_wants_to_be() {
+        let (tries, end) = tries(Duration::from_secs(2), Some(Duration::from_secs(60)));
+        assert!(tries.len() == 1 && end < Duration::from_secs(1), "{tries:?} {end:?}");
+        let second = Duration::from_secs(1);
+        assert_eq!(wait_within(3 * second, Some(second), 2 * second), Some(2 * second));
+        assert_eq!(wait_within(second, None, Duration::ZERO), None);
+    }
 }
