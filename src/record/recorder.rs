@@ -6,11 +6,12 @@ use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
 use super::kernel::load::failure::read_loader_messages;
 use super::names::naming::Naming;
-use super::options::{RecordOptions, Target};
+use super::options::{Output, RecordOptions, Target};
 use super::output;
 use super::output::announce::announce;
 use super::output::console::Console;
 use super::output::end_block::{self, Summary};
+use super::output::window_folder::WindowFolder;
 use super::output::{Destination, Placed, ProfileFile, Unplaced};
 use super::services::{self, Labelling};
 use super::session::signal_relay::SignalRelay;
@@ -54,6 +55,9 @@ pub(crate) fn run(
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     let recorded = record(options, command_line, saved, labelling);
+    if let Output::Folder { path, .. } = &options.output {
+        WindowFolder::remove_unused(path);
+    }
     recorded.map_err(|error| if launches { before_start(error) } else { error })
 }
 

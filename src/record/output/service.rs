@@ -46,10 +46,13 @@ impl OutputService {
     /// The recorder has ended. If it was killed before it had a sample, the file of before gets its name back.
     pub(in crate::record) fn end(&self) {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        if let OutputState::Placed(placed) = state
-            && placed.has_before()
-        {
-            placed.undo();
+        match state {
+            OutputState::Placed(placed) if placed.has_before() => placed.undo(),
+            // A file without a name goes with it.
+            state => drop(state),
+        }
+        if let Output::Folder { path, .. } = &self.output {
+            WindowFolder::remove_unused(path);
         }
     }
 

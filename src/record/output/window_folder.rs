@@ -5,7 +5,7 @@
 
 use super::failure::write_failure;
 use crate::base::failure::{Failure, status};
-use crate::base::own_file;
+use crate::base::{own_file, privilege};
 use crate::profile::begins_as_profile;
 use crate::profile::lock;
 use crate::record::options::Keep;
@@ -17,6 +17,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Name of a window, before its time is put in.
@@ -28,6 +29,9 @@ const FREE_PERCENT: u64 = 5;
 const MOST_FREE: u64 = 2 << 30;
 /// Most windows that are looked at: more than a year of ten minutes each.
 const MOST_WINDOWS: usize = 100_000;
+
+/// Folders that were made.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// What was removed from a folder, and whether its disk is full all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -63,7 +67,7 @@ impl WindowFolder {
         WindowFolder { path, keep, ends: BTreeMap::new() }
     }
 
-    /// Makes the folder, unless it is there.
+    /// Makes the folder, unless it is there. [`WindowFolder::remove_unused`] takes that back.
     ///
     /// # Errors
     ///
@@ -82,7 +86,19 @@ impl WindowFolder {
         if let Ok(folder) = fs::File::open(path) {
             own_file::give_to_user(&folder);
         }
+        MADE.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         Ok(())
+    }
+
+    /// Removes the folder at `path` if this process, or the one that it was forked from, has made it and no window came to be in it.
+    pub(crate) fn remove_unused(path: &Path) {
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = made.len();
+        made.retain(|folder| folder != path);
+        if made.len() < before {
+            // A folder in which something is stays.
+            let _ = privilege::as_user(|| fs::remove_dir(path));
+        }
     }
 
     /// Removes the windows that are not to stay. The newest stays, whatever the limits are.
@@ -210,6 +226,21 @@ mod tests {
         let keep = Keep { age: Some(Duration::ZERO), bytes: Some(1) };
         assert_eq!(WindowFolder::new(all.path().to_owned(), keep).prune().windows, 1, "the newest stays");
         assert!(left(all.path()).contains(&"prof-notes.data".to_owned()));
+    }
+
+    #[test]
+    fn a_folder_that_was_made_for_nothing_goes() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [new, used, there] = ["new", "used", "there"].map(|name| place.path().join(name));
+        fs::create_dir(&there).expect("it is made");
+        for folder in [&new, &used, &there] {
+            WindowFolder::make(folder).expect("it can be made");
+        }
+        fs::write(used.join("prof-1.data"), "a window").expect("a file");
+        for folder in [&new, &used, &there] {
+            WindowFolder::remove_unused(&folder.join(""));
+        }
+        assert_eq!([&new, &used, &there].map(|folder| folder.exists()), [false, true, true]);
     }
 
     #[test]
