@@ -51,6 +51,7 @@ pub(crate) use environment::seccomp::filtered_calls;
 #[cfg(feature = "testing")]
 pub(crate) use heap::check_patched_code;
 pub(crate) use kernel::load::failure::read_loader_messages;
+pub(crate) use kernel::perf_event::try_all_processes;
 pub(crate) use modules::read_own_vdso;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 pub(crate) use names::symbolize::LeftMaps;

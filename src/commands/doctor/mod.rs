@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 mod container;
+mod possible;
 
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text, units};
@@ -59,11 +60,16 @@ pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     // Read the names before the right to see them is given up.
     let kernel_names = container::kernel_names();
     let probes = probes();
+    let system = possible::whole_system();
     checks.extend(recording(&record, &found, cache, options.pid.is_none()));
     if !has_failed(&checks) {
         checks.push(kernel_names);
         checks.push(probes);
         checks.push(sample_rate());
+        if options.pid.is_none() {
+            checks.push(possible::own_processes(&checks));
+        }
+        checks.push(system);
     }
     Ok(checks)
 }
@@ -318,9 +324,12 @@ pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::R
         struct Document<'a> {
             schema: &'static str,
             works: bool,
+            /// Whether it can record all processes; `null` where that was not tried.
+            works_for_all: Option<bool>,
             checks: &'a [Check],
         }
-        let document = Document { schema: "prof.doctor/1", works: !has_failed, checks };
+        let works_for_all = possible::works_for_all(checks);
+        let document = Document { schema: "prof.doctor/1", works: !has_failed, works_for_all, checks };
         return Ok((serde_json::to_string_pretty(&document)? + "\n", exit));
     }
     let mut text = String::new();
@@ -344,8 +353,10 @@ pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::R
             writeln!(text, "      fix: {}", safe_text::message(fix))?;
         }
     }
-    let verdict = if has_failed { "prof does not work here" } else { "prof works here" };
-    writeln!(text, "{verdict}")?;
+    let verdict = if has_failed { "prof does not work here".to_owned() } else { possible::verdict(checks) };
+    for line in safe_text::wrapped(&safe_text::message(&verdict), width) {
+        writeln!(text, "{line}")?;
+    }
     Ok((text, exit))
 }
 

@@ -1,6 +1,7 @@
 //! perf_event_open: one sampling event per CPU, and one side-band event per CPU with its ring buffer.
 
 use super::perf::ring::PerfRing;
+use crate::base::privilege;
 use crate::record::counter::PerfCounter;
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::io;
@@ -78,6 +79,17 @@ pub(crate) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<Own
     attr.set_exclude_hv(u64::from(user_only));
     attr.set_exclude_kernel(u64::from(user_only));
     open(&mut attr, cpu)
+}
+
+/// Whether the kernel lets this process sample all processes, as it lets it right now.
+///
+/// # Errors
+///
+/// When it does not.
+pub(crate) fn try_all_processes() -> io::Result<()> {
+    // SAFETY: the call takes nothing and returns a number.
+    let cpu = u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+    privilege::open_event(|| open_sampler(cpu, 99, true)).map(drop)
 }
 
 /// Opens the event of one CPU that samples a counter, not counting yet.
