@@ -96,6 +96,7 @@ impl ComparisonArgs {
         }
         Ok(DiffOptions {
             sides,
+            of_folders: Default::default(),
             common,
             heap_times: None,
             per: self.per,

@@ -7,7 +7,7 @@ use super::print;
 use super::sums::run::{RunOptions, RunSums};
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text};
-use crate::report::{Analysis, CommonOptions, Input, check, check_not_input};
+use crate::report::{Analysis, CommonOptions, Input, check, check_not_input, without_foreign};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -28,10 +28,12 @@ const AT_A_TIME: usize = 4;
 pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
     check(&options.destination)?;
     refuse_idle(options)?;
-    let files = files_of_sides(&options.sides)?;
+    let named = with_files(options)?;
+    let Sides::Files(files) = &named.sides else { return Err(Failure::usage("no file is named").into()) };
     for file in files.iter().flatten() {
         check_not_input(&options.destination, &Input::named(file.clone()))?;
     }
+    let files = [recordings(&files[0], &named, "base")?, recordings(&files[1], &named, "new side")?];
     let sides = load(&files, options)?;
     let comparison = Comparison::new(sides, options.per, &options.gate.rules)?;
     comparison.check_has_some(&options.common.filter)?;
@@ -49,14 +51,33 @@ pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
 ///
 /// Fails when they name none, or one twice.
 pub(crate) fn with_files(options: &DiffOptions) -> Result<DiffOptions, Failure> {
-    Ok(DiffOptions { sides: Sides::Files(files_of_sides(&options.sides)?), ..options.clone() })
+    let Sides::Words([base, new]) = &options.sides else { return Ok(options.clone()) };
+    let [mut base, mut new] = [files_of(base, "base")?, files_of(new, "new side")?];
+    base.of_folders.append(&mut new.of_folders);
+    let sides = Sides::Files([base.files, new.files]);
+    Ok(DiffOptions { sides, of_folders: base.of_folders, ..options.clone() })
 }
 
-fn files_of_sides(sides: &Sides) -> Result<[Vec<PathBuf>; 2], Failure> {
-    match sides {
-        Sides::Files(files) => Ok(files.clone()),
-        Sides::Words([base, new]) => Ok([files_of(base, "base")?, files_of(new, "new side")?]),
+/// The files of a side without those that were found in a folder and are no recordings, which are said on standard error.
+fn recordings(files: &[PathBuf], named: &DiffOptions, side: &str) -> Result<Vec<PathBuf>, Failure> {
+    let is_of_folder = |file: &&PathBuf| named.of_folders.contains(*file);
+    let (found, foreign) = without_foreign(files.iter().filter(is_of_folder).cloned().collect());
+    let found: BTreeSet<PathBuf> = found.into_iter().collect();
+    let left: Vec<_> = files.iter().filter(|file| !is_of_folder(file) || found.contains(*file)).collect();
+    if let Some(words) = &foreign {
+        warn(&format!("the {side} is without what is no recording in its folder: {words}"));
     }
+    if left.is_empty() && foreign.is_some() {
+        let message = format!("no recording in the folder of the {side} can be read");
+        return Err(Failure::new(status::FAILED, message));
+    }
+    Ok(left.into_iter().cloned().collect())
+}
+
+/// Warns on standard error; if that is closed, there is nowhere to print it.
+fn warn(words: &str) {
+    let line = format!("warning: {words}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
 }
 
 /// Refuses a gate on idle waits: they last as long as there is nothing to do, so their growth is not a regression.
@@ -103,11 +124,7 @@ fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec
         }
         at += chunk.len();
     }
-    for warning in warnings {
-        let line = format!("warning: {warning}");
-        // If standard error is closed, there is nowhere to print the warning.
-        let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
-    }
+    warnings.iter().for_each(|warning| warn(warning));
     Ok(sides)
 }
 
@@ -137,17 +154,17 @@ fn of_file(file: &Path, failure: Failure) -> Failure {
 
 /// The recordings that the arguments name: files, folders (their files that end in `.data`), patterns, comma-separated
 /// lists.
-fn files_of(words: &[PathBuf], side: &str) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
+fn files_of(words: &[PathBuf], side: &str) -> Result<SideFiles, Failure> {
+    let mut named = SideFiles::default();
     for word in words {
-        privilege::as_user(|| add_files(word, &mut files))?;
-        if files.len() > MOST_RUNS {
+        privilege::as_user(|| add_files(word, &mut named))?;
+        if named.files.len() > MOST_RUNS {
             let message = format!("the {side} has more than {MOST_RUNS} recordings");
             return Err(Failure::usage(message).hint("ten are usual"));
         }
     }
     let mut known = BTreeSet::new();
-    for file in &files {
+    for file in &named.files {
         let Ok(facts) = privilege::as_user(|| std::fs::metadata(file)) else { continue };
         if !known.insert((facts.dev(), facts.ino())) {
             let message =
@@ -155,36 +172,44 @@ fn files_of(words: &[PathBuf], side: &str) -> Result<Vec<PathBuf>, Failure> {
             return Err(Failure::usage(message));
         }
     }
-    Ok(files)
+    Ok(named)
 }
 
-fn add_files(word: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// Files that were named for a side.
+#[derive(Debug, Default)]
+struct SideFiles {
+    files: Vec<PathBuf>,
+    /// Those that were found in folders.
+    of_folders: BTreeSet<PathBuf>,
+}
+
+fn add_files(word: &Path, named: &mut SideFiles) -> Result<(), Failure> {
     let text = word.to_string_lossy();
     if text == "-" {
         return Err(Failure::usage("standard input is one recording, and a comparison needs two")
             .hint("save it first:  cat > new.data"));
     }
     match std::fs::metadata(word) {
-        Ok(facts) if facts.is_dir() => return add_folder(word, files),
+        Ok(facts) if facts.is_dir() => return add_folder(word, named),
         Ok(_) => {
-            files.push(word.to_owned());
+            named.files.push(word.to_owned());
             return Ok(());
         }
         Err(_) => {}
     }
     if text.contains(',') {
         let parts = text.split(',').filter(|part| !part.is_empty());
-        return parts.map(Path::new).try_for_each(|part| add_files(part, files));
+        return parts.map(Path::new).try_for_each(|part| add_files(part, named));
     }
     if text.contains(['*', '?', '[']) {
-        return add_matching(&text, files);
+        return add_matching(&text, &mut named.files);
     }
     // A missing file is reported when it is read.
-    files.push(word.to_owned());
+    named.files.push(word.to_owned());
     Ok(())
 }
 
-fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn add_folder(folder: &Path, named: &mut SideFiles) -> Result<(), Failure> {
     let shown = folder.display();
     let entries = std::fs::read_dir(folder).map_err(|error| {
         Failure::new(
@@ -203,7 +228,8 @@ fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         .hint("name the recordings:  prof diff BASE,BASE NEW,NEW"));
     }
     found.sort();
-    files.append(&mut found);
+    named.of_folders.extend(found.iter().cloned());
+    named.files.append(&mut found);
     Ok(())
 }
 
@@ -230,7 +256,7 @@ mod tests {
             std::fs::write(at(name), name).unwrap();
         }
         let names = |word: PathBuf| -> Vec<String> {
-            let files = files_of(&[word], "base").unwrap();
+            let files = files_of(&[word], "base").unwrap().files;
             files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()).collect()
         };
         assert_eq!(names(at("b*.data")), ["b1.data", "b2.data"]);
@@ -239,6 +265,27 @@ mod tests {
         let list = format!("{},{}", at("n1.data").display(), at("b[12].data").display());
         assert_eq!(names(list.into()), ["n1.data", "b1.data", "b2.data"]);
         assert_eq!(names(at("missing.data")), ["missing.data"], "it is reported when it is read");
+    }
+
+    #[test]
+    fn what_is_no_recording_is_passed_over_in_folders_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let profile = crate::report::tests::fixture::ingest().into_recording().profile;
+        let writer = crate::profile::Writer::new(Vec::new(), &profile.meta).unwrap();
+        std::fs::write(at("a.data"), writer.into_inner()).unwrap();
+        std::fs::write(at("b.data"), "no recording").unwrap();
+        let left = |word: PathBuf| {
+            let words = Sides::Words([vec![word], Vec::new()]);
+            let plain = DiffOptions { sides: words, ..DiffOptions::plain(CommonOptions::default()) };
+            let named = with_files(&plain).unwrap();
+            let Sides::Files([base, _]) = &named.sides else { panic!("they are files") };
+            recordings(base, &named, "base")
+        };
+        assert_eq!(left(folder.path().to_owned()).unwrap(), [at("a.data")]);
+        assert_eq!(left(at("b.data")).unwrap(), [at("b.data")], "its reader says what is wrong with it");
+        std::fs::remove_file(at("a.data")).unwrap();
+        assert!(left(folder.path().to_owned()).unwrap_err().message.ends_with("can be read"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::gate::rule::GateRule;
 use super::per::Per;
 use super::sums::run::PathSums;
 use crate::report::{ColorWhen, CommonOptions, HeapView, ReportDestination, RowLimits};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The recordings of both sides.
@@ -93,6 +94,8 @@ impl GateOptions {
 pub(crate) struct DiffOptions {
     /// The recordings.
     pub(crate) sides: Sides,
+    /// Those of its files that were found in folders: of these, what is no recording is passed over.
+    pub(crate) of_folders: BTreeSet<PathBuf>,
     /// Which samples and frames, on both sides.
     pub(crate) common: CommonOptions,
     /// Of the heap: the times whose live blocks are compared, of base and new, ns since the start of a recording.
@@ -125,6 +128,7 @@ impl DiffOptions {
     pub(crate) fn plain(common: CommonOptions) -> Self {
         DiffOptions {
             sides: Sides::Files([Vec::new(), Vec::new()]),
+            of_folders: BTreeSet::new(),
             common,
             heap_times: None,
             per: None,

@@ -32,26 +32,30 @@ impl Analysis {
     ///
     /// When it cannot be read.
     pub(crate) fn load_quietly(input: &Input) -> anyhow::Result<Self> {
-        let (profile, integrity) = match input {
+        let (profile, integrity, clock_part) = match input {
             Input::Stdin => {
                 privilege::input_is_open()?;
-                profile::read_stream(std::io::stdin().lock())
-                    .context("cannot read a profile from standard input")?
+                let read = profile::read_stream(std::io::stdin().lock());
+                let (profile, integrity) = read.context("cannot read a profile from standard input")?;
+                (profile, integrity, None)
             }
             Input::File(path) | Input::Span(path, _) => match open(path)?.and_then(profile::Opened::read) {
                 Ok((mut profile, integrity)) => {
-                    if let Some(span) = input.span() {
-                        windows::restrict_to(&mut profile, span);
-                    }
-                    (profile, integrity)
+                    let span = input.span();
+                    let part = span.map(|span| windows::restrict_to(&mut profile, path, span)).transpose()?;
+                    (profile, integrity, part)
                 }
-                Err(profile::ReadError::Directory) => windows::read(path, input.span())?,
+                Err(profile::ReadError::Directory) => {
+                    let (profile, integrity, part) = windows::read(path, input.span())?;
+                    (profile, integrity, Some(part))
+                }
                 Err(error) => return Err(unreadable(path, &error).into()),
             },
         };
         let has_samples = profile.events.iter().any(|event| !event.is_empty());
         let integrity = with_writer(integrity, input, profile.end.is_some());
-        Ok(Analysis::new(profile, with_the_one_before(integrity, input, has_samples)))
+        let integrity = with_the_one_before(integrity, input, has_samples);
+        Ok(Analysis::of(Recording { clock_part, ..Recording::new(profile, integrity) }))
     }
 }
 

@@ -6,6 +6,7 @@
 mod analysis;
 mod chains;
 mod clock;
+mod clock_part;
 mod code;
 mod export;
 mod grouping;
@@ -28,7 +29,8 @@ mod windows;
 
 pub use analysis::Analysis;
 pub(crate) use analysis::Seen;
-pub(crate) use clock::ClockSpan;
+pub(crate) use clock::{ClockSpan, SPAN_FORMS};
+pub(crate) use clock_part::ClockPart;
 pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
 pub(crate) use code::source_files::{SourceTexts, read as read_sources};
@@ -96,6 +98,7 @@ pub(crate) use views::threads::{ThreadRow, TopWait, thread_rows, thread_rows_wit
 pub use views::timeline::Timeline;
 pub(crate) use views::timeline::{TimelineRow, TimelineState};
 pub(crate) use waits::site::{WaitSite, WaitSites};
+pub(crate) use windows::without_foreign;
 #[cfg(test)]
 pub(crate) use {
     views::annotation::tests::annotated,

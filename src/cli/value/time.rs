@@ -1,7 +1,7 @@
 //! Values of options that are times: durations, parts of a recording, how long windows are and are kept.
 
 use crate::record::Keep;
-use crate::report::{ClockSpan, TimeRange};
+use crate::report::{ClockSpan, SPAN_FORMS, TimeRange};
 use std::time::Duration;
 
 /// Fewest bytes of windows that are kept.
@@ -47,7 +47,12 @@ pub(in crate::cli) enum TimePart {
 pub(in crate::cli) fn time_part(text: &str) -> Result<TimePart, String> {
     match ClockSpan::read(text) {
         Some(span) => span.map(TimePart::Clock),
-        None => time_range(text).map(TimePart::Since),
+        None => {
+            time_range(text).map(TimePart::Since).map_err(|problem| match problem.starts_with("write ") {
+                true => format!("{problem}, or {SPAN_FORMS}"),
+                false => problem,
+            })
+        }
     }
 }
 

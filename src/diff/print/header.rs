@@ -32,6 +32,10 @@ pub(super) fn header(
         format!("({}, {})", words(comparison), lengths(comparison)),
     ];
     push_parts(out, "diff", &parts, page);
+    let clock_spans = clock_spans(comparison);
+    if !clock_spans.is_empty() {
+        push_parts(out, "when", &clock_spans, page);
+    }
     push_parts(out, "total", &total(comparison, &style, value), page);
     let found = found(comparison, value);
     if !found.is_empty() {
@@ -59,6 +63,15 @@ fn side_name(side: &DiffSide, page: &Page) -> String {
         [run] => safe_text::fit_tail(&page.safe(module_file(&run.facts.file)), NAME_COLUMNS).into_owned(),
         runs => counted(runs.len() as u64, "run"),
     }
+}
+
+/// From when to when the only run of each side is, if that is a part by the clock.
+fn clock_spans(comparison: &Comparison) -> Vec<String> {
+    let of_side = |(name, side): (&str, &DiffSide)| match side.runs.as_slice() {
+        [run] => run.facts.clock_span.as_ref().map(|span| format!("{name} {span}")),
+        _ => None,
+    };
+    ["base", "new"].into_iter().zip(&comparison.sides).filter_map(of_side).collect()
 }
 
 /// Lengths of the recordings, averaged per side.

@@ -51,6 +51,9 @@ struct SideJson {
     samples: u64,
     lost: u64,
     rate_hz: u32,
+    /// From when to when the runs are that are parts by the clock, where the user is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clock_spans: Vec<String>,
     /// Design effect of the slices, if the side has one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     design_effect: Option<f64>,
@@ -63,6 +66,7 @@ impl SideJson {
         SideJson {
             runs: runs.len(),
             files: runs.iter().map(|run| run.facts.file.clone()).collect(),
+            clock_spans: runs.iter().filter_map(|run| run.facts.clock_span.clone()).collect(),
             target: runs.first().map_or(String::new(), |run| run.facts.target.clone()),
             duration_ns: u64::try_from(length / runs.len().max(1) as u128).unwrap_or(u64::MAX),
             samples: runs.iter().map(|run| run.total.count).sum::<f64>().round() as u64,

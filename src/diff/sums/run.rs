@@ -11,8 +11,8 @@ use crate::diff::row_label::{DiffRowKey, RowLabel};
 use crate::diff::statistics::wait_lengths::WaitLengths;
 use crate::profile::{End, EventKind, StringId, TaskId, Unit};
 use crate::report::{
-    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Group, Grouping, LabelId, Metric, Node,
-    NodeId, Selection, Step, ThreadSplit, WaitSite, WaitSites,
+    Activity, Amount, Analysis, CallTree, ClockPart, CommonOptions, Direction, Group, Grouping, LabelId,
+    Metric, Node, NodeId, Selection, Step, ThreadSplit, WaitSite, WaitSites,
 };
 use rustc_hash::FxHashMap;
 
@@ -391,6 +391,7 @@ fn facts(recording: &Analysis, file: String, common: &CommonOptions) -> RunFacts
     let whole_ns = profile.duration_ns();
     RunFacts {
         file,
+        clock_span: recording.clock_part.as_ref().map(ClockPart::span),
         target: profile.meta.target.clone(),
         duration_ns: common.filter.time.overlap_ns(0, whole_ns).unwrap_or(0),
         rate_hz: profile.event_of(&EventKind::ON_CPU).map_or(0, |_| profile.meta.effective_hz),

@@ -59,6 +59,8 @@ pub(crate) struct RunPath {
 pub(crate) struct RunFacts {
     /// Path of the file. Foreign text.
     pub(crate) file: String,
+    /// From when to when this is, where the user is, of a part of a file or folder by the clock.
+    pub(crate) clock_span: Option<String>,
     /// Description of what was recorded. Foreign text.
     pub(crate) target: String,
     /// Length of the recording, or of the selected time range, ns.

@@ -1,7 +1,7 @@
 //! `prof info`: the facts of a profile, nothing computed from stacks except how many are complete.
 
 use super::info_modules;
-use super::json::{Cost, QualityFields, document, unit_word};
+use super::json::{QualityFields, document, unit_word};
 use super::json_waits::TotalsFields;
 use super::module_fields::{ModuleFields, module_fields, unfiltered};
 use super::terminal::Screen;
@@ -13,11 +13,12 @@ use crate::base::units::{
 use crate::base::{safe_text, units};
 use crate::profile::{Event, EventKind, FrameId, Meta, Profile};
 use crate::report::analysis::Analysis;
+use crate::report::clock_part::{ClockPart, ClockPartFields, WindowFacts};
 use crate::report::model::ending;
 use crate::report::model::sample_labels::SampleLabels;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ColorWhen, CommonOptions, InfoOptions};
-use crate::report::print::cost::cost_lines;
+use crate::report::print::cost::{Cost, cost_lines};
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
@@ -31,9 +32,6 @@ const SCHEMA: &str = "prof.info/1";
 
 /// Column at which facts begin, after their names.
 const FACT_COLUMN: usize = 10;
-
-/// Modules listed as text; the document lists all.
-const MOST_MODULES: usize = 30;
 
 #[derive(Debug, Serialize)]
 struct Info {
@@ -50,6 +48,11 @@ struct Info {
     cpus: u32,
     start: String,
     start_unix_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_part: Option<ClockPartFields>,
+    /// Those of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    windows: Option<Vec<WindowFacts>>,
     duration_ns: Option<u64>,
     requested_hz: u32,
     effective_hz: u32,
@@ -175,6 +178,8 @@ pub(crate) fn render_json(recording: &Analysis) -> anyhow::Result<String> {
         cpus: meta.cpus,
         start: date_text(meta.start_unix_ns),
         start_unix_ns: meta.start_unix_ns,
+        clock_part: recording.clock_part.as_ref().map(ClockPart::fields),
+        windows: recording.clock_part.as_ref().and_then(ClockPart::known_windows),
         duration_ns: profile.known_duration_ns(),
         requested_hz: meta.requested_hz,
         effective_hz: meta.effective_hz,
@@ -274,7 +279,7 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     facts.add("length", &format!("{length} ({reason})"));
     if let Some(end) = profile.end.as_ref().filter(|_| profile.meta.is_imported()) {
         facts.add("threads", &count(end.threads.into()));
-    } else if let Some(end) = &profile.end {
+    } else if let Some(end) = recording.cost_end() {
         facts.add("threads", &count(end.threads.into()));
         facts.add("cost", &cost_lines(recording).join(", "));
         let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
@@ -291,7 +296,9 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
         facts.add("counter", &format!("{name} {}", count(*value)));
     }
-    add_modules(&mut facts, recording);
+    for (name, module) in info_modules::lines(recording) {
+        facts.add(name, &module);
+    }
     profile.notices().for_each(|notice| facts.add("NOTE", notice));
     notes(recording).iter().for_each(|note| facts.add("NOTE", note));
     facts.out
@@ -307,6 +314,9 @@ fn add_origin(facts: &mut InfoFacts, recording: &Recording) {
         facts.add("source", &source_text(meta));
     }
     facts.add("recorded", &date_text(meta.start_unix_ns));
+    if let Some(part) = &recording.clock_part {
+        facts.add("", &part.words());
+    }
     facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
     if meta.cpus > 0 || !meta.is_imported() {
         facts.add("CPUs", &count(meta.cpus.into()));
@@ -356,20 +366,6 @@ fn add_totals(facts: &mut InfoFacts, totals: &Totals) {
     facts.add("", &format!("of {threads}, {by}{missing}"));
 }
 
-fn add_modules(facts: &mut InfoFacts, recording: &Analysis) {
-    let modules = module_fields(recording);
-    for module in modules.iter().take(MOST_MODULES) {
-        let named = honest_percent_text(percent(module.named_frames, module.frames));
-        let frames = counted(module.frames, "address");
-        let build_id = if module.build_id.is_empty() { "no build ID" } else { &module.build_id };
-        facts.add("module", &format!("{}  {frames}, {named} named  {build_id}", module.path));
-    }
-    if modules.len() > MOST_MODULES {
-        let more = count((modules.len() - MOST_MODULES) as u64);
-        facts.add("", &format!("... {more} more modules (--modules lists all)"));
-    }
-}
-
 /// Notes on the events, each once.
 fn notes(recording: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
@@ -391,7 +387,15 @@ fn add_file(facts: &mut InfoFacts, recording: &Recording) {
         (None, true) => "complete".to_owned(),
         (None, false) => "no end record: prof was killed, or the file was cut".to_owned(),
     };
-    facts.add("file", &format!("{}, {state}", bytes(file.bytes_read)));
+    match recording.clock_part.as_ref().and_then(|part| Some((part, part.window_count()?))) {
+        Some((part, windows)) => {
+            let (size, windows) =
+                (bytes(file.bytes_read.saturating_add(file.bytes_skipped)), counted(windows, "window"));
+            facts.add("files", &format!("{size} in {windows}, {}", part.completeness_words()));
+            facts.add("", file.problem.as_deref().unwrap_or_default());
+        }
+        None => facts.add("file", &format!("{}, {state}", bytes(file.bytes_read))),
+    }
     if file.bytes_skipped > 0 {
         facts.add("", &format!("{} could not be read", bytes(file.bytes_skipped)));
     }

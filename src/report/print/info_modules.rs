@@ -2,9 +2,12 @@
 
 use super::module_fields::{ModuleFields, NamesFields, UNKNOWN, module_fields};
 use crate::base::safe_text;
-use crate::base::units::{counted, honest_percent_text, percent};
+use crate::base::units::{count, counted, honest_percent_text, percent};
 use crate::report::analysis::Analysis;
 use std::fmt::Write;
+
+/// Modules listed with other facts; the document lists all.
+const MOST_MODULES: usize = 30;
 
 /// The modules for people, those with most frames of samples first.
 pub(super) fn render(recording: &Analysis) -> String {
@@ -22,6 +25,23 @@ pub(super) fn render(recording: &Analysis) -> String {
         text.push_str("no module: the recording has no samples\n");
     }
     text
+}
+
+/// A line for each of the first modules, by its name and its value.
+pub(super) fn lines(recording: &Analysis) -> Vec<(&'static str, String)> {
+    let modules = module_fields(recording);
+    let line = |module: &ModuleFields| {
+        let named = honest_percent_text(percent(module.named_frames, module.frames));
+        let frames = counted(module.frames, "address");
+        let build_id = if module.build_id.is_empty() { "no build ID" } else { &module.build_id };
+        ("module", format!("{}  {frames}, {named} named  {build_id}", module.path))
+    };
+    let mut lines: Vec<_> = modules.iter().take(MOST_MODULES).map(line).collect();
+    if modules.len() > MOST_MODULES {
+        let more = count((modules.len() - MOST_MODULES) as u64);
+        lines.push(("", format!("... {more} more modules (--modules lists all)")));
+    }
+    lines
 }
 
 fn add(text: &mut String, module: &ModuleFields) {

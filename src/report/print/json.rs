@@ -1,5 +1,6 @@
 //! `prof.report/2`: the report for programs. Fields are only ever added.
 
+use super::cost::Cost;
 use super::heap::json::{HeapRowFields, heap_rows};
 use super::json_goroutines::{GoroutineRowFields, SnapshotFields, goroutine_rows};
 use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
@@ -10,6 +11,7 @@ use crate::base::safe_text;
 use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
 use crate::report::analysis::Analysis;
+use crate::report::clock_part::{ClockPart, ClockPartFields};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::label_kind::LabelKind;
@@ -19,7 +21,6 @@ use crate::report::options::{ReportOptions, ReportView};
 use crate::report::query::filter::pattern;
 use crate::report::query::filter_words;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use crate::report::views::call_tree::{CallTree, Direction};
 use crate::report::views::function_table::FunctionTable;
 use crate::report::views::{peek, threads};
@@ -37,6 +38,9 @@ struct Report {
     event: String,
     unit: &'static str,
     target: String,
+    /// What this is by the clock, of a folder or of a part of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_part: Option<ClockPartFields>,
     /// `null` where what it was imported from does not say.
     duration_ns: Option<u64>,
     threads: u64,
@@ -115,41 +119,6 @@ impl QualityFields {
                 .into_iter()
                 .zip(quality.found_by_percent())
                 .collect(),
-        }
-    }
-}
-
-/// Cost of the recording; `null` in a file without an end record.
-#[derive(Debug, Serialize)]
-pub(crate) struct Cost {
-    /// `null` in files of versions that did not tell it apart.
-    while_recording: Option<CostShares>,
-    /// CPU time before and after the recording.
-    before_after_ns: Option<u64>,
-    /// CPU time in all.
-    cpu_ns: Option<u64>,
-    bpf_ns: Option<u64>,
-    max_rss_bytes: Option<u64>,
-}
-
-/// Shares of one CPU while the recording went on.
-#[derive(Debug, Serialize)]
-struct CostShares {
-    cpu_pct: f64,
-    bpf_pct: f64,
-}
-
-impl Cost {
-    pub(crate) fn of(recording: &Recording) -> Self {
-        let end = recording.profile.end.as_ref();
-        let shares = end.and_then(End::while_recording);
-        Cost {
-            while_recording: shares
-                .map(|shares| CostShares { cpu_pct: shares.cpu_percent, bpf_pct: shares.bpf_percent }),
-            before_after_ns: end.and_then(End::before_after_ns),
-            cpu_ns: end.map(|end| end.cpu_ns),
-            bpf_ns: end.map(|end| end.bpf_ns),
-            max_rss_bytes: end.map(|end| end.max_rss_bytes),
         }
     }
 }
@@ -296,6 +265,7 @@ pub(crate) fn report(
         event: options.common.event_name(selection.shown.name).to_owned(),
         unit: unit_word(selection.shown.unit),
         target: profile.meta.target.clone(),
+        clock_part: recording.clock_part.as_ref().map(ClockPart::fields),
         duration_ns: profile.known_duration_ns(),
         threads: threads::threads(selection).iter().map(|row| row.threads).sum(),
         total: selection.total.weight,

@@ -5,10 +5,10 @@ use super::screen::{COLORS, PLAIN, TestScreen};
 use super::session::Session;
 use super::threads::pool;
 use crate::base::units::CpuShares;
-use crate::profile::Reason;
+use crate::profile::{Reason, Writer};
 use crate::report::tests::fixture::{Build, PERIOD_NS, ingest};
 use crate::report::tests::fixture_waits::{MS, slices, stack};
-use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, ThreadFilter};
+use crate::report::{Analysis, CommonOptions, FilterOptions, Input, Metric, ThreadFilter};
 use crate::tui::app::action::Tab;
 use crate::tui::app::context::LiveState;
 use ratatui::style::Color;
@@ -168,6 +168,24 @@ fn a_live_header_that_is_full_cuts_the_target_and_keeps_its_start() {
     }
     // Where there is room, nothing of that is missing.
     assert!(header(&mut TestScreen::new(ingest(), 80, 24), 80).starts_with(" prof  ingest"));
+}
+
+#[test]
+fn the_header_says_which_part_of_a_folder_is_shown_by_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let windows = folder.path().join("windows");
+    std::fs::create_dir(&windows).unwrap();
+    let mut profile = ingest().into_recording().profile;
+    profile.meta.start_unix_ns = 1_780_000_000_000_000_000;
+    let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+    writer.flush(&mut profile, true).unwrap();
+    std::fs::write(windows.join("a.data"), writer.into_inner()).unwrap();
+    let mut screen = TestScreen::new(Analysis::load_quietly(&Input::File(windows)).unwrap(), 160, 24);
+    let wide = header(&mut screen, 160);
+    assert!(wide.contains("  windows 2026-05-2") && wide.contains(":40.."), "{wide}");
+    // The times stay longest.
+    let narrow = header(&mut screen, 80);
+    assert!(narrow.contains(":40..") && narrow.contains("lost 0.2%") && !narrow.contains("2026"), "{narrow}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Least width of a screen with room for how far to trust it, columns.
 const ROOMY_COLUMNS: usize = 80;
+/// Most columns of the name of a folder or file.
+const CLOCK_PLACE: usize = 24;
 /// Columns of the target's name where there is little room.
 const SHORT_TARGET: usize = 16;
 /// Columns of the target's name where there is least room for it, and where there is hardly any.
@@ -37,6 +39,10 @@ enum Saving {
     Threads,
     /// The two parts of the cost, of which there is a sum.
     CostParts,
+    /// The date of what is shown of a folder or by the clock.
+    ClockDate,
+    /// The name of that folder or file.
+    ClockPlace,
     /// The end of a long name of the target.
     TargetEnd,
     /// Length of the recording.
@@ -51,6 +57,8 @@ enum Saving {
     NotesWord,
     /// All but the first characters of the target's name.
     TargetRest,
+    /// From when to when that is.
+    Clock,
     /// The target.
     Target,
     /// The cost of `prof` itself.
@@ -72,7 +80,9 @@ fn savings(columns: usize, is_live: bool) -> Vec<Saving> {
         Saving::AllComplete,
         Saving::Threads,
         Saving::CostParts,
+        Saving::ClockDate,
         Saving::TargetEnd,
+        Saving::ClockPlace,
         Saving::Length,
         Saving::TargetMiddle,
         Saving::NothingLost,
@@ -84,10 +94,11 @@ fn savings(columns: usize, is_live: bool) -> Vec<Saving> {
     };
     // A small screen says at least what it is about.
     if columns < ROOMY_COLUMNS {
+        all.push(Saving::Clock);
         all.extend(trust);
         all.extend([Saving::State, Saving::Target]);
     } else {
-        all.extend([Saving::Program, Saving::NotesWord, Saving::TargetRest, Saving::Target]);
+        all.extend([Saving::Program, Saving::NotesWord, Saving::TargetRest, Saving::Clock, Saving::Target]);
         all.extend(trust);
         all.push(Saving::State);
     }
@@ -105,6 +116,8 @@ struct HeaderParts<'t> {
     target: String,
     threads: String,
     length: String,
+    /// The folder or file, the date and the times of what is shown of it by the clock.
+    clock: [String; 3],
     state: String,
     age: String,
     age_style: Style,
@@ -149,6 +162,10 @@ impl<'t> HeaderParts<'t> {
                 threads => counted(threads, "thread"),
             },
             length,
+            clock: picture.recording.clock_part.as_ref().map_or_else(Default::default, |part| {
+                let [place, date, times] = part.pieces();
+                [theme.fit(&place, CLOCK_PLACE), date, times]
+            }),
             state,
             age,
             age_style: match age_of(context, picture) {
@@ -186,12 +203,18 @@ impl<'t> HeaderParts<'t> {
             (false, _) => 2,
         };
         let plain = Style::new();
+        let has_clock = has(Saving::Clock);
+        let clock_gaps = [has(Saving::ClockPlace), has(Saving::ClockPlace) || has(Saving::ClockDate)]
+            .map(|follows| if follows { " " } else { "  " });
         let has_heading = has(Saving::Program) || !self.is_program;
         let of_target = if has_heading { plain } else { self.theme.heading() };
         let parts = [
             ("  ", when(has(Saving::Target), &self.theme.fit(target, target_columns)), of_target),
             ("  ", when(has(Saving::Threads), &self.threads), plain),
             ("  ", when(has(Saving::Length), &self.length), plain),
+            ("  ", when(has_clock && has(Saving::ClockPlace), &self.clock[0]), plain),
+            (clock_gaps[0], when(has_clock && has(Saving::ClockDate), &self.clock[1]), plain),
+            (clock_gaps[1], when(has_clock, &self.clock[2]), plain),
             ("  ", when(has(Saving::State), &self.state), plain),
             (" ", when(has(Saving::State), &self.age), self.age_style),
             ("  ", format!("{}{rate}", self.event), plain),

@@ -28,6 +28,9 @@ pub(in crate::report) fn header(
 ) -> String {
     let mut out = String::new();
     push_joined(&mut out, &broken(target_line(recording, selection, totals, page), page), page);
+    if let Some(part) = &recording.clock_part {
+        wrapped(&page.message(&part.words()), page.width).iter().for_each(|line| push_line(&mut out, line));
+    }
     if let Some(totals) = totals {
         let line = totals_text(totals, !filters.idle);
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
