@@ -137,7 +137,11 @@ fn begin(
     let placed = release(child.as_mut(), placed)?;
     let launched = child.as_ref().filter(|_| has_launched && is_delay_over);
     let command = launched.map(|child| child.pid);
-    Ok((begin_heap(console, session, command, placed)?, is_delay_over))
+    let placed = begin_heap(console, session, command, placed)?;
+    if let Output::Folder { path, .. } = &options.output {
+        WindowFolder::keep(path);
+    }
+    Ok((placed, is_delay_over))
 }
 
 /// The recording could not begin: a command that runs by now goes on to its end. Its status counts unless that says that all is well.

@@ -109,6 +109,11 @@ impl OutputService {
             OutputStep::Settle | OutputStep::Undo | OutputStep::Confirm | OutputStep::Close => {}
         }
         let OutputState::Placed(placed) = state else { return Err(is_out_of_order()) };
+        if let Output::Folder { path, .. } = &self.output
+            && !matches!(step, OutputStep::Place | OutputStep::Undo)
+        {
+            WindowFolder::keep(path);
+        }
         match step {
             OutputStep::Settle => placed.settle(),
             OutputStep::Undo => placed.undo(),

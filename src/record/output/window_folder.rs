@@ -90,15 +90,22 @@ impl WindowFolder {
         Ok(())
     }
 
-    /// Removes the folder at `path` if this process, or the one that it was forked from, has made it and no window came to be in it.
+    /// Removes the folder at `path` if this process, or the one that it was forked from, has made it and no window came to be in it: see
+    /// [`WindowFolder::keep`].
     pub(crate) fn remove_unused(path: &Path) {
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = made.len();
-        made.retain(|folder| folder != path);
-        if made.len() < before {
+        if Self::keep(path) {
             // A folder in which something is stays.
             let _ = privilege::as_user(|| fs::remove_dir(path));
         }
+    }
+
+    /// Has the folder at `path` stay, now that a window is in it, whatever becomes of that. Returns whether it was made and could have been
+    /// removed until now.
+    pub(crate) fn keep(path: &Path) -> bool {
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = made.len();
+        made.retain(|folder| folder != path);
+        made.len() < before
     }
 
     /// Removes the windows that are not to stay. The newest stays, whatever the limits are.
@@ -241,6 +248,11 @@ mod tests {
             WindowFolder::remove_unused(&folder.join(""));
         }
         assert_eq!([&new, &used, &there].map(|folder| folder.exists()), [false, true, true]);
+        // One whose windows have gone elsewhere.
+        WindowFolder::make(&new).expect("it can be made");
+        assert!(WindowFolder::keep(&new));
+        WindowFolder::remove_unused(&new);
+        assert!(new.exists());
     }
 
     #[test]

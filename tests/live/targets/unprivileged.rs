@@ -68,6 +68,31 @@ fn word(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
+/// What an ordinary user cannot do is refused without a trace, and the doctor says so before.
+#[test]
+fn an_ordinary_user_is_told_that_the_whole_system_is_not_theirs() {
+    let Some(_turn) = turn() else { return };
+    let Some(user) = Ordinary::user() else { return };
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    if paranoid.trim().parse::<i32>().is_ok_and(|value| value < 1) {
+        skip::<()>("kernel.perf_event_paranoid lets users sample all");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    chown(folder.path(), Some(user.uid), Some(user.gid)).expect("root can give files away");
+    let refused =
+        user.prof().current_dir(folder.path()).args(["record", "-a", "--rotate", "5s", "-o", "w/"]).output();
+    let refused = refused.expect("prof runs");
+    assert_eq!(refused.status.code(), Some(5), "{}", messages(&refused));
+    assert_folder_is_empty(folder.path());
+    let doctor = user.prof().arg("doctor").output().expect("prof runs");
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    let has = |start: &str| said.lines().any(|line| line.starts_with(start));
+    assert!(has("ok    own processes    yes") && has("warn  whole system     no"), "{said}");
+    assert!(said.contains("prof works here for your own processes only"), "{last}");
+}
+
 /// Detail 7 of the promises: what root would add is said in one line.
 #[test]
 fn an_ordinary_user_records_a_command() {
