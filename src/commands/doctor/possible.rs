@@ -11,7 +11,7 @@ const SYSTEM: &str = "whole system";
 pub(super) fn own_processes(checks: &[Check]) -> Check {
     let is_without_programs =
         checks.iter().any(|check| check.name == "programs" && check.verdict == CheckVerdict::Warn);
-    let how = if is_without_programs { "by perf events, without rights" } else { "by BPF programs" };
+    let how = if is_without_programs { "by perf events" } else { "by BPF programs" };
     Check::new(OWN, CheckVerdict::Ok, format!("yes, {how}: prof record CMD, prof record -p PID"))
 }
 
