@@ -154,8 +154,8 @@ fn of_file(file: &Path, failure: Failure) -> Failure {
 
 /// The recordings that the arguments name: files, folders (their files that end in `.data`), patterns, comma-separated
 /// lists.
-fn files_of(words: &[PathBuf], side: &str) -> Result<SideFiles, Failure> {
-    let mut named = SideFiles::default();
+fn files_of(words: &[PathBuf], side: &str) -> Result<NamedRuns, Failure> {
+    let mut named = NamedRuns::default();
     for word in words {
         privilege::as_user(|| add_files(word, &mut named))?;
         if named.files.len() > MOST_RUNS {
@@ -177,13 +177,13 @@ fn files_of(words: &[PathBuf], side: &str) -> Result<SideFiles, Failure> {
 
 /// Files that were named for a side.
 #[derive(Debug, Default)]
-struct SideFiles {
+struct NamedRuns {
     files: Vec<PathBuf>,
     /// Those that were found in folders.
     of_folders: BTreeSet<PathBuf>,
 }
 
-fn add_files(word: &Path, named: &mut SideFiles) -> Result<(), Failure> {
+fn add_files(word: &Path, named: &mut NamedRuns) -> Result<(), Failure> {
     let text = word.to_string_lossy();
     if text == "-" {
         return Err(Failure::usage("standard input is one recording, and a comparison needs two")
@@ -209,7 +209,7 @@ fn add_files(word: &Path, named: &mut SideFiles) -> Result<(), Failure> {
     Ok(())
 }
 
-fn add_folder(folder: &Path, named: &mut SideFiles) -> Result<(), Failure> {
+fn add_folder(folder: &Path, named: &mut NamedRuns) -> Result<(), Failure> {
     let shown = folder.display();
     let entries = std::fs::read_dir(folder).map_err(|error| {
         Failure::new(

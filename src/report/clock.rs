@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_the_last_that_was_recorded() {
-        let parts = [at(27, 10, 0)..at(29, 12, 30)];
+        let parts = [at(27, 10, 0)..at(28, 20, 0), at(28, 20, 0)..at(29, 12, 30)];
         let resolved = |text: &str| resolved(text, &parts);
         assert_eq!(resolved("12:00..12:10"), [Some((29, 43_200)), Some((29, 43_800))]);
         assert_eq!(resolved("14:00..14:10"), [Some((28, 50_400)), Some((28, 51_000))]);
