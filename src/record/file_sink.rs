@@ -13,6 +13,7 @@ use super::session::stop_reason::StopReason;
 use super::session::until_end::{GoesOn, PATIENCE, Sink};
 use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
+use super::workers;
 use crate::base::{opener, safe_text, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use crate::record::process::parent::Parent;
@@ -50,9 +51,8 @@ impl Sink for FileSink<'_> {
         if self.parent.is_some_and(Parent::has_ended) {
             return ControlFlow::Break(Some(StopReason::Stopped));
         }
-        // It makes the files of windows. Who has started this recording can start another one.
-        if self.windows.is_some() && opener::has_ended() {
-            return ControlFlow::Break(Some(StopReason::OpenerEnded));
+        if let Some(reason) = self.windows.is_some().then(lack_of_processes).flatten() {
+            return ControlFlow::Break(Some(reason));
         }
         let goes_on = self.signals.is_asked_to_end(launched);
         if goes_on.is_continue() && self.signals.is_left_to_command(launched) {
@@ -91,6 +91,12 @@ impl Sink for FileSink<'_> {
         // What is recorded for weeks ends by a signal, which is heard at once.
         if self.windows.is_some() { PATIENCE_IN_WINDOWS } else { PATIENCE }
     }
+}
+
+/// Why a recording in windows cannot go on, if a process that it needs has ended. Who has started it can start another one.
+fn lack_of_processes() -> Option<StopReason> {
+    let opener = opener::has_ended().then_some(StopReason::OpenerEnded);
+    opener.or_else(|| workers::has_ended().then_some(StopReason::WorkersEnded))
 }
 
 impl FileSink<'_> {

@@ -176,16 +176,6 @@ fn start(
     Ok(is_delay_over)
 }
 
-/// A failure if the recording ends for a reason that no one wants.
-fn failure_of(reason: StopReason) -> Option<Failure> {
-    (reason == StopReason::OpenerEnded).then(|| {
-        let message =
-            "the process that opens files for prof ended (was it killed?): no more windows can be made";
-        Failure::new(exit::FAILED, message)
-            .hint("the windows so far are complete; start the recording again to go on")
-    })
-}
-
 /// A recording that takes samples.
 struct FileRecording<'a, 'obj> {
     session: Session<'obj>,
@@ -270,7 +260,7 @@ impl FileRecording<'_, '_> {
         }
         self.say_end(bytes);
         self.hand_over();
-        match self.misplaced().or(failure_of(reason)) {
+        match self.misplaced().or(self.failure_of(reason)) {
             Some(failure) => self.end_with(failure.into()),
             None => self.status_of(reason),
         }
@@ -337,6 +327,20 @@ impl FileRecording<'_, '_> {
             end.max_rss_bytes = max_rss_bytes;
         }
         Ok(())
+    }
+
+    /// A failure if the recording ends for a reason that no one wants.
+    fn failure_of(&self, reason: StopReason) -> Option<Failure> {
+        let is_wanted = !matches!(reason, StopReason::OpenerEnded | StopReason::WorkersEnded);
+        let windows = self.windows.as_ref().filter(|_| !is_wanted)?;
+        let failure = Failure::new(
+            exit::FAILED,
+            format!("{} (was it killed?): there are no more windows", reason.text()),
+        );
+        Some(match windows.lost {
+            0 => failure.hint("the windows so far are complete; start the recording again to go on"),
+            _ => failure.hint("start the recording again to go on"),
+        })
     }
 
     /// A failure if the file is not where it was meant to be, with its place.

@@ -23,6 +23,8 @@ pub(crate) enum StopReason {
     Stopped,
     /// The opener has ended, without which a recording in windows cannot go on.
     OpenerEnded,
+    /// The process that makes workers has ended, without which nothing new has names or unwind tables.
+    WorkersEnded,
 }
 
 impl StopReason {
@@ -39,6 +41,7 @@ impl StopReason {
             }
             StopReason::Stopped => End::STOPPED,
             StopReason::OpenerEnded => "the process that opens files for prof ended",
+            StopReason::WorkersEnded => "the process whose copies read files for prof ended",
         })
     }
 }

@@ -15,5 +15,7 @@ mod process;
 
 pub(crate) use lent::LentWorker;
 pub(crate) use message::{JobKind, JobUrgency, WorkerJob};
-pub(crate) use pool::{HeldWorker, KeptPart, WorkerEnd, WorkerLane, end, is_running, start, take, usage};
+pub(crate) use pool::{
+    HeldWorker, KeptPart, WorkerEnd, WorkerLane, end, has_ended, is_running, start, take, usage,
+};
 pub(crate) use process::{Ask, Jobs};

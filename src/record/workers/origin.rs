@@ -6,6 +6,7 @@ use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
 use crate::base::pace;
 use crate::record::environment::allocator;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -73,6 +74,14 @@ impl WorkerOrigin {
     /// Ends a worker; returns how it had ended by itself, as wait(2) says it, if `is_death` says that it may have.
     pub(super) fn end(&self, pid: u32, is_death: bool) -> Option<i32> {
         self.ask(if is_death { END } else { KILL }, pid, &[]).ok().filter(|status| *status >= 0)
+    }
+
+    /// Whether it has ended before it was to.
+    pub(super) fn has_ended(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| {
+            let mut looked_at = [PollFd::new(socket, PollFlags::empty())];
+            poll(&mut looked_at, Some(&Timespec::default())).is_ok_and(|found| found > 0)
+        })
     }
 
     /// Ends it and its workers, and waits for that.

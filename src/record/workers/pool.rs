@@ -116,6 +116,12 @@ pub(crate) fn is_running() -> bool {
     POOL.get().is_some()
 }
 
+/// Whether no more workers can be made, since the process that makes them has ended before this one.
+pub(crate) fn has_ended() -> bool {
+    // One that is being asked answers.
+    POOL.get().and_then(|pool| pool.origin.try_lock().ok()).is_some_and(|origin| origin.has_ended())
+}
+
 /// Gets ready to make workers that do the jobs of what `jobs` returns. Nothing foreign was read so far, and no other thread has
 /// begun.
 ///

@@ -121,7 +121,16 @@ impl Running {
 
     /// Waits for a descendant whose command name is `name`, and gives its process number.
     pub(crate) fn descendant(&self, name: &str) -> u32 {
-        descendant(self.pid(), name)
+        wait_for(&format!("a descendant called {name}"), || {
+            let mut queue = vec![self.pid()];
+            while let Some(pid) = queue.pop() {
+                if comm(pid).as_deref() == Some(name) {
+                    return Some(pid);
+                }
+                queue.extend(children(pid));
+            }
+            None
+        })
     }
 }
 
@@ -157,20 +166,6 @@ pub(crate) fn times_of_threads(pid: u32) -> Vec<ThreadTimes> {
         Some(ThreadTimes { ran: numbers.next()?, queued: numbers.next()? })
     });
     times.collect()
-}
-
-/// Waits for a descendant of a process whose command name is `name`, and gives its process number.
-pub(crate) fn descendant(ancestor: u32, name: &str) -> u32 {
-    wait_for(&format!("a descendant called {name}"), || {
-        let mut queue = vec![ancestor];
-        while let Some(pid) = queue.pop() {
-            if comm(pid).as_deref() == Some(name) {
-                return Some(pid);
-            }
-            queue.extend(children(pid));
-        }
-        None
-    })
 }
 
 /// The command name of a process.

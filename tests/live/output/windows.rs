@@ -3,7 +3,7 @@
 use crate::harness::fixture;
 use crate::harness::machine::turn;
 use crate::harness::profiler::{messages, prof, text};
-use crate::harness::running::{descendant, wait_for};
+use crate::harness::running::{Running, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -196,31 +196,32 @@ fn the_oldest_windows_go_and_others_files_stay() {
     }
 }
 
-/// A recording in windows cannot go on without the process that makes its files: it ends, with its windows, and says why.
+/// A recording in windows cannot go on without the processes that make its files and read those of others: it ends, with its
+/// windows, and says why.
 #[test]
-fn windows_end_with_the_process_that_makes_them() {
+fn windows_end_with_the_processes_that_they_need() {
     let Some(_turn) = turn() else { return };
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let place = folder.path().join("windows");
-    let mut recorder = prof()
-        .args(["record", "-a", "--rotate", "1s", "-o"])
-        .arg(&place)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("prof runs");
-    let is_written = || (std::fs::read_dir(&place).ok()?.count() >= 2).then_some(());
-    wait_for("two windows", is_written);
-    let opener = descendant(recorder.id(), "prof-opener").to_string();
-    assert!(Command::new("kill").args(["-KILL", opener.as_str()]).status().expect("kill runs").success());
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut recorder.stderr.take().expect("it is piped"), &mut said)
-        .expect("text");
-    let ended = recorder.wait().expect("it ends");
-    assert_eq!(ended.code(), Some(1), "{said}");
-    assert!(said.contains("no more windows can be made"), "{said}");
-    for file in windows(&place) {
-        let info = document(&["info", "--json"], &file);
-        assert_eq!(info["is_complete"], Value::Bool(true), "{}: {said}", file.display());
+    for needed in ["prof-opener", "prof-workers"] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let (place, log) = (folder.path().join("windows"), folder.path().join("log"));
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" record -a --rotate 1s -o \"$1\" 2>\"$2\""]);
+        let recorder = Running::start(command.arg(prof().get_program()).arg(&place).arg(&log));
+        let is_window = |path: &Path| path.extension().is_some_and(|ending| ending == "data");
+        let windows = || {
+            let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| is_window(path)).collect::<Vec<_>>()
+        };
+        wait_for("two windows", || (windows().len() >= 2).then_some(()));
+        let pid = recorder.descendant(needed).to_string();
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().expect("kill runs").success());
+        let ended = wait_for("its end", || recorder.end());
+        let said = std::fs::read_to_string(&log).expect("text");
+        assert_eq!(ended.exit_status(), Some(1), "{needed}: {said}");
+        assert!(said.contains("there are no more windows"), "{needed}: {said}");
+        for file in windows() {
+            let info = document(&["info", "--json"], &file);
+            assert_eq!(info["file"]["is_complete"], Value::Bool(true), "{}: {said}", file.display());
+        }
     }
 }
