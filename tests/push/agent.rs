@@ -375,13 +375,14 @@ fn an_agent_whose_parts_are_killed_goes_on_and_counts_all() {
         assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
     };
     windows(1.0);
-    // The recorder cannot go on without the process that opens its files, and is started again.
-    kill("-KILL", wait_until(|| descendant(agent.0.id(), "prof-opener")));
-    wait_until(|| {
-        counted("prof_recording_restarts_total{reason=\"ended\"}").filter(|restarts| *restarts == 1.0)
-    });
-    let before = counted("prof_windows_total").unwrap_or_default();
-    windows(before + 2.0);
+    // The recorder cannot go on without the processes that open and read files, and is started again.
+    for (number, needed) in ["prof-opener", "prof-workers"].into_iter().enumerate() {
+        kill("-KILL", wait_until(|| descendant(agent.0.id(), needed)));
+        let restarts = || counted("prof_recording_restarts_total{reason=\"ended\"}");
+        wait_until(|| restarts().filter(|restarts| *restarts > number as f64));
+        let before = counted("prof_windows_total").unwrap_or_default();
+        windows(before + 2.0);
+    }
     // What the sender has counted is not lost with it.
     let sender = wait_until(|| descendant(agent.0.id(), "prof-sender"));
     let before = windows(1.0);

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// Most values of the label of one metric. What comes after is summed up as `other`.
 const MOST_LABEL_VALUES: usize = 200;
 
+/// Why an agent is not ready whose first window is not complete.
+const NOT_BEGUN: &str = "it has not begun to record";
+
 /// Whether a metric only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MetricKind {
@@ -24,6 +27,13 @@ pub(super) struct MetricInfo {
     pub(super) kind: MetricKind,
     pub(super) label: Option<&'static str>,
     pub(super) help: &'static str,
+}
+
+impl MetricInfo {
+    /// Whether it is one of the agent since its start, and not of what a process sees now.
+    fn outlives_a_process(&self) -> bool {
+        self.kind == MetricKind::Counter || self.name == MetricName::LastPush.info().name
+    }
 }
 
 /// Declares [`MetricName`] and what each is, in one table.
@@ -143,7 +153,7 @@ impl AgentMetrics {
             started: Instant::now(),
             beat_ms: AtomicU64::new(0),
             silence_ms: AtomicU64::new(0),
-            not_ready: Mutex::new("it has not begun to record".to_owned()),
+            not_ready: Mutex::new(NOT_BEGUN.to_owned()),
         };
         metrics.set_silence(silence);
         metrics.set(MetricName::BuildInfo, version, 1);
@@ -164,13 +174,19 @@ impl AgentMetrics {
     pub(crate) fn set_own(&self, name: MetricName, label: &str, number: u64) {
         let before = locked(&self.before).get(&(name, label.to_owned())).copied();
         let before = before.unwrap_or(MetricValue::Whole(0));
-        self.change(name, label, |value| *value = before.plus(MetricValue::Whole(number)));
+        // One that falls back is that of another label in the same sum.
+        self.change(name, label, |value| {
+            let new = before.plus(MetricValue::Whole(number));
+            if new.real() >= value.real() {
+                *value = new;
+            }
+        });
     }
 
-    /// The counters, for a process after this one.
+    /// The counters, and when was sent last, for a process after this one.
     pub(crate) fn counters(&self) -> Vec<CounterValue> {
         let values = self.values().into_iter().map(|((name, label), value)| (name.info(), label, value));
-        let counters = values.filter(|(info, ..)| info.kind == MetricKind::Counter);
+        let counters = values.filter(|(info, ..)| info.outlives_a_process());
         counters.map(|(info, label, value)| (info.name.to_owned(), label, value)).collect()
     }
 
@@ -178,7 +194,7 @@ impl AgentMetrics {
     pub(crate) fn go_on_from(&self, counters: Vec<CounterValue>) {
         let counter_of = |name: &str| {
             let known = |metric: &&MetricName| metric.info().name == name;
-            MetricName::ALL.iter().find(known).filter(|metric| metric.info().kind == MetricKind::Counter)
+            MetricName::ALL.iter().find(known).filter(|metric| metric.info().outlives_a_process())
         };
         for (name, label, before) in counters {
             if let Some(&name) = counter_of(&name) {
@@ -234,6 +250,14 @@ impl AgentMetrics {
     /// Says that the agent records.
     pub(crate) fn set_ready(&self) {
         locked(&self.not_ready).clear();
+    }
+
+    /// Says that the recorder runs: if the agent is not ready, that is since no window is complete yet.
+    pub(crate) fn set_begun(&self) {
+        let mut not_ready = locked(&self.not_ready);
+        if !not_ready.is_empty() {
+            NOT_BEGUN.clone_into(&mut not_ready);
+        }
     }
 
     /// Says why the agent does not record.

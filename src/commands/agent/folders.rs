@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What the names of folders begin with whose files wait for a destination.
 pub(super) const WAITING: &str = "to-";
@@ -25,91 +27,81 @@ pub(super) fn waiting_folder(config: &AgentConfig, number: usize, name: &str) ->
     config.buffer.folder.join(format!("{WAITING}{number}-{plain}"))
 }
 
+/// The folders in a buffer whose files wait for destinations.
+fn waiting_folders(buffer: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(buffer).into_iter().flatten().flatten();
+    let waits = |name: &OsStr| name.as_bytes().starts_with(WAITING.as_bytes());
+    entries.filter(move |entry| waits(&entry.file_name())).map(|entry| entry.path())
+}
+
 /// The number of files that wait for destinations in a buffer.
 pub(super) fn waiting_files(buffer: &Path) -> u64 {
-    let names = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_waiting = |name: &OsStr| name.as_bytes().starts_with(WAITING.as_bytes());
-    let folders = names(buffer).filter(|entry| is_waiting(&entry.file_name()));
-    folders.map(|folder| names(&folder.path()).count() as u64).sum()
+    let count = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().count() as u64;
+    waiting_folders(buffer).map(count).sum()
 }
 
 /// The folders that no other agent may use meanwhile: two with one buffer would send everything twice, and two with one folder of
 /// recordings that stay would remove each other's.
-pub(super) struct HeldFolders {
-    buffer: HeldFolder,
-    kept: Option<HeldFolder>,
-}
-
-impl HeldFolders {
-    /// Makes and holds the folders of a configuration, until what is returned is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When one cannot be made, or another agent has it.
-    pub(super) fn of(config: &AgentConfig) -> Result<Self, Failure> {
-        make_folder(&recorded_folder(config), "[buffer]")?;
-        let buffer = HeldFolder::hold(&config.buffer.folder, "[buffer]")?;
-        let kept = config.keep.as_ref().map(|keep| {
-            make_folder(&keep.folder, "[keep]")?;
-            HeldFolder::hold(&keep.folder, "[keep]")
-        });
-        Ok(HeldFolders { buffer, kept: kept.transpose()? })
-    }
-
-    /// Holds the folders of another configuration. Those that both have stay held.
-    ///
-    /// # Errors
-    ///
-    /// As [`HeldFolders::of`]: then those of before are held as they were.
-    pub(super) fn change(&mut self, config: &AgentConfig) -> Result<(), Failure> {
-        make_folder(&recorded_folder(config), "[buffer]")?;
-        let buffer = self.buffer.other(&config.buffer.folder, "[buffer]")?;
-        let kept = config.keep.as_ref().map(|keep| {
-            make_folder(&keep.folder, "[keep]")?;
-            match &self.kept {
-                Some(kept) => kept.other(&keep.folder, "[keep]"),
-                None => HeldFolder::hold(&keep.folder, "[keep]").map(Some),
-            }
-        });
-        let kept = kept.transpose()?;
-        if let Some(buffer) = buffer {
-            self.buffer = buffer;
-        }
-        match kept {
-            // The one of before.
-            Some(None) => {}
-            kept => self.kept = kept.flatten(),
-        }
-        Ok(())
-    }
-}
+pub(super) struct HeldFolders(Vec<HeldFolder>);
 
 /// A folder with a lock, where its file system has locks.
 struct HeldFolder {
-    path: PathBuf,
-    _lock: Option<File>,
+    id: FolderId,
+    lock: Option<Arc<File>>,
+}
+
+/// Number of a file system, and that of a folder in it.
+type FolderId = (u64, u64);
+
+impl HeldFolders {
+    /// Makes and holds the folders of a configuration, until what is returned is dropped. What is held already, in `before`, stays so.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be made, another agent has it, or that of recordings that stay is one of the buffer's.
+    pub(super) fn of(config: &AgentConfig, before: Option<&HeldFolders>) -> Result<Self, Failure> {
+        let recorded = recorded_folder(config);
+        make_folder(&recorded, "[buffer]")?;
+        let mut held = vec![HeldFolder::hold(&config.buffer.folder, "[buffer]", before)?];
+        if let Some(keep) = &config.keep {
+            make_folder(&keep.folder, "[keep]")?;
+            let kept = HeldFolder::hold(&keep.folder, "[keep]", before)?;
+            let of_buffer =
+                waiting_folders(&config.buffer.folder).chain([config.buffer.folder.clone(), recorded]);
+            if of_buffer.filter_map(|folder| id_of(&folder)).any(|id| id == kept.id) {
+                let message = format!("the folder `{}` is one of the buffer's", keep.folder.display());
+                let hint = "recordings that stay need a folder of their own: folder in [keep]";
+                return Err(Failure::new(status::FAILED, message).hint(hint));
+            }
+            held.push(kept);
+        }
+        Ok(HeldFolders(held))
+    }
 }
 
 impl HeldFolder {
     /// Holds a folder, which the table `table` of the configuration names.
-    fn hold(path: &Path, table: &str) -> Result<Self, Failure> {
-        let held = |lock: Option<File>| Ok(HeldFolder { path: path.to_owned(), _lock: lock });
-        let Ok(folder) = File::open(path) else { return held(None) };
+    fn hold(path: &Path, table: &str, before: Option<&HeldFolders>) -> Result<Self, Failure> {
+        let id = id_of(path).unwrap_or_default();
+        if let Some(held) = before.and_then(|before| before.0.iter().find(|held| held.id == id)) {
+            return Ok(HeldFolder { id, lock: held.lock.clone() });
+        }
+        let Ok(folder) = File::open(path) else { return Ok(HeldFolder { id, lock: None }) };
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => held(Some(folder)),
+            Ok(()) => Ok(HeldFolder { id, lock: Some(Arc::new(folder)) }),
             Err(Errno::WOULDBLOCK) => {
                 let message = format!("another agent uses the folder `{}`", path.display());
                 let hint = format!("end that one, or give this one a folder of its own: folder in {table}");
                 Err(Failure::new(status::FAILED, message).hint(hint))
             }
-            Err(_) => held(None),
+            Err(_) => Ok(HeldFolder { id, lock: None }),
         }
     }
+}
 
-    /// Holds another folder; `None` if it is this one.
-    fn other(&self, path: &Path, table: &str) -> Result<Option<Self>, Failure> {
-        if self.path == path { Ok(None) } else { Self::hold(path, table).map(Some) }
-    }
+fn id_of(path: &Path) -> Option<FolderId> {
+    let facts = std::fs::metadata(path).ok()?;
+    Some((facts.dev(), facts.ino()))
 }
 
 /// Writes a small file in place of the one that has its name: who reads it meanwhile has one of both.
@@ -135,4 +127,42 @@ pub(super) fn make_folder(path: &Path, table: &str) -> Result<(), Failure> {
         Failure::new(status::FAILED, format!("cannot make the folder `{}`: {why}", path.display()))
             .hint(format!("the agent needs a folder that it may write to: folder in {table}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A configuration of two folders below `root`.
+    fn config(root: &Path, buffer: &str, keep: &str) -> AgentConfig {
+        let root = root.display();
+        let text = format!("[buffer]\nfolder = \"{root}/{buffer}\"\n[keep]\nfolder = \"{root}/{keep}\"\n");
+        AgentConfig::parse("agent.toml", &text).expect("it is right")
+    }
+
+    #[test]
+    fn held_folders_are_those_that_they_are_by_any_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let of = |buffer: &str, keep: &str, before: Option<&HeldFolders>| {
+            HeldFolders::of(&config(root, buffer, keep), before)
+        };
+        let why = |held: Result<HeldFolders, Failure>| {
+            held.err().map(|failure| failure.message).unwrap_or_default()
+        };
+        std::fs::create_dir(root.join("l")).expect("a folder");
+        let first = of("a", "k", None).expect("they are free");
+        assert!(why(of("b", "l/../k", None)).contains("another agent uses"));
+        assert!(why(of("./a", "l", None)).contains("another agent uses"));
+        // Another configuration of the same agent may exchange them; until that is taken, those of before are held.
+        let second = of("k", "a", Some(&first)).expect("they are its own");
+        drop(second);
+        assert!(why(of("a", "l", None)).contains("another agent uses"));
+        drop(first);
+        drop(of("a", "l", None).expect("they are free again"));
+        std::os::unix::fs::symlink(root.join("a/windows"), root.join("link")).expect("a link");
+        for keep in ["link", "l/../a", "l/../a/windows"] {
+            assert!(why(of("a", keep, None)).contains("is one of the buffer's"), "{keep}");
+        }
+    }
 }

@@ -78,9 +78,7 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
         if parent.has_ended() {
             ends.store(true, Ordering::Relaxed);
         }
-        if take_windows(config, &host, &mut routes, (&metrics, &mut complaints)) > 0 {
-            counters::keep(config, started_s, &metrics);
-        }
+        take_windows(config, &host, &mut routes, (&metrics, started_s, &mut complaints));
         if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
             pods_due = Instant::now() + LIST_INTERVAL;
             renew_pods(kubelet, &pods_file(config), &metrics);
@@ -98,7 +96,7 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
         pause(LOOK);
     }
     // The recorder has completed its last window before this process was asked to end.
-    take_windows(config, &host, &mut routes, (&metrics, &mut complaints));
+    take_windows(config, &host, &mut routes, (&metrics, started_s, &mut complaints));
     is_over.store(true, Ordering::Relaxed);
     for thread in to.iter_mut().filter_map(|route| route.thread.take()) {
         // A panic of a thread is said by it.
@@ -109,18 +107,17 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     Ok(status::OK)
 }
 
-/// Hands on the windows that are complete. Returns how many these were.
+/// Hands on the windows that are complete, for the agent that was started at `started_s`.
 fn take_windows(
     config: &AgentConfig,
     host: &str,
     routes: &mut WindowRoutes,
-    (metrics, complaints): (&AgentMetrics, &mut Complaints),
-) -> usize {
+    (metrics, started_s, complaints): (&AgentMetrics, u64, &mut Complaints),
+) {
     let windows = routes.complete().unwrap_or_else(|error| {
         complaints.say("the folder of windows", &format!("cannot be read: {}", io_words(&error)));
         Vec::new()
     });
-    let mut taken = 0;
     for window in windows {
         let profile = read_window(&window);
         metrics.beat();
@@ -141,7 +138,7 @@ fn take_windows(
         };
         // Once: now it is where it is not looked at again.
         add_window(metrics, profile);
-        taken += 1;
+        counters::keep(config, started_s, metrics);
         for (folder, error) in refused {
             complaints.say(
                 &folder.display().to_string(),
@@ -150,7 +147,6 @@ fn take_windows(
             metrics.add(MetricName::WindowsSkipped, "not_handed_on", 1);
         }
     }
-    taken
 }
 
 /// What has gone wrong, each once in a while.
@@ -300,5 +296,8 @@ fn say_numbers(
 fn set_numbers(metrics: &AgentMetrics, name: &str, numbers: &PushNumbers) {
     metrics.set_own(MetricName::PushBytes, name, numbers.bytes);
     metrics.set_own(MetricName::PushRetries, name, numbers.retries.values().sum());
-    metrics.set(MetricName::LastPush, name, numbers.last_unix_ns / 1_000_000_000);
+    // Without any it is that of the sender before.
+    if numbers.last_unix_ns > 0 {
+        metrics.set(MetricName::LastPush, name, numbers.last_unix_ns / 1_000_000_000);
+    }
 }

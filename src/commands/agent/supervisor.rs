@@ -155,6 +155,8 @@ struct Agent {
     /// What it said when it was right: the parts read this, whenever they are started, and never a file that was not looked at.
     accepted: PathBuf,
     tally: AgentTally,
+    /// Whether the sender can read that as it is.
+    is_told: bool,
     config: AgentConfig,
     host: String,
     recorder: Part,
@@ -171,14 +173,15 @@ struct Agent {
 ///
 /// When its folder cannot be made or is another agent's, or signals cannot be taken.
 pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
-    let held = HeldFolders::of(&config)?;
+    let held = HeldFolders::of(&config, None)?;
     let signals = AgentSignals::install()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder", true), Part::new("sender", false));
     let (accepted, tally) = (accept(&config)?, AgentTally::begin());
-    tally.write(&config);
-    let mut agent = Agent { path, accepted, tally, config, host, recorder, sender, held, is_recorded: true };
+    let is_told = tally.write(&config);
+    let mut agent =
+        Agent { path, accepted, tally, config, host, recorder, sender, held, is_told, is_recorded: true };
     let mut ended = status::OK;
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
@@ -219,7 +222,7 @@ impl Agent {
     /// Changes what the sender shows in the metrics.
     fn count(&mut self, change: impl FnOnce(&mut AgentTally)) {
         change(&mut self.tally);
-        self.tally.write(&self.config);
+        self.is_told = self.tally.write(&self.config);
     }
 
     /// Starts what is to run and does not. Returns what has become of the recorder.
@@ -250,7 +253,7 @@ impl Agent {
             (true, None) => RecorderState::Waits,
             (true, Some(_)) => RecorderState::Runs,
         };
-        if self.tally.recorder != state_now {
+        if self.tally.recorder != state_now || !self.is_told {
             self.count(|tally| tally.recorder = state_now);
         }
         self.sender.look();
@@ -271,10 +274,14 @@ impl Agent {
         }
         let keys: Vec<&str> =
             (change.at_once.iter().chain(&change.recording).chain(&change.agent)).copied().collect();
-        match self.held.change(&new).and_then(|()| accept(&new)) {
-            Ok(accepted) => self.accepted = accepted,
+        let taken = HeldFolders::of(&new, Some(&self.held)).and_then(|held| Ok((held, accept(&new)?)));
+        let held = match taken {
+            Ok((held, accepted)) => {
+                self.accepted = accepted;
+                held
+            }
             Err(failure) => return self.refuse(failure),
-        }
+        };
         // What waits to be sent is on the disk: a sender that is started again goes on with it. Only what decides how it is recorded
         // costs the second that the recorder takes to begin again.
         const OF_SENDER: [&str; 2] = ["destinations", "metrics"];
@@ -291,6 +298,8 @@ impl Agent {
             self.recorder.end();
         }
         self.sender.end();
+        // No part uses those of before any more.
+        self.held = held;
         say(&format!("the configuration was read again: {}", keys.join(", ")));
         self.leave_buffer(&before);
     }

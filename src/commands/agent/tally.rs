@@ -3,6 +3,7 @@
 use super::folders::write_replacing;
 use crate::agent::config::AgentConfig;
 use crate::agent::metrics::{AgentMetrics, MetricName};
+use crate::base::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,9 +56,9 @@ impl AgentTally {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// Writes it. The old one stays where that fails: then numbers are late.
-    pub(super) fn write(&self, config: &AgentConfig) {
-        let _ = write_replacing(&place(config), &serde_json::to_vec(self).unwrap_or_default());
+    /// Writes it. Returns false where that fails, as on a full disk: then the old one stays.
+    pub(super) fn write(&self, config: &AgentConfig) -> bool {
+        write_replacing(&place(config), &serde_json::to_vec(self).unwrap_or_default()).is_ok()
     }
 
     /// Counts in one of them.
@@ -69,12 +70,15 @@ impl AgentTally {
     pub(super) fn show(&self, metrics: &AgentMetrics) {
         match self.recorder {
             // Its windows say that it does what it is there for.
-            RecorderState::Runs => {}
+            RecorderState::Runs => metrics.set_begun(),
             RecorderState::Waits => {
                 let ended = self.restarts.get(RECORDER_ENDED).copied().unwrap_or(0);
                 metrics.set_not_ready(&match ended {
                     0 => "its recorder is being started".to_owned(),
-                    ended => format!("its recorder has ended {ended} times, and is started again soon; its messages say why"),
+                    ended => format!(
+                        "its recorder has ended {}, and is started again soon; its messages say why",
+                        units::counted(ended, "time")
+                    ),
                 });
             }
             RecorderState::IsOff => {
@@ -100,19 +104,27 @@ fn place(config: &AgentConfig) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_state_of_the_recorder_is_that_of_the_agent() {
-        let metrics = AgentMetrics::new("1", std::time::Duration::ZERO);
+        let metrics = AgentMetrics::new("1", Duration::from_secs(3600));
         let mut tally = AgentTally::begin();
         tally.show(&metrics);
         assert_eq!(metrics.readiness(), Err("its recorder is being started".to_owned()));
         (0..2).for_each(|_| AgentTally::count(&mut tally.restarts, RECORDER_ENDED));
         tally.show(&metrics);
         assert!(metrics.readiness().unwrap_err().contains("has ended 2 times"));
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        assert!(metrics.health().is_err(), "a recorder that does not come up is not healthy");
+        tally.recorder = RecorderState::Runs;
+        tally.show(&metrics);
+        assert!(metrics.readiness().unwrap_err().contains("not begun"), "{:?}", metrics.readiness());
         metrics.set_ready();
+        tally.show(&metrics);
+        assert_eq!(metrics.readiness(), Ok(()));
+        metrics.set_silence(Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(metrics.health().is_err(), "a recorder that does not come up is not healthy");
+        metrics.set_silence(Duration::from_secs(3600));
         tally.recorder = RecorderState::IsOff;
         tally.show(&metrics);
         assert!(metrics.health().is_ok() && metrics.readiness().unwrap_err().contains("hosts_share"));
@@ -129,7 +141,7 @@ mod tests {
         AgentTally::count(&mut tally.reloads, "refused");
         AgentTally::count(&mut tally.restarts, RECORDER_ENDED);
         AgentTally::count(&mut tally.restarts, RECORDER_ENDED);
-        tally.write(&config);
+        assert!(tally.write(&config));
         let read = AgentTally::read(&config);
         assert_eq!((&read, read.restarts["ended"]), (&tally, 2));
         assert!(read.started_s > 1_700_000_000);
