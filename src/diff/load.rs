@@ -67,8 +67,8 @@ fn recordings(files: &[PathBuf], named: &DiffOptions, side: &str) -> Result<Vec<
     if let Some(words) = &foreign {
         warn(&format!("the {side} is without what is no recording in its folder: {words}"));
     }
-    if left.is_empty() && foreign.is_some() {
-        let message = format!("no recording in the folder of the {side} can be read");
+    if left.is_empty() {
+        let message = format!("no recording in the folder of the {side} can be read, or has begun");
         return Err(Failure::new(status::FAILED, message));
     }
     Ok(left.into_iter().cloned().collect())

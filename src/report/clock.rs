@@ -264,8 +264,9 @@ pub(super) fn zone_words(offset: &str) -> String {
     if offset == "+00:00" { "UTC".to_owned() } else { format!("UTC{offset}") }
 }
 
-/// From one moment to another where the user is: `2026-11-29 14:00:00..14:10:00 (UTC+01:00)`.
+/// From one moment to another where the user is, each to the nearest second: `2026-11-29 14:00:00..14:10:00 (UTC+01:00)`.
 pub(super) fn span_words(from_ns: u64, to_ns: u64) -> String {
+    let [from_ns, to_ns] = [from_ns, to_ns].map(|ns| ns.saturating_add(SECOND_NS / 2));
     let [from_date, from_time, _] = local_words(from_ns);
     let [to_date, to_time, offset] = local_words(to_ns);
     let to_date = if to_date == from_date { String::new() } else { format!("{to_date} ") };
@@ -354,6 +355,9 @@ mod tests {
             assert_eq!(read(text).to_string(), text);
         }
         let words = span_words(at(29, 14, 0), at(29, 14, 10));
+        assert!(words.starts_with("2026-11-29 14:00:00..14:10:00 (UTC"), "{words}");
+        // What is cut at a moment ends with the last sample before it.
+        let words = span_words(at(29, 14, 0) + 2_000_000, at(29, 14, 10) - 2_000_000);
         assert!(words.starts_with("2026-11-29 14:00:00..14:10:00 (UTC"), "{words}");
         let words = span_words(at(29, 23, 50), at(30, 0, 10));
         assert!(words.starts_with("2026-11-29 23:50:00..2026-11-30 00:10:00 (UTC"), "{words}");

@@ -39,7 +39,13 @@ pub(crate) struct WindowFacts {
 }
 
 impl WindowFacts {
-    pub(super) fn of(path: &Path, start_unix_ns: u64, profile: &Profile, integrity: &Integrity) -> Self {
+    /// `writer`: who is still recording it.
+    pub(super) fn of(
+        path: &Path,
+        (start_unix_ns, writer): (u64, Option<&str>),
+        profile: &Profile,
+        integrity: &Integrity,
+    ) -> Self {
         let no_end = || "the recording has no end: its recorder was killed, or the file was cut".to_owned();
         let has_end = profile.end.is_some();
         WindowFacts {
@@ -47,7 +53,10 @@ impl WindowFacts {
             start_unix_ns,
             duration_ns: profile.duration_ns(),
             bytes: integrity.bytes_read.saturating_add(integrity.bytes_skipped),
-            problem: integrity.problem.clone().or_else(|| (!has_end).then(no_end)),
+            problem: match writer {
+                Some(writer) => Some(format!("{writer} is still recording it")),
+                None => integrity.problem.clone().or_else(|| (!has_end).then(no_end)),
+            },
             has_end,
         }
     }

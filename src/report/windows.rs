@@ -65,7 +65,7 @@ pub(super) fn read(
         }
         // How long a window is, and whether it reaches into the span, is known when it has been read: that may have been another day.
         if parts.iter().eq(windows.iter().map(|window| &window.time)) {
-            return Err(nothing_at(folder, &parts));
+            return Err(nothing_at(folder, &parts, &taken.unread));
         }
     }
 }
@@ -98,7 +98,8 @@ impl TakenWindows {
                 continue;
             };
             let start_ns = window.time.start;
-            let facts = WindowFacts::of(&window.path, start_ns, &profile, &integrity);
+            let writer = if profile.end.is_none() { lock::writer_of(&window.path) } else { None };
+            let facts = WindowFacts::of(&window.path, (start_ns, writer.as_deref()), &profile, &integrity);
             window.time.end = start_ns.saturating_add(profile.duration_ns());
             restrict(&mut profile, moments);
             let part =
@@ -106,9 +107,7 @@ impl TakenWindows {
             if is_part && part.is_empty() {
                 continue;
             }
-            if profile.end.is_none() && lock::writer_of(&window.path).is_some() {
-                self.integrity.is_being_written = true;
-            }
+            self.integrity.is_being_written |= writer.is_some();
             self.integrity.bytes_read += integrity.bytes_read;
             self.integrity.bytes_skipped += integrity.bytes_skipped;
             self.integrity.unknown_chunks += integrity.unknown_chunks;
@@ -220,7 +219,7 @@ fn windows_in(folder: &Path) -> Result<(Vec<FolderWindow>, Vec<PathBuf>), Failur
     windows.sort_by(|a, b| (a.time.start, &a.path).cmp(&(b.time.start, &b.path)));
     let next: Vec<u64> = windows.iter().skip(1).map(|window| window.time.start).collect();
     for (window, next_ns) in windows.iter_mut().zip(next) {
-        window.time.end = window.time.end.min(next_ns);
+        window.time.end = next_ns;
     }
     Ok((windows, unread))
 }
@@ -238,10 +237,14 @@ fn nothing_readable(folder: &Path) -> Failure {
     Failure::new(status::FAILED, message)
 }
 
-fn nothing_at(folder: &Path, parts: &[Range<u64>]) -> Failure {
+fn nothing_at(folder: &Path, parts: &[Range<u64>], unread: &[PathBuf]) -> Failure {
     let shown = safe_text::message(&folder.display().to_string()).into_owned();
-    Failure::new(status::NO_MATCH, format!("no window in `{shown}` has a part of that time"))
-        .hint(covered_words(parts))
+    let failure = Failure::new(status::NO_MATCH, format!("no window in `{shown}` has a part of that time"))
+        .hint(covered_words(parts));
+    match unread_words(unread) {
+        Some(words) => failure.hint(words),
+        None => failure,
+    }
 }
 
 /// When the recordings began, where the user is.

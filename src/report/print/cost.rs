@@ -58,6 +58,7 @@ pub(crate) fn cost_words(recording: &Recording) -> Option<String> {
     };
     let around = end
         .before_after_ns()
+        .filter(|ns| *ns > 0)
         .map_or(String::new(), |ns| format!(", {} before and after", units::duration(ns)));
     Some(format!("{}{around}{known}", units::cpu_shares(shares)))
 }
@@ -81,7 +82,7 @@ pub(crate) fn cost_lines(recording: &Recording) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(late_cost.map(|late| format!("{} in the last 10 s", units::cpu_shares(late))));
     lines.extend(end.while_recording().map(|all| format!("{} while recording", units::cpu_shares(all))));
-    lines.extend(end.before_after_ns().map(|ns| match late_cost {
+    lines.extend(end.before_after_ns().filter(|ns| *ns > 0).map(|ns| match late_cost {
         Some(_) => format!("{} of CPU time for setting up", units::duration(ns)),
         None => format!("{} of CPU time before and after", units::duration(ns)),
     }));

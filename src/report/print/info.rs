@@ -277,10 +277,10 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
     let length = profile.known_duration_ns().map_or("not known".to_owned(), duration);
     facts.add("length", &format!("{length} ({reason})"));
-    if let Some(end) = profile.end.as_ref().filter(|_| profile.meta.is_imported()) {
+    if let Some(end) = &profile.end {
         facts.add("threads", &count(end.threads.into()));
-    } else if let Some(end) = recording.cost_end() {
-        facts.add("threads", &count(end.threads.into()));
+    }
+    if let Some(end) = recording.cost_end().filter(|_| !profile.meta.is_imported()) {
         facts.add("cost", &cost_lines(recording).join(", "));
         let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
         facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
