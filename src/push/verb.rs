@@ -337,7 +337,8 @@ mod tests {
         let patience = Duration::from_millis(1300);
         let (tries, end) = tries(patience, None);
         let last = *tries.last().unwrap();
-        assert!(last + Duration::from_millis(100) >= patience, "{tries:?}");
+        // The time begins a little before the first try.
+        assert!(last + Duration::from_millis(500) >= patience, "{tries:?}");
         assert!(tries.len() >= 3 && end < patience * 2, "{tries:?} {end:?}");
     }
 

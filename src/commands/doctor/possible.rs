@@ -45,12 +45,14 @@ pub(super) fn works_for_all(checks: &[Check]) -> Option<bool> {
 
 /// What works, in a line.
 pub(super) fn verdict(checks: &[Check]) -> String {
+    let has_fix = checks.iter().any(|check| check.name == SYSTEM && check.fix.is_some());
     match works_for_all(checks) {
         None => "prof works here".to_owned(),
         Some(true) => "prof works here, for all processes (-a)".to_owned(),
-        Some(false) => {
+        Some(false) if has_fix => {
             "prof works here for your own processes only; for all processes (-a) see the fix above".to_owned()
         }
+        Some(false) => "prof works here for your own processes only".to_owned(),
     }
 }
 
