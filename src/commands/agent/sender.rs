@@ -2,7 +2,7 @@
 
 use super::counters;
 use super::log::say;
-use super::pause::pause;
+use super::pause::Pauses;
 use super::pods::{LIST_INTERVAL, pods_file, renew_list};
 use super::stats::{add_window, family_use, read_window};
 use super::tally::AgentTally;
@@ -30,8 +30,10 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(1);
 /// Longest time for what waits at the end.
 const GRACE: Duration = Duration::from_secs(10);
-/// Interval at which numbers of the destinations and of the processes are renewed.
-const NUMBERS: Duration = Duration::from_secs(2);
+/// Interval at which numbers of the destinations and of the processes are renewed, more often than anyone asks for them; and where no
+/// one can.
+const NUMBERS: Duration = Duration::from_secs(5);
+const UNSEEN_NUMBERS: Duration = Duration::from_secs(15);
 /// Interval between two looks at recordings that stay.
 const PRUNE: Duration = Duration::from_secs(30);
 /// A problem of a destination is said again after this time at the earliest.
@@ -59,6 +61,7 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ends))?;
     }
+    let pauses = Pauses::ended_by(&[SIGINT, SIGTERM])?;
     let server = config.metrics.as_ref().map(MetricsServer::bind).transpose()?;
     let mut routes = WindowRoutes::of(config)?;
     // From here on, files of other programs' names and answers of servers are read: without rights.
@@ -84,7 +87,8 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
             renew_pods(kubelet, &pods_file(config), &metrics);
         }
         if Instant::now() >= numbers_due {
-            numbers_due = Instant::now() + NUMBERS;
+            let is_seen = config.metrics.is_some();
+            numbers_due = Instant::now() + if is_seen { NUMBERS } else { UNSEEN_NUMBERS };
             say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()));
             AgentTally::read(config).show(&metrics);
         }
@@ -93,7 +97,7 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
             metrics.set(MetricName::KeptBytes, "", routes.prune_kept());
             metrics.add(MetricName::Dropped, "destination_gone", routes.prune_forgotten());
         }
-        pause(LOOK);
+        pauses.pause(LOOK);
     }
     // The recorder has completed its last window before this process was asked to end.
     take_windows(config, &host, &mut routes, (&metrics, started_s, &mut complaints));

@@ -3,13 +3,13 @@
 use super::counters;
 use super::folders::{HeldFolders, waiting_files};
 use super::log::say;
-use super::pause::pause;
+use super::pause::Pauses;
 use super::tally::{AgentTally, RECORDER_ENDED, RecorderState};
 use crate::agent::config::{AgentConfig, change_between};
 use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, Failure, status};
 use crate::base::{privilege, units};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Interval at which children and signals are looked at.
+/// Interval at which parts are looked at that do not run, or should know something.
 const TICK: Duration = Duration::from_secs(1);
+/// The same where all is as it should be: the end of a part and other signals are heard at once.
+const CALM_TICK: Duration = Duration::from_secs(10);
 /// Wait before a part that has ended is started again: doubled each time, and the shortest again after it has run for so long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -35,16 +37,18 @@ const ENDING: Duration = Duration::from_secs(20);
 struct AgentSignals {
     ends: Arc<AtomicBool>,
     reloads: Arc<AtomicBool>,
+    pauses: Pauses,
 }
 
 impl AgentSignals {
     fn install() -> io::Result<Self> {
-        let signals = AgentSignals { ends: Arc::default(), reloads: Arc::default() };
+        let (ends, reloads) = (Arc::default(), Arc::default());
         for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&signals.ends))?;
+            signal_hook::flag::register(signal, Arc::clone(&ends))?;
         }
-        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.reloads))?;
-        Ok(signals)
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reloads))?;
+        let pauses = Pauses::ended_by(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
+        Ok(AgentSignals { ends, reloads, pauses })
     }
 }
 
@@ -191,7 +195,7 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
             ended = status::NOT_PERMITTED;
             break;
         }
-        pause(TICK);
+        signals.pauses.pause(if agent.is_calm() { CALM_TICK } else { TICK });
     }
     // The recorder completes its window, which the sender then still sends.
     agent.recorder.end();
@@ -219,6 +223,11 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Agent {
+    /// Whether both parts run, and the sender knows how it is.
+    fn is_calm(&self) -> bool {
+        self.is_told && self.recorder.child.is_some() && self.sender.child.is_some()
+    }
+
     /// Changes what the sender shows in the metrics.
     fn count(&mut self, change: impl FnOnce(&mut AgentTally)) {
         change(&mut self.tally);
