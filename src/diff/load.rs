@@ -68,7 +68,7 @@ fn recordings(files: &[PathBuf], named: &DiffOptions, side: &str) -> Result<Vec<
         warn(&format!("the {side} is without what is no recording in its folder: {words}"));
     }
     if left.is_empty() {
-        let message = format!("no recording in the folder of the {side} can be read, or has begun");
+        let message = format!("no recording in the folder of the {side} can be read");
         return Err(Failure::new(status::FAILED, message));
     }
     Ok(left.into_iter().cloned().collect())

@@ -65,15 +65,15 @@ impl HeldFolders {
         let mut held = vec![HeldFolder::hold(&config.buffer.folder, "[buffer]", before)?];
         if let Some(keep) = &config.keep {
             make_folder(&keep.folder, "[keep]")?;
-            let kept = HeldFolder::hold(&keep.folder, "[keep]", before)?;
             let of_buffer =
                 waiting_folders(&config.buffer.folder).chain([config.buffer.folder.clone(), recorded]);
-            if of_buffer.filter_map(|folder| id_of(&folder)).any(|id| id == kept.id) {
+            let id = id_of(&keep.folder);
+            if id.is_some() && of_buffer.map(|folder| id_of(&folder)).any(|of_buffer| of_buffer == id) {
                 let message = format!("the folder `{}` is one of the buffer's", keep.folder.display());
                 let hint = "recordings that stay need a folder of their own: folder in [keep]";
                 return Err(Failure::new(status::FAILED, message).hint(hint));
             }
-            held.push(kept);
+            held.push(HeldFolder::hold(&keep.folder, "[keep]", before)?);
         }
         Ok(HeldFolders(held))
     }
