@@ -15,7 +15,7 @@ use super::target::launch::Child;
 use super::windows::{LENGTH_WITH_CODE, Windows, nowhere};
 use super::workers;
 use crate::base::{opener, safe_text, units};
-use crate::profile::{End, WriteError, Writer, counter};
+use crate::profile::{End, WriteError, Writer};
 use crate::record::process::parent::Parent;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -133,10 +133,7 @@ impl FileSink<'_> {
         self.naming.begin_window(&session.collector.files);
         allocator::give_back();
         let Some(windows) = self.windows.as_deref_mut() else { return Ok(()) };
-        match &completed {
-            Ok(()) if has_place => windows.complete += 1,
-            _ => windows.lost += 1,
-        }
+        windows.count_ended(completed.is_ok() && has_place);
         let start_unix_ns = session.collector.profile.meta.start_unix_ns;
         let next = if is_over { windows.next_file(start_unix_ns) } else { Ok(nowhere()) };
         let (file, placed) = next.unwrap_or_else(|failure| {
@@ -150,9 +147,7 @@ impl FileSink<'_> {
             Ok(writer) => writer,
             Err(_) => Writer::new(ProfileFile::Nowhere, &session.collector.profile.meta)?,
         };
-        session.collector.profile.count(counter::WINDOWS_REMOVED, std::mem::take(&mut windows.removed));
-        session.collector.profile.count(counter::WINDOWS_LOST, windows.lost - windows.lost_said);
-        windows.lost_said = windows.lost;
+        windows.say_in(&mut session.collector.profile);
         let before = std::mem::replace(self.placed, placed);
         let last = std::mem::replace(self.writer, next);
         *self.has_written_samples = false;

@@ -89,7 +89,7 @@ fn record(
     labeller.into_iter().for_each(|labeller| session.collector.identities.set_labeller(labeller));
     say_heap(&mut console, expect(&mut session, launched_pid)?);
 
-    let windows = Windows::of(options, (pid, found.name.clone()));
+    let windows = Windows::of(options, (pid, found.name.clone()), &mut session.collector.profile);
     let (file, unplaced) = destination.create()?;
     let mut writer = Writer::new(file, &session.collector.profile.meta)
         .map_err(|error| write_error(destination.path(), error))?;

@@ -6,6 +6,7 @@ use super::output::{self, Destination, Placed, ProfileFile};
 use super::session::Session;
 use crate::base::failure::{Failure, status};
 use crate::base::{safe_text, units};
+use crate::profile::{Profile, counter};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,23 +25,24 @@ pub(super) struct Windows {
     pub(super) with_sources: bool,
     /// Windows that are complete.
     pub(super) complete: u64,
-    /// Windows that could not be written, to their end or at all; those of which a window says so already.
+    /// Windows that could not be written, to their end or at all.
     pub(super) lost: u64,
-    pub(super) lost_said: u64,
-    /// Windows that were removed to keep the limits, of which no window says so yet.
-    pub(super) removed: u64,
+    /// Windows that were lost, and those that were removed to keep the limits, of which no window says so that is complete.
+    unsaid_lost: u64,
+    unsaid_removed: u64,
 }
 
 impl Windows {
-    /// The windows that `options` ask for; `None` for a single file. `target` is its first process, with its name.
-    pub(super) fn of(options: &RecordOptions, target: (u32, String)) -> Option<Self> {
+    /// The windows that `options` ask for; `None` for a single file. `target` is its first process, with its name, and `first` what
+    /// becomes the first window.
+    pub(super) fn of(options: &RecordOptions, target: (u32, String), first: &mut Profile) -> Option<Self> {
         let (Output::Folder { path, keep }, Some(length)) = (&options.output, options.window) else {
             return None;
         };
         let mut folder = WindowFolder::new(path.clone(), *keep);
         // What a recording before has left may be too old by now.
-        Destination::prune(&mut folder);
-        Some(Windows {
+        let unsaid_removed = Destination::prune(&mut folder).windows;
+        let windows = Windows {
             length,
             output: options.output.clone(),
             folder,
@@ -48,9 +50,29 @@ impl Windows {
             with_sources: options.embed_source,
             complete: 0,
             lost: 0,
-            lost_said: 0,
-            removed: 0,
-        })
+            unsaid_lost: 0,
+            unsaid_removed,
+        };
+        windows.say_in(first);
+        Some(windows)
+    }
+
+    /// Counts a window that has come to its end: whether its file is complete.
+    pub(super) fn count_ended(&mut self, is_complete: bool) {
+        if is_complete {
+            self.complete += 1;
+            // It has said so.
+            (self.unsaid_lost, self.unsaid_removed) = (0, 0);
+        } else {
+            self.lost += 1;
+            self.unsaid_lost += 1;
+        }
+    }
+
+    /// Has a window that begins say what no complete one says.
+    pub(super) fn say_in(&self, window: &mut Profile) {
+        window.count(counter::WINDOWS_LOST, self.unsaid_lost);
+        window.count(counter::WINDOWS_REMOVED, self.unsaid_removed);
     }
 
     /// Whether the window that goes on is as long as it is to be.
@@ -73,7 +95,7 @@ impl Windows {
     /// Makes the file of the next window, which began at this time of the wall clock, ns.
     pub(super) fn next_file(&mut self, start_unix_ns: u64) -> Result<(ProfileFile, Placed), Failure> {
         let pruned = Destination::prune(&mut self.folder);
-        self.removed += pruned.windows;
+        self.unsaid_removed += pruned.windows;
         if pruned.is_full {
             let Output::Folder { path, .. } = &self.output else { return Ok(nowhere()) };
             let message = format!("no window is written to `{}`: its disk is nearly full", path.display());
@@ -92,4 +114,37 @@ impl Windows {
 /// The place of a window that is not written.
 pub(super) fn nowhere() -> (ProfileFile, Placed) {
     (ProfileFile::Nowhere, Placed::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::options::Keep;
+
+    #[test]
+    fn what_a_lost_window_would_have_said_the_next_one_says() {
+        let mut windows = Windows {
+            length: Duration::from_secs(1),
+            output: Output::Default,
+            folder: WindowFolder::new("x".into(), Keep { age: None, bytes: None }),
+            target: (1, "a".to_owned()),
+            with_sources: false,
+            complete: 0,
+            lost: 0,
+            unsaid_lost: 0,
+            unsaid_removed: 3,
+        };
+        let said = |windows: &Windows| {
+            let mut profile = Profile::default();
+            windows.say_in(&mut profile);
+            [counter::WINDOWS_LOST, counter::WINDOWS_REMOVED].map(|name| profile.counter(name))
+        };
+        assert_eq!(said(&windows), [0, 3]);
+        // A full disk.
+        (0..3).for_each(|_| windows.count_ended(false));
+        windows.unsaid_removed += 2;
+        assert_eq!(said(&windows), [3, 5]);
+        windows.count_ended(true);
+        assert_eq!((said(&windows), windows.complete, windows.lost), ([0, 0], 1, 3));
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::fixture;
 use crate::harness::machine::turn;
-use crate::harness::profiler::{messages, prof, text};
+use crate::harness::profiler::{binary, messages, prof, text};
 use crate::harness::running::{Running, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -205,8 +205,9 @@ fn windows_end_with_the_processes_that_they_need() {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let (place, log) = (folder.path().join("windows"), folder.path().join("log"));
         let mut command = Command::new("sh");
+        command.env("PROF_NO_CACHE", "1");
         command.args(["-c", "exec \"$0\" record -a --rotate 1s -o \"$1\" 2>\"$2\""]);
-        let recorder = Running::start(command.arg(prof().get_program()).arg(&place).arg(&log));
+        let recorder = Running::start(command.arg(binary()).arg(&place).arg(&log));
         let is_window = |path: &Path| path.extension().is_some_and(|ending| ending == "data");
         let windows = || {
             let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
