@@ -273,7 +273,10 @@ impl AgentMetrics {
         if silent_ms <= self.silence_ms.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(format!("the recorder has not answered for {} s", silent_ms / 1000))
+        Err(format!(
+            "no window has been complete for {} s: the messages of the agent say why, such as a disk that is nearly full",
+            silent_ms / 1000
+        ))
     }
 
     /// Whether the agent records.

@@ -19,15 +19,17 @@ struct KeptCounters {
     counters: Vec<CounterValue>,
 }
 
-/// Goes on with the counters of a sender before this one, of the agent that was started then, if there was one.
-pub(super) fn go_on(config: &AgentConfig, started_s: u64, metrics: &AgentMetrics) {
+/// Goes on with the counters of a sender before this one, of the agent that was started then. Returns whether there was one.
+pub(super) fn go_on(config: &AgentConfig, started_s: u64, metrics: &AgentMetrics) -> bool {
     let mut bytes = Vec::new();
     // Without them, counters begin with 0.
     let _ = File::open(place(config)).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
     let kept: KeptCounters = serde_json::from_slice(&bytes).unwrap_or_default();
-    if started_s > 0 && kept.started_s == started_s {
+    let is_of_this_agent = started_s > 0 && kept.started_s == started_s;
+    if is_of_this_agent {
         metrics.go_on_from(kept.counters);
     }
+    is_of_this_agent
 }
 
 /// Keeps the counters, for a sender after this one of the agent that was started then.
@@ -63,12 +65,11 @@ mod tests {
         let (one, same, other) = (metrics(), metrics(), metrics());
         one.add(MetricName::Windows, "", 3);
         keep(&config, 17, &one);
-        go_on(&config, 17, &same);
-        go_on(&config, 18, &other);
+        assert!(go_on(&config, 17, &same) && !go_on(&config, 18, &other));
         assert!(same.text().contains("prof_windows_total 3\n"));
         assert!(other.text().contains("prof_windows_total 0\n"));
         std::fs::write(place(&config), "{").expect("it can be written");
-        go_on(&config, 17, &other);
+        assert!(!go_on(&config, 17, &other));
         assert!(other.text().contains("prof_windows_total 0\n"));
     }
 }

@@ -62,7 +62,10 @@ impl HeldFolders {
     pub(super) fn of(config: &AgentConfig, before: Option<&HeldFolders>) -> Result<Self, Failure> {
         let recorded = recorded_folder(config);
         make_folder(&recorded, "[buffer]")?;
-        let mut held = vec![HeldFolder::hold(&config.buffer.folder, "[buffer]", before)?];
+        let mut held = Vec::new();
+        for folder in [&config.buffer.folder, &recorded] {
+            held.push(HeldFolder::hold(folder, "[buffer]", before)?);
+        }
         if let Some(keep) = &config.keep {
             make_folder(&keep.folder, "[keep]")?;
             let of_buffer =
@@ -154,6 +157,7 @@ mod tests {
         let first = of("a", "k", None).expect("they are free");
         assert!(why(of("b", "l/../k", None)).contains("another agent uses"));
         assert!(why(of("./a", "l", None)).contains("another agent uses"));
+        assert!(why(of("b", "a/windows", None)).contains("another agent uses"));
         // Another configuration of the same agent may exchange them; until that is taken, those of before are held.
         let second = of("k", "a", Some(&first)).expect("they are its own");
         drop(second);

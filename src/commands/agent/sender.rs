@@ -68,7 +68,10 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     privilege::keep_sending()?;
     let metrics = Arc::new(AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE));
     let started_s = AgentTally::read(config).started_s;
-    counters::go_on(config, started_s, &metrics);
+    // They are kept with each window: it has recorded.
+    if counters::go_on(config, started_s, &metrics) {
+        metrics.set_ready();
+    }
     let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     // The destinations end once the last window has been handed to them.
@@ -82,6 +85,7 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
             ends.store(true, Ordering::Relaxed);
         }
         take_windows(config, &host, &mut routes, (&metrics, started_s, &mut complaints));
+        AgentTally::read(config).show(&metrics);
         if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
             pods_due = Instant::now() + LIST_INTERVAL;
             renew_pods(kubelet, &pods_file(config), &metrics);
@@ -90,7 +94,6 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
             let is_seen = config.metrics.is_some();
             numbers_due = Instant::now() + if is_seen { NUMBERS } else { UNSEEN_NUMBERS };
             say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()));
-            AgentTally::read(config).show(&metrics);
         }
         if Instant::now() >= prune_due {
             prune_due = Instant::now() + PRUNE;

@@ -184,6 +184,7 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let (recorder, sender) = (Part::new("recorder", true), Part::new("sender", false));
     let (accepted, tally) = (accept(&config)?, AgentTally::begin());
     let is_told = tally.write(&config);
+    say(&started_words(&config));
     let mut agent =
         Agent { path, accepted, tally, config, host, recorder, sender, held, is_told, is_recorded: true };
     let mut ended = status::OK;
@@ -201,6 +202,16 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     agent.recorder.end();
     agent.sender.end();
     Ok(ended)
+}
+
+/// What an agent of this configuration does, for its log.
+fn started_words(config: &AgentConfig) -> String {
+    let to: Vec<&str> = config.destinations.iter().map(|to| to.name.as_str()).collect();
+    let to = if to.is_empty() { String::new() } else { format!(", to {}", to.join(", ")) };
+    let kept =
+        config.keep.as_ref().map(|keep| format!(", kept in `{}`", keep.folder.display())).unwrap_or_default();
+    let window = humantime::format_duration(config.window);
+    format!("started: {} Hz, windows of {window}{to}{kept}", config.frequency_hz)
 }
 
 /// Keeps the text of a configuration that is right, for the parts. Returns where.
