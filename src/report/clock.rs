@@ -264,9 +264,15 @@ pub(super) fn zone_words(offset: &str) -> String {
     if offset == "+00:00" { "UTC".to_owned() } else { format!("UTC{offset}") }
 }
 
-/// From one moment to another where the user is, each to the nearest second: `2026-11-29 14:00:00..14:10:00 (UTC+01:00)`.
+/// The second that begins at a moment or next: the end of a span in whole seconds that has all of it.
+pub(super) fn whole_end(to_ns: u64) -> u64 {
+    to_ns.saturating_add(SECOND_NS - 1)
+}
+
+/// From one moment to another where the user is, in whole seconds: `2026-11-29 14:00:00..14:10:00 (UTC+01:00)`. As it is written, the span
+/// has all of it.
 pub(super) fn span_words(from_ns: u64, to_ns: u64) -> String {
-    let [from_ns, to_ns] = [from_ns, to_ns].map(|ns| ns.saturating_add(SECOND_NS / 2));
+    let to_ns = whole_end(to_ns);
     let [from_date, from_time, _] = local_words(from_ns);
     let [to_date, to_time, offset] = local_words(to_ns);
     let to_date = if to_date == from_date { String::new() } else { format!("{to_date} ") };

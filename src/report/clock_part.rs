@@ -1,6 +1,6 @@
 //! Which part of a file or folder a recording is, by the clock where the user is.
 
-use super::clock::{local_words, span_words};
+use super::clock::{local_words, span_words, whole_end};
 use crate::base::safe_text;
 use crate::base::units::{count, counted};
 use crate::profile::{End, Integrity, Profile};
@@ -138,7 +138,7 @@ impl ClockPart {
     pub(crate) fn pieces(&self) -> [String; 3] {
         let name = self.place.file_name().unwrap_or(self.place.as_os_str()).to_string_lossy();
         let [date, from, _] = local_words(self.from_unix_ns);
-        let [to_date, to, _] = local_words(self.to_unix_ns);
+        let [to_date, to, _] = local_words(whole_end(self.to_unix_ns));
         let days = if date == to_date { date } else { format!("{date}..{to_date}") };
         [safe_text::terminal(&name).into_owned(), days, format!("{from}..{to}")]
     }

@@ -138,7 +138,8 @@ fn missing(path: &Path) -> Failure {
     let shown = path.display();
     if let Some((whole, part)) = path.to_str().and_then(|text| text.rsplit_once('@'))
         && !part.contains('/')
-        && !whole.ends_with('/')
+        // A file in a folder may be called `@foo`.
+        && (!whole.ends_with('/') || part.contains(".."))
         && Path::new(whole).exists()
     {
         let message = format!("cannot read `{shown}`: `{part}` is no span of time by the clock");
@@ -174,6 +175,7 @@ mod tests {
             let message = said(&format!("@{part}"));
             assert!(message.ends_with(&format!("`{part}` is no span of time by the clock")), "{message}");
         }
+        assert!(said("/@25:00..26:00").ends_with("`25:00..26:00` is no span of time by the clock"));
         for word in ["/none@foo", "@2/prof.data", "/@foo"] {
             assert!(said(word).ends_with("no such file"), "{word}");
         }

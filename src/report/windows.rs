@@ -39,13 +39,13 @@ pub(super) fn read(
             .hint("windows are written by prof record --rotate 10m -o DIR/"));
     }
     if windows.is_empty() {
-        return Err(nothing_readable(folder));
+        return Err(nothing_readable(folder, &unread));
     }
     let Some(span) = span else {
         let mut taken = TakenWindows { unread, ..TakenWindows::default() };
         taken.take(folder, &mut windows, ClockMoments::default())?;
         return match taken.windows.is_empty() {
-            true => Err(nothing_readable(folder)),
+            true => Err(nothing_readable(folder, &taken.unread)),
             false => Ok(taken.finish(folder)),
         };
     };
@@ -232,9 +232,14 @@ fn too_many(folder: &Path) -> Failure {
     Failure::new(status::FAILED, message).hint("look at a part of them:  --time 14:00..14:10")
 }
 
-fn nothing_readable(folder: &Path) -> Failure {
+fn nothing_readable(folder: &Path, unread: &[PathBuf]) -> Failure {
     let message = format!("no recording in the folder `{}` can be read", folder.display());
-    Failure::new(status::FAILED, message)
+    let failure = Failure::new(status::FAILED, message);
+    let first = unread.first().and_then(|path| Some((path, Opened::open(path).err()?)));
+    match first {
+        Some((path, error)) => failure.hint(format!("{}: {error}", quoted(path))),
+        None => failure,
+    }
 }
 
 fn nothing_at(folder: &Path, parts: &[Range<u64>], unread: &[PathBuf]) -> Failure {
@@ -264,7 +269,7 @@ fn covered_words(parts: &[Range<u64>]) -> String {
 
 fn ends_before(span: ClockSpan, path: &Path, parts: &[Range<u64>]) -> Failure {
     let shown = safe_text::message(&path.display().to_string()).into_owned();
-    let failure = Failure::usage(format!("the end of the span {span} is before its beginning"));
+    let failure = Failure::usage(format!("the end of the span {span} is not after its beginning"));
     let failure = match span.is_without_date() {
         true => failure.hint(format!(
             "past midnight it would go only if `{shown}` had recordings on both sides of that midnight"
@@ -381,14 +386,14 @@ mod tests {
         let folder = folder_of(&[0, 10]);
         let failure = read(folder.path(), Some(span(12, 5))).expect_err("it is wrong");
         assert_eq!(failure.status, status::USAGE);
-        assert!(failure.message.ends_with("is before its beginning"), "{}", failure.message);
+        assert!(failure.message.ends_with("is not after its beginning"), "{}", failure.message);
         assert!(
             failure.hints.iter().any(|hint| hint.contains("of 2 windows the first began at")),
             "{failure:?}"
         );
         let mut profile = read(folder.path(), None).expect("it is there").0;
         let failure = restrict_to(&mut profile, Path::new("x.data"), span(12, 5)).expect_err("it is wrong");
-        assert!(failure.message.ends_with("is before its beginning"), "{}", failure.message);
+        assert!(failure.message.ends_with("is not after its beginning"), "{}", failure.message);
         let failure =
             restrict_to(&mut profile, Path::new("x.data"), span(25, 30)).expect_err("there is none");
         assert!(failure.hints[0].starts_with("it was recorded 2026-0"), "{failure:?}");
