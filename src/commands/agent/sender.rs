@@ -66,12 +66,8 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     let mut routes = WindowRoutes::of(config)?;
     // From here on, files of other programs' names and answers of servers are read: without rights.
     privilege::keep_sending()?;
-    let metrics = Arc::new(AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE));
     let started_s = AgentTally::read(config).started_s;
-    // They are kept with each window: it has recorded.
-    if counters::go_on(config, started_s, &metrics) {
-        metrics.set_ready();
-    }
+    let metrics = Arc::new(metrics_of(config, started_s));
     let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     // The destinations end once the last window has been handed to them.
@@ -112,6 +108,16 @@ pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
     say_numbers(&metrics, &mut complaints, (&mut to, &routes.forgotten()));
     counters::keep(config, started_s, &metrics);
     Ok(status::OK)
+}
+
+/// The metrics of the agent that was started at `started_s`, as a sender before this one has left them.
+fn metrics_of(config: &AgentConfig, started_s: u64) -> AgentMetrics {
+    let metrics = AgentMetrics::new(env!("CARGO_PKG_VERSION"), config.window * 4 + GRACE);
+    // They are kept with each window: it has recorded.
+    if counters::go_on(config, started_s, &metrics) {
+        metrics.set_ready();
+    }
+    metrics
 }
 
 /// Hands on the windows that are complete, for the agent that was started at `started_s`.
