@@ -5,7 +5,7 @@ use super::clock_part::{ClockPart, WindowFacts};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::units::counted;
 use crate::base::{opener, safe_text};
-use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, cut, lock, start_of};
+use crate::profile::{Integrity, Joined, MOST_JOINED, Opened, Profile, ReadError, cut, lock, start_of};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -235,9 +235,17 @@ fn too_many(folder: &Path) -> Failure {
 fn nothing_readable(folder: &Path, unread: &[PathBuf]) -> Failure {
     let message = format!("no recording in the folder `{}` can be read", folder.display());
     let failure = Failure::new(status::FAILED, message);
-    let first = unread.first().and_then(|path| Some((path, Opened::open(path).err()?)));
-    match first {
-        Some((path, error)) => failure.hint(format!("{}: {error}", quoted(path))),
+    let why = |path: &PathBuf| Opened::open(path).and_then(Opened::read).err();
+    let Some((path, error)) = unread.first().and_then(|path| Some((path, why(path)?))) else {
+        return failure;
+    };
+    let words = match &error {
+        ReadError::Io(error) => io_words(error),
+        error => error.to_string(),
+    };
+    let failure = failure.hint(format!("{}: {words}", quoted(path)));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
         None => failure,
     }
 }
@@ -337,6 +345,15 @@ mod tests {
     fn shares(read: &(Profile, Integrity, ClockPart)) -> f64 {
         let end = read.2.known_cost.as_ref().expect("the cost is known");
         end.while_recording().expect("it is known").cpu_percent
+    }
+
+    #[test]
+    fn why_nothing_of_a_folder_can_be_read_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("a.data"), "hi").expect("it can be written");
+        let failure = read(folder.path(), None).expect_err("it is no recording");
+        assert!(failure.message.ends_with("can be read"), "{}", failure.message);
+        assert!(failure.hints.iter().any(|hint| hint.starts_with("`a.data`: ")), "{:?}", failure.hints);
     }
 
     #[test]
