@@ -2,6 +2,7 @@
 
 use super::counter::PerfCounter;
 use super::probes::spec::ProbeSpec;
+use super::process::parent::Parent;
 use crate::profile::RuntimeFrames;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -183,7 +184,7 @@ pub(crate) struct RecordOptions {
     /// Length of a window, after which the recording goes on in a file of its own; `None` for a single file.
     pub(crate) window: Option<Duration>,
     /// End when the process has ended that has started this one.
-    pub(crate) ends_with_parent: bool,
+    pub(crate) ends_with: Option<Parent>,
     /// Print nothing but errors.
     pub(crate) quiet: bool,
     /// Print what is done, and the loaders' own messages.
@@ -219,7 +220,7 @@ impl Default for RecordOptions {
             children: Children::default(),
             output: Output::Default,
             window: None,
-            ends_with_parent: false,
+            ends_with: None,
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,

@@ -113,7 +113,7 @@ fn record(
         placed,
         has_launched,
         is_delay_over,
-        parent: options.ends_with_parent.then(Parent::of_this),
+        parent: options.ends_with,
         naming: Naming::new(&options.debug_folders).in_windows(options.window),
         has_written_samples: false,
         windows,

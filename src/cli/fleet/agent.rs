@@ -25,6 +25,9 @@ pub(in crate::cli) struct AgentArgs {
     /// Which part of the agent this process is
     #[arg(long, value_name = "PART", value_parser = ["recorder", "sender"], hide = true)]
     part: Option<String>,
+    /// The process that has started it as a part
+    #[arg(long, value_name = "PID", default_value_t = 0, hide = true)]
+    parent: u32,
 }
 
 impl AgentArgs {
@@ -34,6 +37,6 @@ impl AgentArgs {
             Some(_) => AgentPart::Sender,
             None => AgentPart::Supervisor,
         };
-        AgentOptions { config: self.config, checks: self.check, part }
+        AgentOptions { config: self.config, checks: self.check, part, parent: self.parent }
     }
 }

@@ -17,6 +17,7 @@ mod tally;
 mod windows;
 
 use crate::agent::config::AgentConfig;
+use crate::record::Parent;
 use std::path::PathBuf;
 
 /// What a process of the agent does.
@@ -39,6 +40,8 @@ pub(crate) struct AgentOptions {
     pub(crate) checks: bool,
     /// What this process does.
     pub(crate) part: AgentPart,
+    /// The process that has started it as a part, with which it ends; 0 if it is none.
+    pub(crate) parent: u32,
 }
 
 /// Runs the agent, or a part of it; returns the exit status.
@@ -59,9 +62,10 @@ pub(crate) fn run(options: &AgentOptions, command_line: Vec<String>) -> anyhow::
     };
     // The name changes nothing else.
     let _ = name.map(rustix::thread::set_name);
+    let parent = Parent::of(options.parent);
     match options.part {
         AgentPart::Supervisor => supervisor::run(&options.config, config),
-        AgentPart::Recorder => recorder::run(&config, command_line),
-        AgentPart::Sender => sender::run(&config),
+        AgentPart::Recorder => recorder::run(&config, command_line, parent),
+        AgentPart::Sender => sender::run(&config, parent),
     }
 }

@@ -7,7 +7,8 @@ use crate::agent::config::{AgentConfig, AgentEvent};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::privilege;
 use crate::record::{
-    self, Children, Keep, Labelling, Output, PerfCounter, Rate, RecordOptions, Sampler, Target, WaitOptions,
+    self, Children, Keep, Labelling, Output, Parent, PerfCounter, Rate, RecordOptions, Sampler, Target,
+    WaitOptions,
 };
 use std::time::Duration;
 
@@ -20,9 +21,9 @@ const SLACK: Duration = Duration::from_secs(300);
 /// # Errors
 ///
 /// As a recording, and when the root of the host cannot be opened.
-pub(super) fn run(config: &AgentConfig, command_line: Vec<String>) -> anyhow::Result<u8> {
+pub(super) fn run(config: &AgentConfig, command_line: Vec<String>, parent: Parent) -> anyhow::Result<u8> {
     privilege::for_recording();
-    let options = options_of(config)?;
+    let options = options_of(config, parent)?;
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     let root = &config.host.root;
     let no_root = |error: std::io::Error| {
@@ -44,7 +45,7 @@ pub(super) fn run(config: &AgentConfig, command_line: Vec<String>) -> anyhow::Re
 }
 
 /// Options of the recording.
-fn options_of(config: &AgentConfig) -> Result<RecordOptions, Failure> {
+fn options_of(config: &AgentConfig, parent: Parent) -> Result<RecordOptions, Failure> {
     let events = config.events.iter().map(|event| sampler_of(*event)).collect::<Result<Vec<_>, _>>()?;
     let (most_bytes, most_age) = (config.buffer.most_bytes, config.buffer.most_age);
     let keep = Keep { age: Some(most_age + SLACK), bytes: Some(most_bytes.saturating_add(most_bytes / 4)) };
@@ -55,7 +56,7 @@ fn options_of(config: &AgentConfig) -> Result<RecordOptions, Failure> {
         children: Children::default(),
         output: Output::Folder { path: recorded_folder(config), keep },
         window: Some(config.window),
-        ends_with_parent: true,
+        ends_with: Some(parent),
         quiet: true,
         ..RecordOptions::default()
     })

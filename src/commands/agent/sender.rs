@@ -55,8 +55,7 @@ struct Route {
 /// # Errors
 ///
 /// When folders cannot be made, or metrics cannot be served.
-pub(super) fn run(config: &AgentConfig) -> anyhow::Result<u8> {
-    let parent = Parent::of_this();
+pub(super) fn run(config: &AgentConfig, parent: Parent) -> anyhow::Result<u8> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ends))?;

@@ -85,6 +85,7 @@ impl Part {
         }
         let mut command = Command::new("/proc/self/exe");
         command.arg0("prof").arg("agent").arg("--config").arg(config).args(["--part", self.name]);
+        command.args(["--parent", &std::process::id().to_string()]);
         // Keys of a terminal are for the one that was started.
         match command.process_group(0).spawn() {
             Ok(child) => (self.child, self.begun) = (Some(child), Instant::now()),

@@ -8,9 +8,9 @@ use rustix::process::{Pid, getppid};
 pub(crate) struct Parent(Option<Pid>);
 
 impl Parent {
-    /// The one that this process has now.
-    pub(crate) fn of_this() -> Self {
-        Parent(getppid())
+    /// The one with this number, as it has said itself: it may have ended before this process could ask.
+    pub(crate) fn of(pid: u32) -> Self {
+        Parent(i32::try_from(pid).ok().and_then(Pid::from_raw))
     }
 
     /// Whether it has ended: this process has another one now.
@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn a_parent_that_lives_has_not_ended() {
-        assert!(!Parent::of_this().has_ended());
+        assert!(!Parent::of(std::os::unix::process::parent_id()).has_ended());
+        assert!(Parent::of(std::process::id()).has_ended(), "it is no child of itself");
         assert!(Parent(None).has_ended());
     }
 }
