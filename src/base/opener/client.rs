@@ -3,11 +3,11 @@
 use super::files;
 use super::given::{self, GivenRequest, Opening, SeenFile};
 use super::message::{
-    FileContent, Links, MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, from_message, receive, send,
+    FileContent, Links, MAX_MESSAGE_BYTES, OpenerReply, OpenerRequest, Service, from_message, is_closed,
+    receive, send,
 };
 use crate::base::own_file::FileStamp;
 use crate::base::{own_file, privilege};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::de::DeserializeOwned;
@@ -42,10 +42,7 @@ pub(crate) fn is_running() -> bool {
 
 /// Whether the opener that was started has ended before this process.
 pub(crate) fn has_ended() -> bool {
-    OPENER.get().is_some_and(|opener| {
-        let mut looked_at = [PollFd::new(opener, PollFlags::empty())];
-        poll(&mut looked_at, Some(&Timespec::default())).is_ok_and(|found| found > 0)
-    })
+    OPENER.get().is_some_and(|opener| is_closed(opener.as_fd()))
 }
 
 /// Whether the opener makes files for the user, because this process became another user.

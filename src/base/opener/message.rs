@@ -1,6 +1,7 @@
 //! What is asked of the opener and what it answers, and how both travel with descriptors over a socket.
 
 use super::given::GivenRequest;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -145,6 +146,12 @@ pub(super) fn from_message(
         }
         as_it_is => Ok(as_it_is),
     }
+}
+
+/// Whether the other end of a socket is closed: who had it has ended.
+pub(crate) fn is_closed(socket: BorrowedFd<'_>) -> bool {
+    let mut looked_at = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    poll(&mut looked_at, Some(&Timespec::default())).is_ok_and(|found| found > 0)
 }
 
 /// Sends a message with descriptors.

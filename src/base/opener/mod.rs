@@ -22,6 +22,6 @@ pub(crate) use client::{
 };
 pub(crate) use files::is_source;
 pub(crate) use given::{GivenFiles, Opening, unfinished};
-pub(crate) use message::{FileContent, Links, Service};
+pub(crate) use message::{FileContent, Links, Service, is_closed};
 pub(crate) use relay::{answer_worker, ask_on};
 pub(crate) use server::{Services, detach, start};

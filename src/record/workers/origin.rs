@@ -6,7 +6,6 @@ use crate::base::memory_budget::MemoryBudget;
 use crate::base::opener::{self, sandbox};
 use crate::base::pace;
 use crate::record::environment::allocator;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -78,10 +77,7 @@ impl WorkerOrigin {
 
     /// Whether it has ended before it was to.
     pub(super) fn has_ended(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| {
-            let mut looked_at = [PollFd::new(socket, PollFlags::empty())];
-            poll(&mut looked_at, Some(&Timespec::default())).is_ok_and(|found| found > 0)
-        })
+        self.socket.as_ref().is_some_and(|socket| opener::is_closed(socket.as_fd()))
     }
 
     /// Ends it and its workers, and waits for that.
