@@ -47,18 +47,21 @@ pub(in crate::cli) enum TimePart {
 pub(in crate::cli) fn time_part(text: &str) -> Result<TimePart, String> {
     match ClockSpan::read(text) {
         Some(span) => span.map(TimePart::Clock),
-        None => {
-            time_range(text).map(TimePart::Since).map_err(|problem| match problem.starts_with("write ") {
-                true => format!("{problem}, or {SPAN_FORMS}"),
-                false => problem,
-            })
-        }
+        None => range_or(text, &format!("{RANGE_FORMS}, or {SPAN_FORMS}")).map(TimePart::Since),
     }
 }
 
+/// The forms of ranges, for messages.
+const RANGE_FORMS: &str = "2s..5s, 2s.. or ..5s";
+
 /// `2s..5s`, `2s..`, `..5s`.
 pub(in crate::cli) fn time_range(text: &str) -> Result<TimeRange, String> {
-    let form = || "write 2s..5s, 2s.. or ..5s".to_owned();
+    range_or(text, RANGE_FORMS)
+}
+
+/// Reads a range; what is none is answered with the forms that could have been meant.
+fn range_or(text: &str, forms: &str) -> Result<TimeRange, String> {
+    let form = || format!("write {forms}");
     let (from, to) = text.split_once("..").ok_or_else(form)?;
     let end = |text: &str| -> Result<Option<u64>, String> {
         if text.trim().is_empty() {
