@@ -116,6 +116,9 @@ impl FileSink<'_> {
             self.naming.reset();
         }
         *self.has_written_samples = collector.totals.observations() > 0;
+        if let Some(windows) = self.windows.as_deref_mut().filter(|_| self.placed.path.is_some()) {
+            windows.is_said();
+        }
         // It works: what had this name before has gone its way, or would be lost if this process were killed.
         self.placed.settle();
         Ok(())

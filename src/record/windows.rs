@@ -27,7 +27,7 @@ pub(super) struct Windows {
     pub(super) complete: u64,
     /// Windows that could not be written, to their end or at all.
     pub(super) lost: u64,
-    /// Windows that were lost, and those that were removed to keep the limits, of which no window says so that is complete.
+    /// Windows that were lost, and those that were removed to keep the limits, of which no file says so yet.
     unsaid_lost: u64,
     unsaid_removed: u64,
 }
@@ -61,15 +61,19 @@ impl Windows {
     pub(super) fn count_ended(&mut self, is_complete: bool) {
         if is_complete {
             self.complete += 1;
-            // It has said so.
-            (self.unsaid_lost, self.unsaid_removed) = (0, 0);
+            self.is_said();
         } else {
             self.lost += 1;
             self.unsaid_lost += 1;
         }
     }
 
-    /// Has a window that begins say what no complete one says.
+    /// The file of the window has what [`Windows::say_in`] had it say, whatever becomes of the rest of it.
+    pub(super) fn is_said(&mut self) {
+        (self.unsaid_lost, self.unsaid_removed) = (0, 0);
+    }
+
+    /// Has a window that begins say what no file says.
     pub(super) fn say_in(&self, window: &mut Profile) {
         window.count(counter::WINDOWS_LOST, self.unsaid_lost);
         window.count(counter::WINDOWS_REMOVED, self.unsaid_removed);
@@ -144,7 +148,11 @@ mod tests {
         (0..3).for_each(|_| windows.count_ended(false));
         windows.unsaid_removed += 2;
         assert_eq!(said(&windows), [3, 5]);
+        // One whose beginning was written before it was lost has said so, and the next one says that it was lost.
+        windows.is_said();
+        windows.count_ended(false);
+        assert_eq!(said(&windows), [1, 0]);
         windows.count_ended(true);
-        assert_eq!((said(&windows), windows.complete, windows.lost), ([0, 0], 1, 3));
+        assert_eq!((said(&windows), windows.complete, windows.lost), ([0, 0], 1, 4));
     }
 }
