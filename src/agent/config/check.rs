@@ -4,8 +4,8 @@ use super::destination::Address;
 use super::file::{ConfigFile, WrittenDestination, WrittenKeep, WrittenKubelet, WrittenMetrics, WrittenRule};
 use super::refusal::ConfigRefusal;
 use super::settings::{
-    AgentConfig, AgentEvent, BufferSettings, HostSettings, KeepSettings, KubeletSettings, ListenAddress,
-    PushDestination,
+    AgentConfig, AgentEvent, BUFFER_WAITING, BUFFER_WINDOWS, BufferSettings, HostSettings, KeepSettings,
+    KubeletSettings, ListenAddress, PushDestination,
 };
 use super::values;
 use crate::agent::identity::{MOST_LABELS, SeriesLabel};
@@ -197,7 +197,7 @@ fn checked_keep(
 fn is_of_buffer(folder: &Path, buffer: &Path) -> bool {
     let Ok(inside) = folder.strip_prefix(buffer) else { return false };
     let first = inside.components().next().map(|first| first.as_os_str().as_encoded_bytes());
-    first.is_none_or(|name| name == b"windows" || name.starts_with(b"to-"))
+    first.is_none_or(|name| name == BUFFER_WINDOWS.as_bytes() || name.starts_with(BUFFER_WAITING.as_bytes()))
 }
 
 fn checked_metrics(metrics: Spanned<WrittenMetrics>) -> Result<ListenAddress, ConfigRefusal> {

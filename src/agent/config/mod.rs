@@ -12,7 +12,8 @@ mod values;
 
 pub(crate) use change::change_between;
 pub(crate) use settings::{
-    AgentConfig, AgentEvent, DestinationProtocol, KubeletSettings, ListenAddress, PushDestination,
+    AgentConfig, AgentEvent, BUFFER_WAITING, BUFFER_WINDOWS, DestinationProtocol, KubeletSettings,
+    ListenAddress, PushDestination,
 };
 
 #[cfg(test)]

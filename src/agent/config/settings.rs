@@ -47,6 +47,11 @@ pub(crate) struct AgentConfig {
     pub(crate) host: HostSettings,
 }
 
+/// The folder in a buffer into which the recorder writes.
+pub(crate) const BUFFER_WINDOWS: &str = "windows";
+/// What the names of the folders in a buffer begin with whose files wait for a destination.
+pub(crate) const BUFFER_WAITING: &str = "to-";
+
 /// Where windows wait until they are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BufferSettings {

@@ -29,10 +29,10 @@ pub(super) struct MetricInfo {
     pub(super) help: &'static str,
 }
 
-impl MetricInfo {
+impl MetricName {
     /// Whether it is one of the agent since its start, and not of what a process sees now.
-    fn outlives_a_process(&self) -> bool {
-        self.kind == MetricKind::Counter || self.name == MetricName::LastPush.info().name
+    fn outlives_a_process(self) -> bool {
+        self.info().kind == MetricKind::Counter || self == MetricName::LastPush
     }
 }
 
@@ -185,16 +185,15 @@ impl AgentMetrics {
 
     /// The counters, and when was sent last, for a process after this one.
     pub(crate) fn counters(&self) -> Vec<CounterValue> {
-        let values = self.values().into_iter().map(|((name, label), value)| (name.info(), label, value));
-        let counters = values.filter(|(info, ..)| info.outlives_a_process());
-        counters.map(|(info, label, value)| (info.name.to_owned(), label, value)).collect()
+        let counters = self.values().into_iter().filter(|((name, _), _)| name.outlives_a_process());
+        counters.map(|((name, label), value)| (name.info().name.to_owned(), label, value)).collect()
     }
 
     /// Goes on with the counters of a process before this one. To be called before anything is counted.
     pub(crate) fn go_on_from(&self, counters: Vec<CounterValue>) {
         let counter_of = |name: &str| {
             let known = |metric: &&MetricName| metric.info().name == name;
-            MetricName::ALL.iter().find(known).filter(|metric| metric.info().outlives_a_process())
+            MetricName::ALL.iter().find(known).filter(|metric| metric.outlives_a_process())
         };
         for (name, label, before) in counters {
             if let Some(&name) = counter_of(&name) {

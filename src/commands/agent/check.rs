@@ -15,21 +15,22 @@ use std::path::Path;
 ///
 /// When standard output cannot be written to.
 pub(super) fn say_checked(path: &Path, config: &AgentConfig) -> io::Result<u8> {
-    let destinations: Vec<String> =
-        config.destinations.iter().map(|to| safe_text::terminal(&to.name).into_owned()).collect();
-    let to = if destinations.is_empty() { "nowhere".to_owned() } else { destinations.join(", ") };
     let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "{} is right: {} Hz, windows of {}, to {to}",
-        safe_text::terminal(&path.display().to_string()),
-        config.frequency_hz,
-        humantime::format_duration(config.window),
-    )?;
+    let line = format!("{} is right: {}", path.display(), work_words(config));
+    writeln!(out, "{}", safe_text::message(&line))?;
     for lack in lacks(config) {
         writeln!(out, "note: on this host, as this user: {}", safe_text::message(&lack))?;
     }
     Ok(status::OK)
+}
+
+/// What an agent of a configuration does, in words.
+pub(super) fn work_words(config: &AgentConfig) -> String {
+    let to: Vec<&str> = config.destinations.iter().map(|to| to.name.as_str()).collect();
+    let to = if to.is_empty() { String::new() } else { format!(", to {}", to.join(", ")) };
+    let kept = config.keep.as_ref().map(|keep| format!(", kept in `{}`", keep.folder.display()));
+    let window = humantime::format_duration(config.window);
+    format!("{} Hz, windows of {window}{to}{}", config.frequency_hz, kept.unwrap_or_default())
 }
 
 /// What would not work on this host as it is now, in words.

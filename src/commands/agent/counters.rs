@@ -1,11 +1,9 @@
 //! Counters that outlive the sender: one that is started again goes on with them, in a small file.
 
-use super::folders::write_replacing;
+use super::folders::{read_json, write_json};
 use crate::agent::config::AgentConfig;
 use crate::agent::metrics::{AgentMetrics, CounterValue};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 
 /// There are some hundred counters at the most, of a line each.
@@ -21,10 +19,8 @@ struct KeptCounters {
 
 /// Goes on with the counters of a sender before this one, of the agent that was started then. Returns whether there was one.
 pub(super) fn go_on(config: &AgentConfig, started_s: u64, metrics: &AgentMetrics) -> bool {
-    let mut bytes = Vec::new();
     // Without them, counters begin with 0.
-    let _ = File::open(place(config)).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
-    let kept: KeptCounters = serde_json::from_slice(&bytes).unwrap_or_default();
+    let kept: KeptCounters = read_json(&place(config), MOST_BYTES);
     let is_of_this_agent = started_s > 0 && kept.started_s == started_s;
     if is_of_this_agent {
         metrics.go_on_from(kept.counters);
@@ -36,7 +32,7 @@ pub(super) fn go_on(config: &AgentConfig, started_s: u64, metrics: &AgentMetrics
 pub(super) fn keep(config: &AgentConfig, started_s: u64, metrics: &AgentMetrics) {
     let kept = KeptCounters { started_s, counters: metrics.counters() };
     // Those of before stay where that fails.
-    let _ = serde_json::to_vec(&kept).map(|bytes| write_replacing(&place(config), &bytes));
+    let _ = write_json(&place(config), &kept);
 }
 
 /// Takes the counters along to the folder of another configuration.

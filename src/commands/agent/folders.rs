@@ -1,36 +1,36 @@
-//! Folders of the agent: windows from the recorder, and what waits for each destination.
+//! Folders of the agent: windows from the recorder, and what waits for each destination; and how small files between its processes are
+//! written and read.
 
-use crate::agent::config::AgentConfig;
+use crate::agent::config::{AgentConfig, BUFFER_WAITING, BUFFER_WINDOWS};
 use crate::base::failure::{Failure, io_words, status};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the names of folders begin with whose files wait for a destination.
-pub(super) const WAITING: &str = "to-";
-
 /// The folder into which the recorder writes.
 pub(super) fn recorded_folder(config: &AgentConfig) -> PathBuf {
-    config.buffer.folder.join("windows")
+    config.buffer.folder.join(BUFFER_WINDOWS)
 }
 
 /// The folder of what waits for a destination, by its number and name.
 pub(super) fn waiting_folder(config: &AgentConfig, number: usize, name: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let plain: String = name.chars().take(60).map(|c| if is_plain(c) { c } else { '_' }).collect();
-    config.buffer.folder.join(format!("{WAITING}{number}-{plain}"))
+    config.buffer.folder.join(format!("{BUFFER_WAITING}{number}-{plain}"))
 }
 
 /// The folders in a buffer whose files wait for destinations.
-fn waiting_folders(buffer: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn waiting_folders(buffer: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(buffer).into_iter().flatten().flatten();
-    let waits = |name: &OsStr| name.as_bytes().starts_with(WAITING.as_bytes());
+    let waits = |name: &OsStr| name.as_bytes().starts_with(BUFFER_WAITING.as_bytes());
     entries.filter(move |entry| waits(&entry.file_name())).map(|entry| entry.path())
 }
 
@@ -46,7 +46,8 @@ pub(super) struct HeldFolders(Vec<HeldFolder>);
 
 /// A folder with a lock, where its file system has locks.
 struct HeldFolder {
-    id: FolderId,
+    /// `None` if it cannot be looked at.
+    id: Option<FolderId>,
     lock: Option<Arc<File>>,
 }
 
@@ -85,8 +86,9 @@ impl HeldFolders {
 impl HeldFolder {
     /// Holds a folder, which the table `table` of the configuration names.
     fn hold(path: &Path, table: &str, before: Option<&HeldFolders>) -> Result<Self, Failure> {
-        let id = id_of(path).unwrap_or_default();
-        if let Some(held) = before.and_then(|before| before.0.iter().find(|held| held.id == id)) {
+        let id = id_of(path);
+        let is_same = |held: &&HeldFolder| id.is_some() && held.id == id;
+        if let Some(held) = before.and_then(|before| before.0.iter().find(is_same)) {
             return Ok(HeldFolder { id, lock: held.lock.clone() });
         }
         let Ok(folder) = File::open(path) else { return Ok(HeldFolder { id, lock: None }) };
@@ -107,14 +109,33 @@ fn id_of(path: &Path) -> Option<FolderId> {
     Some((facts.dev(), facts.ino()))
 }
 
-/// Writes a small file in place of the one that has its name: who reads it meanwhile has one of both.
+/// Writes a small file in place of the one that has its name: who reads it meanwhile has one of both. No one else may read it.
 ///
 /// # Errors
 ///
 /// As of the calls: then the one of before is there.
 pub(super) fn write_replacing(place: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = place.with_extension("part");
-    std::fs::write(&unfinished, bytes).and_then(|()| std::fs::rename(&unfinished, place))
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?.write_all(bytes)?;
+    std::fs::rename(&unfinished, place)
+}
+
+/// Reads what was written as JSON by [`write_replacing`]; the default if there is none, or one of more than `most_bytes`.
+pub(super) fn read_json<T: DeserializeOwned + Default>(place: &Path, most_bytes: u64) -> T {
+    let mut bytes = Vec::new();
+    // A part of one that is longer is nothing, too.
+    let _ = File::open(place).and_then(|file| file.take(most_bytes).read_to_end(&mut bytes));
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// Writes as JSON.
+///
+/// # Errors
+///
+/// As [`write_replacing`].
+pub(super) fn write_json(place: &Path, value: &impl Serialize) -> io::Result<()> {
+    write_replacing(place, &serde_json::to_vec(value)?)
 }
 
 /// Makes a folder for the agent alone, which the table `table` of the configuration names, and those above it.
@@ -123,7 +144,6 @@ pub(super) fn write_replacing(place: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// When it is not there and cannot be made.
 pub(super) fn make_folder(path: &Path, table: &str) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
         let why = io_words(&error);

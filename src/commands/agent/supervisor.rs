@@ -1,7 +1,8 @@
 //! The process that the user starts: it keeps the rights of the agent, starts its parts, and starts them again.
 
+use super::check::work_words;
 use super::counters;
-use super::folders::{HeldFolders, waiting_files};
+use super::folders::{HeldFolders, waiting_files, write_replacing};
 use super::log::say;
 use super::pause::Pauses;
 use super::tally::{AgentTally, RECORDER_ENDED, RecorderState};
@@ -10,9 +11,7 @@ use crate::agent::sampling::{day_of, is_recorded_host};
 use crate::base::failure::{self, Failure, status};
 use crate::base::{privilege, units};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -161,7 +160,7 @@ struct Agent {
     accepted: PathBuf,
     tally: AgentTally,
     /// Whether the sender can read that as it is.
-    is_told: bool,
+    is_tally_written: bool,
     config: AgentConfig,
     host: String,
     recorder: Part,
@@ -184,10 +183,20 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     let path = std::path::absolute(path)?;
     let (recorder, sender) = (Part::new("recorder", true), Part::new("sender", false));
     let (accepted, tally) = (accept(&config)?, AgentTally::begin());
-    let is_told = tally.write(&config);
-    say(&started_words(&config));
-    let mut agent =
-        Agent { path, accepted, tally, config, host, recorder, sender, held, is_told, is_recorded: true };
+    let is_tally_written = tally.write(&config);
+    say(&format!("started: {}", work_words(&config)));
+    let mut agent = Agent {
+        path,
+        accepted,
+        tally,
+        config,
+        host,
+        recorder,
+        sender,
+        held,
+        is_tally_written,
+        is_recorded: true,
+    };
     let mut ended = status::OK;
     while !signals.ends.load(Ordering::Relaxed) {
         if signals.reloads.swap(false, Ordering::Relaxed) {
@@ -205,45 +214,27 @@ pub(super) fn run(path: &Path, config: AgentConfig) -> anyhow::Result<u8> {
     Ok(ended)
 }
 
-/// What an agent of this configuration does, for its log.
-fn started_words(config: &AgentConfig) -> String {
-    let to: Vec<&str> = config.destinations.iter().map(|to| to.name.as_str()).collect();
-    let to = if to.is_empty() { String::new() } else { format!(", to {}", to.join(", ")) };
-    let kept =
-        config.keep.as_ref().map(|keep| format!(", kept in `{}`", keep.folder.display())).unwrap_or_default();
-    let window = humantime::format_duration(config.window);
-    format!("started: {} Hz, windows of {window}{to}{kept}", config.frequency_hz)
-}
-
 /// Keeps the text of a configuration that is right, for the parts. Returns where.
 fn accept(config: &AgentConfig) -> Result<PathBuf, Failure> {
     let place = config.buffer.folder.join("accepted.toml");
-    let unfinished = place.with_extension("part");
-    let kept =
-        write_private(&unfinished, config.text.as_bytes()).and_then(|()| fs::rename(&unfinished, &place));
-    kept.map_err(|error| {
+    // Headers may be secrets.
+    write_replacing(&place, config.text.as_bytes()).map_err(|error| {
         let (place, why) = (place.display(), failure::io_words(&error));
         Failure::new(status::FAILED, format!("cannot keep the configuration as `{place}`: {why}"))
     })?;
     Ok(std::path::absolute(&place).unwrap_or(place))
 }
 
-/// Writes a file that others may not read: headers may be secrets.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
-}
-
 impl Agent {
     /// Whether both parts run, and the sender knows how it is.
     fn is_calm(&self) -> bool {
-        self.is_told && self.recorder.child.is_some() && self.sender.child.is_some()
+        self.is_tally_written && self.recorder.child.is_some() && self.sender.child.is_some()
     }
 
     /// Changes what the sender shows in the metrics.
     fn count(&mut self, change: impl FnOnce(&mut AgentTally)) {
         change(&mut self.tally);
-        self.is_told = self.tally.write(&self.config);
+        self.is_tally_written = self.tally.write(&self.config);
     }
 
     /// Starts what is to run and does not. Returns what has become of the recorder.
@@ -274,7 +265,7 @@ impl Agent {
             (true, None) => RecorderState::Waits,
             (true, Some(_)) => RecorderState::Runs,
         };
-        if self.tally.recorder != state_now || !self.is_told {
+        if self.tally.recorder != state_now || !self.is_tally_written {
             self.count(|tally| tally.recorder = state_now);
         }
         self.sender.look();

@@ -1,13 +1,11 @@
 //! What the process that the user starts has done, for the one that shows it: a small file between the two.
 
-use super::folders::write_replacing;
+use super::folders::{read_json, write_json};
 use crate::agent::config::AgentConfig;
 use crate::agent::metrics::{AgentMetrics, MetricName};
 use crate::base::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -50,15 +48,12 @@ impl AgentTally {
 
     /// What was written last; nothing if it cannot be read.
     pub(super) fn read(config: &AgentConfig) -> Self {
-        let mut bytes = Vec::new();
-        // A part of one that is longer is nothing, too.
-        let _ = File::open(place(config)).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
-        serde_json::from_slice(&bytes).unwrap_or_default()
+        read_json(&place(config), MOST_BYTES)
     }
 
     /// Writes it. Returns false where that fails, as on a full disk: then the old one stays.
     pub(super) fn write(&self, config: &AgentConfig) -> bool {
-        write_replacing(&place(config), &serde_json::to_vec(self).unwrap_or_default()).is_ok()
+        write_json(&place(config), self).is_ok()
     }
 
     /// Counts in one of them.

@@ -1,7 +1,7 @@
 //! Complete windows on their way from the recorder to their users: a link in the folder of each destination, and in the folder of
 //! recordings that stay on this host. A file is removed from where the recorder has put it once all have it.
 
-use super::folders::{WAITING, make_folder, recorded_folder, waiting_folder};
+use super::folders::{make_folder, recorded_folder, waiting_folder, waiting_folders};
 use crate::agent::config::AgentConfig;
 use crate::base::failure::Failure;
 use crate::profile::lock;
@@ -10,7 +10,6 @@ use crate::record::{Keep, WindowFolder};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Most folders of destinations that are gone.
@@ -107,11 +106,8 @@ impl WindowRoutes {
     /// Looks for what waits for destinations that the configuration has no more: it stays within the limits of the buffer, should they
     /// come back. Returns how many windows had to go.
     pub(super) fn prune_forgotten(&mut self) -> u64 {
-        let entries = fs::read_dir(&self.buffer).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_waiting = |path: &Path| {
-            path.file_name().is_some_and(|name| name.as_bytes().starts_with(WAITING.as_bytes()))
-        };
-        for path in entries.filter(|path| is_waiting(path) && !self.to.contains(path)).take(MOST_FORGOTTEN) {
+        let gone = waiting_folders(&self.buffer).filter(|path| !self.to.contains(path));
+        for path in gone.take(MOST_FORGOTTEN) {
             let new = || PushBuffer::new(path.clone(), self.limits);
             self.forgotten.entry(path.clone()).or_insert_with(new);
         }
