@@ -6,7 +6,7 @@ use crate::{collect, go, prof, pyroscope, sums, total, wait_until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -281,6 +281,14 @@ fn an_agent_says_what_stops_it_and_goes_on() {
     assert!(ended.success(), "{ended} {:?}", said.lock().unwrap());
 }
 
+/// Writes the configuration of an agent that only keeps its recordings. Returns it, and the folder of its buffer.
+fn keeping(folder: &Path) -> (PathBuf, PathBuf) {
+    let (config, buffer) = (folder.join("agent.toml"), folder.join("b"));
+    let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", buffer.display());
+    std::fs::write(&config, text).unwrap();
+    (config, buffer)
+}
+
 #[test]
 fn an_agent_without_rights_says_so_once_and_ends() {
     use std::os::unix::process::CommandExt;
@@ -288,9 +296,7 @@ fn an_agent_without_rights_says_so_once_and_ends() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (config, buffer) = (folder.path().join("agent.toml"), folder.path().join("b"));
-    let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", buffer.display());
-    std::fs::write(&config, text).unwrap();
+    let (config, _) = keeping(folder.path());
     // Users without rights may not go into the folder of this build.
     let program = folder.path().join("prof");
     std::fs::copy(env!("CARGO_BIN_EXE_prof"), &program).unwrap();
@@ -312,9 +318,7 @@ fn a_second_agent_in_the_same_folder_is_refused() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (config, buffer) = (folder.path().join("agent.toml"), folder.path().join("b"));
-    let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", buffer.display());
-    std::fs::write(&config, text).unwrap();
+    let (config, buffer) = keeping(folder.path());
     let (mut first, said) = started(&config);
     wait_until(|| buffer.join("accepted.toml").exists().then_some(()));
     let second = prof(&["agent", "--config", config.to_str().unwrap()]);
@@ -333,11 +337,21 @@ fn a_second_agent_in_the_same_folder_is_refused() {
     // The first one goes on, and the folder is free once it has ended, however it ends.
     assert!(first.0.try_wait().unwrap().is_none(), "{:?}", said.lock().unwrap());
     drop(first);
+    // Its parts end with it, also those that had just begun when it was killed.
+    let accepted = buffer.join("accepted.toml");
+    wait_until(|| (!is_running_with(accepted.to_str().unwrap())).then_some(()));
     let (mut third, said) = started(&config);
     std::thread::sleep(Duration::from_secs(2));
     signal(&third.0, "TERM");
     let ended = wait_until(|| third.0.try_wait().unwrap());
     assert!(ended.success(), "{:?}", said.lock().unwrap());
+}
+
+/// Whether a process has an argument.
+fn is_running_with(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let command_lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    command_lines.into_iter().any(|line| line.split(|byte| *byte == 0).any(|own| own == argument.as_bytes()))
 }
 
 /// The process that has a name among those that `ancestor` has started, and these have.
