@@ -2,16 +2,17 @@
 
 use super::batch::SeriesBatch;
 use super::chunks::SeriesChunk;
-use super::code_tables::SentModule;
+use super::code_tables::{CodeTables, SentModule};
 use super::events::UnitName;
 use super::identity::{uuid, uuid_text};
-use super::rows::{TRACE, signed};
+use super::rows::{SentRow, TRACE, signed};
 use crate::report::export::tools::pprof::messages::{
     PprofFunction, PprofLabel, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
 };
 use crate::report::export::tools::stacks::Numbered;
 use crate::report::naming::name::module_file;
 use prost::Message;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// `Profile` of pprof.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -43,11 +44,39 @@ pub(super) struct SentPprof {
 }
 
 /// Rows of the tables of one profile, by their numbers in the batch.
+///
+/// Gzip finds what it has seen before, and counts in order are new each time: a function has the number of its name, a location that of
+/// its function, and functions of one file, places of one function and stacks of one root stand together. With this, it is a twentieth
+/// less that is sent.
 struct PprofBuilder<'b> {
     batch: &'b SeriesBatch,
     strings: Numbered<String>,
-    functions: Numbered<u32>,
-    locations: Numbered<u32>,
+    functions: FxHashMap<u32, u64>,
+    locations: FxHashMap<u32, u64>,
+}
+
+/// Ids that are given, each once.
+#[derive(Debug)]
+struct PprofIds {
+    given: FxHashSet<u64>,
+    /// The next one where what is wanted was given before.
+    next: u64,
+}
+
+impl PprofIds {
+    /// Those above `most` are given where another one was wanted twice.
+    fn above(most: usize) -> Self {
+        PprofIds { given: FxHashSet::default(), next: most as u64 + 1 }
+    }
+
+    fn give(&mut self, wanted: u64) -> u64 {
+        // 0 is no id.
+        if wanted != 0 && self.given.insert(wanted) {
+            return wanted;
+        }
+        self.next += 1;
+        self.next - 1
+    }
 }
 
 impl PprofBuilder<'_> {
@@ -59,13 +88,63 @@ impl PprofBuilder<'_> {
         ValueType { kind: self.text(&what.name), unit: self.text(what.unit) }
     }
 
-    fn samples(&mut self, chunk: &SeriesChunk) -> Vec<PprofSample> {
+    /// The functions of these locations, whose ids are known from then on.
+    fn functions(&mut self, used: &[u32]) -> Vec<PprofFunction> {
+        let code = &self.batch.code;
+        let mut of_locations: Numbered<u32> = Numbered::default();
+        for (function, _) in used.iter().flat_map(|at| &code.location(*at).lines) {
+            of_locations.number(*function);
+        }
+        let mut functions = of_locations.items;
+        functions.sort_by_key(|at| &code.function(*at).file);
+        let names: Vec<i64> = functions.iter().map(|at| self.text(&code.function(*at).name)).collect();
+        let mut ids = PprofIds::above(self.strings.items.len());
+        let mut rows = Vec::with_capacity(functions.len());
+        for (at, name) in functions.into_iter().zip(names) {
+            let id = ids.give(name as u64);
+            self.functions.insert(at, id);
+            // No `system_name`: mangled names are a tenth of what is sent, the same number once more is a twentieth, and servers
+            // show the others.
+            rows.push(PprofFunction { id, name, system_name: 0, file: self.text(&code.function(at).file) });
+        }
+        rows
+    }
+
+    /// These locations, whose functions have ids, and whose own ids are known from then on.
+    fn locations(&mut self, used: &[u32], modules: &mut Numbered<u32>) -> Vec<PprofLocation> {
+        let code = &self.batch.code;
+        let mut rows = Vec::with_capacity(used.len());
+        for at in used {
+            let location = code.location(*at);
+            let (mapping, address) = location.module.map_or((0, 0), |module| {
+                (u64::from(modules.number(module)) + 1, code.module(module).address(location.address))
+            });
+            let line = |(function, line): &(u32, u32)| PprofLine {
+                function: self.functions.get(function).copied().unwrap_or_default(),
+                line: i64::from(*line),
+            };
+            let lines: Vec<PprofLine> = location.lines.iter().map(line).collect();
+            rows.push((*at, PprofLocation { id: 0, mapping, address, lines }));
+        }
+        let first = |row: &PprofLocation| row.lines.first().map_or((0, 0), |line| (line.function, line.line));
+        rows.sort_by_key(|(_, row)| first(row));
+        let most = self.functions.values().copied().max().unwrap_or_default();
+        let mut ids = PprofIds::above(most as usize);
+        let numbered = rows.into_iter().map(|(at, row)| {
+            let id = ids.give(first(&row).0);
+            self.locations.insert(at, id);
+            PprofLocation { id, ..row }
+        });
+        numbered.collect()
+    }
+
+    /// The samples of a part, whose locations have ids.
+    fn samples(&mut self, rows: &[SentRow]) -> Vec<PprofSample> {
         let batch = self.batch;
-        let rows = &batch.series[chunk.series].rows[chunk.rows.clone()];
         let mut samples = Vec::with_capacity(rows.len());
         for row in rows {
             let locations = batch.code.stack(row.stack).iter();
-            let locations = locations.map(|at| u64::from(self.locations.number(*at)) + 1).collect();
+            let locations = locations.filter_map(|at| self.locations.get(at).copied()).collect();
             let labels = batch.label_sets.items[row.labels as usize].iter();
             // Servers would make a series of each trace.
             let labels = labels.filter(|(key, _)| key != TRACE).map(|(key, value)| PprofLabel {
@@ -75,37 +154,8 @@ impl PprofBuilder<'_> {
             });
             samples.push(PprofSample { locations, values: row.values.clone(), labels: labels.collect() });
         }
+        samples.sort_by(|a, b| a.locations.iter().rev().cmp(b.locations.iter().rev()));
         samples
-    }
-
-    /// The modules of all locations, the one of this program first, and the locations.
-    fn code(&mut self, program: &str) -> (Vec<PprofMapping>, Vec<PprofLocation>) {
-        let code = &self.batch.code;
-        let mut modules: Numbered<u32> = Numbered::default();
-        let used = self.locations.items.iter().filter_map(|at| code.location(*at).module);
-        let mut used: Vec<u32> = used.collect();
-        if let Some(main) = used.iter().copied().find(|at| is_file_of(code.module(*at), program)) {
-            used.insert(0, main);
-        }
-        used.into_iter().for_each(|at| {
-            modules.number(at);
-        });
-        let mut locations = Vec::with_capacity(self.locations.items.len());
-        for (index, at) in self.locations.items.clone().into_iter().enumerate() {
-            let location = code.location(at);
-            let (mapping, address) = location.module.map_or((0, 0), |module| {
-                (u64::from(modules.number(module)) + 1, code.module(module).address(location.address))
-            });
-            let line = |&(function, line): &(u32, u32)| PprofLine {
-                function: u64::from(self.functions.number(function)) + 1,
-                line: i64::from(line),
-            };
-            let lines = location.lines.iter().map(line).collect();
-            locations.push(PprofLocation { id: index as u64 + 1, mapping, address, lines });
-        }
-        let mappings = modules.items.iter().enumerate();
-        let mappings = mappings.map(|(index, at)| self.mapping(index as u64 + 1, code.module(*at)));
-        (mappings.collect(), locations)
     }
 
     fn mapping(&mut self, id: u64, module: &SentModule) -> PprofMapping {
@@ -124,22 +174,17 @@ impl PprofBuilder<'_> {
             has_inline_frames: has_line_numbers,
         }
     }
+}
 
-    fn function_rows(&mut self) -> Vec<PprofFunction> {
-        let functions = self.functions.items.clone().into_iter().enumerate();
-        let row = |(index, at): (usize, u32)| {
-            let function = self.batch.code.function(at);
-            // No `system_name`: mangled names are a tenth of what is sent, the same number once more is a twentieth, and servers
-            // show the others.
-            PprofFunction {
-                id: index as u64 + 1,
-                name: self.text(&function.name),
-                system_name: 0,
-                file: self.text(&function.file),
-            }
-        };
-        functions.map(row).collect()
-    }
+/// The modules of these locations, the one of this program first.
+fn modules_of(code: &CodeTables, used: &[u32], program: &str) -> Numbered<u32> {
+    let mut modules = Numbered::default();
+    let of_locations = || used.iter().filter_map(|at| code.location(*at).module);
+    let main = of_locations().find(|at| is_file_of(code.module(*at), program));
+    main.into_iter().chain(of_locations()).for_each(|at| {
+        modules.number(at);
+    });
+    modules
 }
 
 /// Whether a module is the file of a program: its name may have a version, `python3.11`.
@@ -151,14 +196,22 @@ fn is_file_of(module: &SentModule, program: &str) -> bool {
 /// The profile of a part of a series, and its identity as text.
 pub(crate) fn encode(batch: &SeriesBatch, chunk: &SeriesChunk) -> (Vec<u8>, String) {
     let series = &batch.series[chunk.series];
+    let rows = &series.rows[chunk.rows.clone()];
     let (strings, functions, locations) = Default::default();
     let mut tables = PprofBuilder { batch, strings, functions, locations };
     tables.text("");
     let types: Vec<ValueType> = series.event.values.iter().map(|(what, _)| tables.value_type(what)).collect();
     let period_type = series.event.period.as_ref().map(|(what, _)| tables.value_type(what));
-    let samples = tables.samples(chunk);
-    let (mappings, locations) = tables.code(&series.program);
-    let functions = tables.function_rows();
+    let mut used: Numbered<u32> = Numbered::default();
+    for at in rows.iter().flat_map(|row| batch.code.stack(row.stack)) {
+        used.number(*at);
+    }
+    let mut modules = modules_of(&batch.code, &used.items, &series.program);
+    let mappings = (1..).zip(&modules.items);
+    let mappings = mappings.map(|(id, at)| tables.mapping(id, batch.code.module(*at))).collect();
+    let functions = tables.functions(&used.items);
+    let locations = tables.locations(&used.items, &mut modules);
+    let samples = tables.samples(rows);
     let comments = batch.comments.iter().map(|line| tables.text(line)).collect();
     let default_type = types.last().map_or(0, |last| last.kind);
     let time_ns = batch.time_of(series, chunk.rows.start);

@@ -58,6 +58,58 @@ fn otlp_sums(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> Sums {
     sums
 }
 
+/// Sums by name of the first value and stack, leaf first: functions with their files and lines, machine frames apart.
+type StackSums = BTreeMap<(String, Vec<Vec<(String, String, i64)>>), i64>;
+
+/// Those of parts as pprof.
+fn pprof_stacks(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> StackSums {
+    let mut sums = StackSums::new();
+    for chunk in chunks {
+        let profile = SentPprof::decode(&*pprof_profile(batch, chunk).0).unwrap();
+        let text = |index: i64| profile.strings[index as usize].clone();
+        let functions: BTreeMap<_, _> = profile.functions.iter().map(|row| (row.id, row)).collect();
+        let locations: BTreeMap<_, _> = profile.locations.iter().map(|row| (row.id, row)).collect();
+        assert_eq!(functions.len(), profile.functions.len(), "each has an id of its own");
+        assert_eq!(locations.len(), profile.locations.len(), "each has an id of its own");
+        assert!(!functions.contains_key(&0) && !locations.contains_key(&0));
+        let lines = |location: &u64| {
+            let lines = locations[location].lines.iter().map(|line| {
+                let function = functions[&line.function];
+                (text(function.name), text(function.file), line.line)
+            });
+            lines.collect()
+        };
+        for sample in &profile.samples {
+            let stack = sample.locations.iter().map(lines).collect();
+            *sums.entry((text(profile.types[0].kind), stack)).or_default() += sample.values[0];
+        }
+    }
+    sums
+}
+
+/// Those of parts as OTLP.
+fn otlp_stacks(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> StackSums {
+    let message = OtlpProfiles::decode(&*otlp_request(batch, chunks)).unwrap();
+    let dictionary = message.dictionary.unwrap();
+    let text = |index: i32| dictionary.strings[index as usize].clone();
+    let lines = |location: &i32| {
+        let lines = dictionary.locations[*location as usize].lines.iter().map(|line| {
+            let function = &dictionary.functions[line.function as usize];
+            (text(function.name), text(function.file), line.line)
+        });
+        lines.collect()
+    };
+    let mut sums = StackSums::new();
+    for profile in message.resources.iter().flat_map(|resource| &resource.scopes[0].profiles) {
+        for sample in &profile.samples {
+            let stack = dictionary.stacks[sample.stack as usize].locations.iter().map(lines).collect();
+            let kind = text(profile.sample_type.unwrap().kind);
+            *sums.entry((kind, stack)).or_default() += sample.values[0];
+        }
+    }
+    sums
+}
+
 fn sum(sums: &Sums, value: &str) -> u64 {
     sums.iter().filter(|((_, name), _)| name == value).map(|(_, sum)| sum).sum()
 }
@@ -176,7 +228,8 @@ fn a_profile_names_its_program_first_and_an_inlined_function_before_its_caller()
     let text = |index: i64| profile.strings[index as usize].as_str();
     assert_eq!(text(profile.mappings[0].file), "/usr/bin/shop");
     let names = |location: &crate::report::pprof_messages::PprofLocation| {
-        let name = |function: u64| text(profile.functions[function as usize - 1].name).to_owned();
+        let of = |id: u64| profile.functions.iter().find(|function| function.id == id).unwrap();
+        let name = |function: u64| text(of(function).name).to_owned();
         location.lines.iter().map(|line| name(line.function)).collect::<Vec<_>>()
     };
     let all: Vec<Vec<String>> = profile.locations.iter().map(names).collect();
@@ -184,6 +237,21 @@ fn a_profile_names_its_program_first_and_an_inlined_function_before_its_caller()
     assert_eq!((profile.time_ns as u64, profile.period as u64), (START_NS, PERIOD_NS));
     assert!(id.starts_with(&format!("{:08x}", (START_NS / 1_000_000) >> 16)), "{id}");
     assert_eq!(pprof_profile(&batch, &chunk).1, id, "it is the same whenever it is sent");
+}
+
+#[test]
+fn functions_of_one_name_stay_apart_in_both_protocols() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "a", "a");
+    for (number, leaf) in ["/a:same", "/b:same", "/c:same⇒other", "/c:other⇒same"].iter().enumerate() {
+        build.add(task, number as u64 + 1, &["/a:main", "/b:same", leaf]);
+        build.add(task, 10, &["/a:main", "/b:main", leaf]);
+    }
+    let batch = SeriesBatch::of(&build.finish(), &SeriesOptions::default()).unwrap();
+    let stacks = pprof_stacks(&batch, &batch.chunks());
+    assert_eq!(stacks.len(), 8, "{stacks:?}");
+    assert_eq!(stacks.values().sum::<i64>(), 50);
+    assert_eq!(stacks, otlp_stacks(&batch, &batch.chunks()));
 }
 
 #[test]
@@ -319,6 +387,9 @@ fn check_sums(recording: &Analysis, cuts: usize) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(sums[0], totals);
     prop_assert_eq!(sums[1], totals);
+    for part in &parts {
+        prop_assert_eq!(pprof_stacks(&batch, part), otlp_stacks(&batch, part));
+    }
     Ok(())
 }
 
