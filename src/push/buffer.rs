@@ -13,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Most files that are looked at: more than there are windows of a second in an hour.
 const MOST_FILES: usize = 10_000;
+/// What stays free of a large disk, bytes: as much as a recorder leaves, which writes no windows then.
+const MOST_FREE: u64 = 2 << 30;
 /// Ending of files that wait. Those that are still written have another one.
 const ENDING: &str = "data";
 
@@ -23,13 +25,19 @@ pub(crate) struct BufferLimits {
     pub(crate) most_bytes: u64,
     /// The longest that a file waits. Servers take the last hour.
     pub(crate) most_age: Duration,
-    /// Part of the disk that stays free, in percent.
+    /// Part of the disk that stays free, in percent, and the most bytes that this is.
     pub(crate) free_percent: u8,
+    pub(crate) most_free: u64,
 }
 
 impl Default for BufferLimits {
     fn default() -> Self {
-        BufferLimits { most_bytes: 256 << 20, most_age: Duration::from_secs(55 * 60), free_percent: 5 }
+        BufferLimits {
+            most_bytes: 256 << 20,
+            most_age: Duration::from_secs(55 * 60),
+            free_percent: 5,
+            most_free: MOST_FREE,
+        }
     }
 }
 
@@ -137,8 +145,8 @@ impl PushBuffer {
     /// Bytes that the disk has too few of; 0 if it has enough, or if that is not known.
     fn lacking_bytes(&self) -> u64 {
         let Ok(disk) = rustix::fs::statvfs(&self.folder) else { return 0 };
-        let wanted = disk.f_blocks.saturating_mul(u64::from(self.limits.free_percent)) / 100;
-        wanted.saturating_sub(disk.f_bavail).saturating_mul(disk.f_frsize)
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        self.limits.lacking(bytes(disk.f_blocks), bytes(disk.f_bavail))
     }
 
     /// Removes a file that is done with. One that cannot be removed is not offered again. Returns whether it is gone.
@@ -155,9 +163,24 @@ impl PushBuffer {
     }
 }
 
+impl BufferLimits {
+    /// Bytes that a disk of `all` bytes has too few of if `free` are left.
+    fn lacking(&self, all: u64, free: u64) -> u64 {
+        (all / 100).saturating_mul(self.free_percent.into()).min(self.most_free).saturating_sub(free)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_disk_needs_no_more_room_than_a_recorder_leaves() {
+        let limits = BufferLimits::default();
+        assert_eq!(limits.lacking(126 << 30, 4 << 30), 0);
+        assert_eq!(limits.lacking(126 << 30, 1 << 30), 1 << 30);
+        assert_eq!(limits.lacking(100_000_000, 4_000_000), 1_000_000);
+    }
 
     fn folder(limits: BufferLimits) -> (tempfile::TempDir, PushBuffer) {
         let folder = tempfile::tempdir().unwrap();
@@ -177,8 +200,12 @@ mod tests {
     }
 
     const MINUTE: Duration = Duration::from_secs(60);
-    const LIMITS: BufferLimits =
-        BufferLimits { most_bytes: 250, most_age: Duration::from_secs(3_300), free_percent: 0 };
+    const LIMITS: BufferLimits = BufferLimits {
+        most_bytes: 250,
+        most_age: Duration::from_secs(3_300),
+        free_percent: 0,
+        most_free: u64::MAX,
+    };
 
     #[test]
     fn whole_files_wait_in_the_order_of_their_age() {

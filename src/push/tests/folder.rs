@@ -65,8 +65,12 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const LIMITS: BufferLimits =
-    BufferLimits { most_bytes: 1 << 30, most_age: Duration::from_secs(3_300), free_percent: 0 };
+const LIMITS: BufferLimits = BufferLimits {
+    most_bytes: 1 << 30,
+    most_age: Duration::from_secs(3_300),
+    free_percent: 0,
+    most_free: u64::MAX,
+};
 
 #[test]
 fn recordings_are_sent_once_and_removed_although_the_server_was_down() {
