@@ -8,8 +8,8 @@ use crate::profile::RuntimeFrames;
 use crate::push::target::{PushTarget, PushUrl};
 use crate::push::verb::PushOptions;
 use crate::report::{
-    CommonOptions, DEFAULT_FILE, FilterOptions, Metric, NameStyle, SampleLabel, SeriesOptions, ThreadFilter,
-    TimeRange, refuse_label,
+    CommonOptions, DEFAULT_FILE, FilterOptions, HostLabel, Metric, NameStyle, SampleLabel, SeriesOptions,
+    ThreadFilter, TimeRange, refuse_label,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -131,8 +131,9 @@ impl PushArgs {
         };
         let series = SeriesOptions {
             series_labels: Vec::new(),
+            other_labels: Vec::new(),
             service: self.service,
-            host: self.host,
+            host: self.host.map_or(HostLabel::OfRecording, HostLabel::Named),
             labels: self.label,
             sample_labels: self.sample_label.iter().map(|word| SampleLabel::of(word)).collect(),
             events: self.event,

@@ -18,7 +18,7 @@ use crate::push::counts::{PushCounts, PushNumbers};
 use crate::push::pusher::{Pusher, PusherOptions};
 use crate::push::target::{PushTarget, PushUrl};
 use crate::record::Parent;
-use crate::report::SeriesOptions;
+use crate::report::{HostLabel, SeriesOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -240,8 +240,9 @@ fn options_of(
         folder: folder.to_owned(),
         limits: limits_of(config),
         series: SeriesOptions {
-            host: config.series_labels.contains(&SeriesLabel::Host).then(|| host.to_owned()),
+            host: HostLabel::OfSamples,
             series_labels: series_labels(config),
+            other_labels: other_labels(config, host),
             ..SeriesOptions::default()
         },
         spread: sending_delay(host, config.window).min(Duration::from_secs(60)),
@@ -253,10 +254,21 @@ fn series_labels(config: &AgentConfig) -> Vec<String> {
     let known = config.series_labels.iter().map(|label| label.name().to_owned());
     let written = config.rules.targets().map(str::to_owned);
     let mut keys: Vec<String> = known.chain(written).chain(config.labels.keys().cloned()).collect();
-    keys.retain(|key| key != "service_name" && key != "host");
+    keys.retain(|key| key != "service_name");
     keys.sort();
     keys.dedup();
     keys
+}
+
+/// The labels that all series have, for what has no labels of a process: waits that were only counted, and the lightest of too many
+/// series. What rules may change is none of them.
+fn other_labels(config: &AgentConfig, host: &str) -> Vec<(String, String)> {
+    let mut labels = config.labels.clone();
+    if config.series_labels.contains(&SeriesLabel::Host) {
+        let key = SeriesLabel::Host.name().to_owned();
+        labels.entry(key).or_insert_with(|| host.to_owned());
+    }
+    labels.into_iter().filter(|(key, _)| !config.rules.may_change(key)).collect()
 }
 
 /// Puts the numbers of the destinations and of both processes into the metrics; says what goes wrong, but not all the time.

@@ -2,7 +2,7 @@
 
 use super::code_tables::CodeTables;
 use super::events::{SentEvent, is_sent};
-use super::options::SeriesOptions;
+use super::options::{HostLabel, SeriesOptions};
 use super::rows::{AmountsByLabels, EventRows, SentLabels, SentRow, SentSets, signed};
 use super::services::{ServiceValues, ServicesOf, value_of};
 use crate::base::failure::{Failure, status};
@@ -176,7 +176,11 @@ impl SeriesBatch {
             info.kind = crate::profile::EventKind::HEAP;
         }
         let event = SentEvent::of(&info);
-        let host = options.host.as_deref().unwrap_or(&selection.profile.meta.hostname);
+        let host = match &options.host {
+            HostLabel::OfRecording => &*selection.profile.meta.hostname,
+            HostLabel::Named(name) => name,
+            HostLabel::OfSamples => "",
+        };
         let sets = SentSets::of(selection.profile, options);
         let rows =
             EventRows { selection, services, label_sets: &mut self.label_sets, options, sets: &sets, kept };
@@ -227,7 +231,8 @@ fn metrics(recording: &Analysis, options: &SeriesOptions) -> Vec<Metric> {
 fn labels_of(service: &ServiceValues, host: &str, options: &SeriesOptions) -> Vec<(String, String)> {
     let mut labels = options.labels.clone();
     let own = options.service_keys().into_iter().zip(service.iter().cloned());
-    for (key, value) in own.chain([("host", value_of(host))]) {
+    let others = options.other_labels.iter().map(|(key, value)| (key.as_str(), value_of(value)));
+    for (key, value) in own.chain([("host", value_of(host))]).chain(others) {
         if !value.is_empty() && labels.iter().all(|(other, _)| other != key) {
             labels.push((key.to_owned(), value));
         }

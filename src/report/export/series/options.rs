@@ -42,15 +42,29 @@ impl SampleLabel {
     }
 }
 
+/// Where the label `host` of a series comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum HostLabel {
+    /// The host of the recording.
+    #[default]
+    OfRecording,
+    /// This one.
+    Named(String),
+    /// The labels that samples were recorded with: a key like others, which a series may lack.
+    OfSamples,
+}
+
 /// What series are made of.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct SeriesOptions {
     /// Service of all series, whatever the recording says.
     pub(crate) service: Option<String>,
-    /// Name of the host; `None` for the one in the recording.
-    pub(crate) host: Option<String>,
+    /// Where the name of the host comes from.
+    pub(crate) host: HostLabel,
     /// Labels of all series, as (key, value).
     pub(crate) labels: Vec<(String, String)>,
+    /// Labels of series whose samples were not recorded with labels of these keys, as (key, value).
+    pub(crate) other_labels: Vec<(String, String)>,
     /// Keys of further labels that were recorded with samples, and tell series apart.
     pub(crate) series_labels: Vec<String>,
     /// Labels of samples, besides those of spans.

@@ -172,7 +172,7 @@ fn options_name_the_service_the_host_and_labels() {
     let recording = services();
     let options = SeriesOptions {
         service: Some("all".to_owned()),
-        host: Some("h2".to_owned()),
+        host: HostLabel::Named("h2".to_owned()),
         labels: vec![("env".to_owned(), "prod".to_owned()), ("pod".to_owned(), "mine".to_owned())],
         events: vec![Metric::ON_CPU],
         ..SeriesOptions::default()
@@ -188,6 +188,37 @@ fn options_name_the_service_the_host_and_labels() {
     assert_eq!(sum(&sums, "cpu"), 14 * PERIOD_NS);
     let none = SeriesOptions { events: vec![Metric::HEAP], ..SeriesOptions::default() };
     assert_eq!(SeriesBatch::of(&recording, &none).unwrap_err().status, status::NO_MATCH);
+}
+
+#[test]
+fn what_samples_do_not_say_other_labels_do_and_a_host_may_be_one_of_theirs() {
+    let mut build = Build::new();
+    build.meta().hostname = "in-the-recording".to_owned();
+    let [labelled, plain] = [build.task(7, 7, "shop", "shop"), build.task(8, 8, "cat", "cat")];
+    build.label(&[("service_name", "checkout"), ("host", "web-1"), ("env", "test")]);
+    build.add(labelled, 2, &["/usr/bin/shop:main"]);
+    build.label(&[]);
+    build.add(plain, 3, &["/usr/bin/cat:main"]);
+    let other_labels = [("env", "prod"), ("host", "node-1")];
+    let options = SeriesOptions {
+        host: HostLabel::OfSamples,
+        series_labels: vec!["env".to_owned(), "host".to_owned()],
+        ..SeriesOptions::default()
+    };
+    let recording = build.finish();
+    let labels = |options: &SeriesOptions| labels_of(&SeriesBatch::of(&recording, options).unwrap());
+    assert_eq!(
+        labels(&options),
+        ["process_cpu service_name=cat", "process_cpu env=test,host=web-1,service_name=checkout"]
+    );
+    let other_labels = other_labels.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    assert_eq!(
+        labels(&SeriesOptions { other_labels, ..options }),
+        [
+            "process_cpu env=prod,host=node-1,service_name=cat",
+            "process_cpu env=test,host=web-1,service_name=checkout"
+        ]
+    );
 }
 
 #[test]
