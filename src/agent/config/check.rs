@@ -232,17 +232,30 @@ fn listen_address(
     Ok(ListenAddress::Tcp(address))
 }
 
+/// A URL with the values of the variables that it names as `${NAME}`: one configuration is for all nodes, and a node's address is its own.
+pub(super) fn with_variables(url: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut parts = url.split("${");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').ok_or("`${` has no `}`")?;
+        whole += &value(name).ok_or_else(|| format!("the variable `{name}` is not set"))?;
+        whole += rest;
+    }
+    Ok(whole)
+}
+
 fn checked_kubelet(kubelet: Spanned<WrittenKubelet>) -> Result<KubeletSettings, ConfigRefusal> {
     let span = kubelet.span();
     let kubelet = kubelet.into_inner();
-    let address =
-        Address::of(&kubelet.url).map_err(|why| ConfigRefusal::in_table(span.clone(), "url", why))?;
+    let refused = |why| ConfigRefusal::in_table(span.clone(), "url", why);
+    let url = with_variables(&kubelet.url, |name| std::env::var(name).ok()).map_err(refused)?;
+    let address = Address::of(&url).map_err(|why| ConfigRefusal::in_table(span.clone(), "url", why))?;
     if address.is_plain && !address.is_loopback {
         let why = "the token would be sent over plain http: use https";
         return Err(ConfigRefusal::in_table(span, "url", why));
     }
     Ok(KubeletSettings {
-        url: kubelet.url,
+        url,
         bearer_file: kubelet.bearer_file.unwrap_or_else(|| PathBuf::from(ACCOUNT_TOKEN)),
         ca_file: kubelet.ca_file,
         timeout: kubelet.timeout.unwrap_or(Duration::from_secs(5)),

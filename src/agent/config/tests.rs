@@ -249,6 +249,10 @@ const REFUSED_TABLES: &[(&str, &str)] = &[
         "[kubelet]\nurl = \"http://node:10255/pods\"",
         "line 5, key `kubelet.url`: the token would be sent over plain http: use https",
     ),
+    (
+        "[kubelet]\nurl = \"https://${PROF_NO_SUCH_VARIABLE}:10250/pods\"",
+        "line 5, key `kubelet.url`: the variable `PROF_NO_SUCH_VARIABLE` is not set",
+    ),
     ("[keep]\nmax_age = \"5m\"", "line 4, key `keep`: missing field `folder`"),
     ("[keep]\nfolder = \"/var/lib/prof/buffer\"", KEPT_IN_BUFFER),
     ("[keep]\nfolder = \"/var/lib/prof/./buffer/windows/\"", KEPT_IN_BUFFER),
@@ -384,4 +388,13 @@ proptest! {
         bytes[at] = byte;
         let _ = parsed(&String::from_utf8_lossy(&bytes));
     }
+}
+
+#[test]
+fn the_address_of_a_node_is_that_of_a_variable() {
+    let value = |name: &str| (name == "HOST_IP").then(|| "10.0.0.7".to_owned());
+    let url = |text| super::check::with_variables(text, value);
+    assert_eq!(url("https://${HOST_IP}:10250/pods").as_deref(), Ok("https://10.0.0.7:10250/pods"));
+    assert_eq!(url("https://node/pods").as_deref(), Ok("https://node/pods"));
+    assert!(url("https://${HOST_IP").is_err() && url("https://${OTHER}/").is_err());
 }
