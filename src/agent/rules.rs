@@ -193,6 +193,22 @@ impl RelabelRules {
         self.rules.iter().filter_map(RelabelRule::target)
     }
 
+    /// Whether a process may be left out.
+    pub(crate) fn may_leave_out(&self) -> bool {
+        let leaves_out =
+            |rule: &RelabelRule| matches!(rule.text.action, RelabelAction::Keep | RelabelAction::Drop);
+        self.rules.iter().any(leaves_out)
+    }
+
+    /// Whether a rule may write or remove the label of this name.
+    pub(crate) fn may_change(&self, name: &str) -> bool {
+        self.rules.iter().any(|rule| match rule.text.action {
+            RelabelAction::Replace => rule.target() == Some(name),
+            RelabelAction::LabelDrop => rule.regex.is_match(name),
+            RelabelAction::Keep | RelabelAction::Drop => false,
+        })
+    }
+
     /// Names of the variables that the rules look at: no other variable leaves the environment of a process.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         let sources = self.rules.iter().flat_map(|rule| &rule.text.source_labels);

@@ -90,6 +90,10 @@ pub(crate) mod counter {
     pub(crate) const PROCESSES_LEFT_OUT: &str = "processes_left_out";
     pub(crate) const LABELS_MERGED: &str = "labels_merged";
     pub(crate) const LABELS_MALFORMED: &str = "labels_malformed";
+    /// Processes of which nothing says where they ran, since they had ended before they were looked at; lists of pods that could not be
+    /// read.
+    pub(crate) const LABELS_OF_ENDED: &str = "labels_of_ended";
+    pub(crate) const POD_LISTS_FAILED: &str = "pod_lists_failed";
     /// Samples and waits of processes that a rule leaves out.
     pub(crate) const SAMPLES_LEFT_OUT: &str = "samples_left_out";
     /// Threads of whose time nothing is known.

@@ -3,7 +3,7 @@
 
 use super::collect::collector::Collector;
 use super::process::identities::LabelsOfSample;
-use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
+use crate::bpf::{SampleEvent, SampleGoroutine, ThreadTimeEvent, WaitKind};
 use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL, counter};
 use crate::record::probes::call_totals::call_name;
 
@@ -12,10 +12,13 @@ impl Collector {
     pub(in crate::record) fn all_labels_of(&mut self, sample: &SampleEvent) -> Option<Option<LabelSetId>> {
         // Who only ended a wait may be anyone: the wait counts.
         let is_of_waker = sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker);
-        let Collector { identities, processes, profile, .. } = self;
+        let Collector { identities, processes, files, profile, .. } = self;
         let of_process = match is_of_waker || sample.tgid == 0 {
             true => LabelsOfSample::Has(None),
-            false => identities.of(sample.tgid, sample.time_ns, processes, &mut profile.tables),
+            false => {
+                let sampled = (sample.tgid, sample.time_ns, &sample.comm[..]);
+                identities.of(sampled, (processes, files), &mut profile.tables)
+            }
         };
         let LabelsOfSample::Has(of_process) = of_process else {
             profile.count(counter::SAMPLES_LEFT_OUT, 1);
@@ -23,6 +26,17 @@ impl Collector {
         };
         let labels = self.labels_of(sample);
         Some(self.profile.tables.join_labels(labels, of_process))
+    }
+
+    /// Whether the time of a thread is left out, as samples of its process are.
+    pub(in crate::record) fn is_left_out(&mut self, time: &ThreadTimeEvent) -> bool {
+        let Collector { identities, processes, files, profile, .. } = self;
+        // Threads that were never sampled, of processes that have ended, are many.
+        identities.may_leave_out() && {
+            let of_thread = (time.tgid, time.to_ns, &time.comm[..]);
+            let labels = identities.of(of_thread, (processes, files), &mut profile.tables);
+            labels == LabelsOfSample::LeftOut
+        }
     }
 
     /// The labels of a sample: those that a runtime gives it, the memory of a page fault, the name of a system call, and the lock of a

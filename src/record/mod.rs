@@ -66,7 +66,7 @@ pub(crate) use probes::price::hit_prices;
 pub(crate) use probes::site::search::file_offsets as probe_offsets;
 pub(crate) use probes::spec::{FORMS as PROBE_FORMS, ProbeSpec};
 pub(crate) use process::busiest::{BusyProcess, ProcessWatch};
-pub(crate) use process::identities::{LabelsProcesses, ProcessLabels};
+pub(crate) use process::identities::{LabelsProcesses, ProcessLabels, SampledProgram};
 pub(crate) use process::parent::Parent;
 pub(crate) use process::proc_fs::innermost_number;
 pub(crate) use recorder::run;

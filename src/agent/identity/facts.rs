@@ -57,6 +57,21 @@ impl ProcessFacts {
         ProcessFacts { environment, cgroup, command_line, exe, comm, is_kernel }
     }
 
+    /// Adds what a recording knows of a program that runs, or has run, user code, where nothing could be read of it.
+    pub(crate) fn add_program(&mut self, comm: &str, path: &str) {
+        if self.comm.is_empty() {
+            self.comm = comm.as_bytes().to_vec();
+        }
+        if self.exe.is_empty() && !self.is_kernel {
+            self.exe = path.as_bytes()[..path.len().min(MOST_PATH_BYTES)].to_vec();
+        }
+    }
+
+    /// Whether nothing says where the process runs: it had ended before it was looked at, or may not be looked at.
+    pub(super) fn lacks_place(&self) -> bool {
+        self.cgroup.is_empty() && !self.is_kernel
+    }
+
     /// The facts as labels for rules, with the variables that the rules name.
     pub(crate) fn labels<'v>(
         &self,

@@ -100,6 +100,8 @@ pub(crate) struct IdentityCounts {
     pub(crate) merged: u64,
     /// Processes whose `OTEL_RESOURCE_ATTRIBUTES` are malformed.
     pub(crate) malformed_attributes: u64,
+    /// Processes of which nothing says where they ran: they had ended before they were looked at.
+    pub(crate) ended: u64,
     /// Lists of pods that could not be read.
     pub(crate) failed_pod_lists: u64,
 }
@@ -152,8 +154,14 @@ impl Identifier {
         self.limit.len()
     }
 
-    /// The series of a process. Looks at files of the host, and asks the kubelet, if its cgroup is new or has no name yet.
-    pub(crate) fn identify(&mut self, facts: &ProcessFacts, now: Instant) -> Identity {
+    /// Whether rules may leave processes out.
+    pub(crate) fn may_leave_out(&self) -> bool {
+        self.settings.rules.may_leave_out()
+    }
+
+    /// The series of a process, which counts if it is new. Looks at files of the host, and asks the kubelet, if its cgroup is new or has
+    /// no name yet.
+    pub(crate) fn identify(&mut self, facts: &ProcessFacts, now: Instant, is_new: bool) -> Identity {
         let path = cgroup::path_of(&facts.cgroup);
         let pods = &mut self.pods;
         let failed = &mut self.counts.failed_pod_lists;
@@ -163,16 +171,17 @@ impl Identifier {
             names
         });
         let own = own_words(facts);
-        self.counts.processes += 1;
-        self.counts.malformed_attributes += u64::from(own.is_malformed);
+        self.counts.processes += u64::from(is_new);
+        self.counts.malformed_attributes += u64::from(own.is_malformed && is_new);
+        self.counts.ended += u64::from(facts.lacks_place() && is_new);
         let Some(labels) = labels_of(facts, &named, own, &self.settings) else {
-            self.counts.left_out += 1;
+            self.counts.left_out += u64::from(is_new);
             return Identity::LeftOut;
         };
         if self.limit.admits(&labels, now) {
             return Identity::Series(Arc::new(labels));
         }
-        self.counts.merged += 1;
+        self.counts.merged += u64::from(is_new);
         let mut map = self.settings.fixed.clone();
         if self.settings.series.contains(&SeriesLabel::Host) {
             map.insert(SeriesLabel::Host.name().to_owned(), self.settings.host.clone());

@@ -11,8 +11,8 @@ pub(crate) const MOST_LABELS: usize = 30;
 /// Most bytes of a value.
 const MOST_VALUE_BYTES: usize = 256;
 
-/// How long a series counts after its last process.
-const KEPT: Duration = Duration::from_secs(600);
+/// How long a series counts after its last process was asked for: longer than a window of ten minutes and the one after it.
+const KEPT: Duration = Duration::from_secs(1500);
 
 /// The service of processes whose series would be too many.
 pub(crate) const OTHER_SERVICE: &str = "other";
@@ -63,7 +63,7 @@ pub(crate) struct SeriesLimit {
 }
 
 impl SeriesLimit {
-    /// At most `most` series at a time, those of the last ten minutes.
+    /// At most `most` series at a time, those of the last 25 minutes.
     pub(crate) fn new(most: usize) -> Self {
         SeriesLimit { most, seen: HashMap::new() }
     }

@@ -6,7 +6,7 @@ use crate::agent::identity::{
 };
 use crate::base::opener::{self, Service};
 use crate::profile::counter;
-use crate::record::{LabelsProcesses, ProcessLabels, ServesHostFiles};
+use crate::record::{LabelsProcesses, ProcessLabels, SampledProgram, ServesHostFiles};
 use rustix::fs::readlinkat;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -60,10 +60,14 @@ impl AgentLabeller {
 }
 
 impl LabelsProcesses for AgentLabeller {
-    fn labels_of(&mut self, pid: u32) -> ProcessLabels {
+    fn labels_of(&mut self, program: &SampledProgram<'_>) -> ProcessLabels {
+        let pid = program.pid;
         let exe = opener::process_place(pid, "exe").ok().and_then(|place| target_of(&place));
-        let facts = ProcessFacts::read(|name| opener::process_file(pid, name), exe, is_of_kernel(pid));
-        match self.identifier.identify(&facts, Instant::now()) {
+        let mut facts = ProcessFacts::read(|name| opener::process_file(pid, name), exe, is_of_kernel(pid));
+        if let Some(path) = program.path {
+            facts.add_program(program.comm, path);
+        }
+        match self.identifier.identify(&facts, Instant::now(), !program.is_again) {
             Identity::LeftOut => ProcessLabels::LeftOut,
             Identity::Series(labels) => {
                 let labels = labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -72,12 +76,18 @@ impl LabelsProcesses for AgentLabeller {
         }
     }
 
+    fn may_leave_out(&self) -> bool {
+        self.identifier.may_leave_out()
+    }
+
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let counts = self.identifier.counts();
         vec![
             (counter::PROCESSES_LEFT_OUT, counts.left_out),
             (counter::LABELS_MERGED, counts.merged),
             (counter::LABELS_MALFORMED, counts.malformed_attributes),
+            (counter::LABELS_OF_ENDED, counts.ended),
+            (counter::POD_LISTS_FAILED, counts.failed_pod_lists),
         ]
     }
 }
@@ -211,9 +221,8 @@ mod tests {
             crate::agent::config::AgentConfig::parse("a", "[keep]\nfolder = \"/k\"\n").expect("it is right");
         let mut labeller = AgentLabeller::new(settings.label_settings("h1".to_owned()), Path::new("/"), None)
             .expect("it is there");
-        let ProcessLabels::Labels(labels) = labeller.labels_of(std::process::id()) else {
-            panic!("it is left out")
-        };
+        let own = SampledProgram { pid: std::process::id(), comm: "", path: None, is_again: false };
+        let ProcessLabels::Labels(labels) = labeller.labels_of(&own) else { panic!("it is left out") };
         let get = |key: &str| labels.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str());
         assert_eq!(get("host"), Some("h1"));
         assert!(get("service_name").is_some_and(|name| !name.is_empty() && name != "kernel"), "{labels:?}");

@@ -16,6 +16,13 @@ const LOST: [(&str, &str); 6] = [
     ("left_out_by_rules", counter::SAMPLES_LEFT_OUT),
 ];
 
+/// Counters of what could not be learned of processes, by the word for it.
+const IDENTITY_PROBLEMS: [(&str, &str); 3] = [
+    ("malformed_attributes", counter::LABELS_MALFORMED),
+    ("ended", counter::LABELS_OF_ENDED),
+    ("pod_list", counter::POD_LISTS_FAILED),
+];
+
 /// Reads a window; `None` if it cannot be read.
 pub(super) fn read_window(path: &Path) -> Option<Profile> {
     profile::read_path(path).ok().map(|(profile, _)| profile)
@@ -39,11 +46,9 @@ pub(super) fn add_window(metrics: &AgentMetrics, profile: Option<Profile>) {
     }
     metrics.add(MetricName::ProcessesLeftOut, "", profile.counter(counter::PROCESSES_LEFT_OUT));
     metrics.add(MetricName::SeriesMerged, "", profile.counter(counter::LABELS_MERGED));
-    metrics.add(
-        MetricName::IdentityProblems,
-        "malformed_attributes",
-        profile.counter(counter::LABELS_MALFORMED),
-    );
+    for (reason, name) in IDENTITY_PROBLEMS {
+        metrics.add(MetricName::IdentityProblems, reason, profile.counter(name));
+    }
     add_stacks(metrics, &profile);
     let processes: FxHashSet<u32> = profile.tables.tasks().iter().map(|task| task.pid).collect();
     metrics.set(MetricName::Processes, "", processes.len() as u64);

@@ -282,7 +282,7 @@ impl Collector {
             self.tasks.renew_title(&self.processes, time.to_ns, time.tgid, &time.comm);
         }
         // Next to some waits alone, the whole time of a thread would be a riddle.
-        if self.waits.as_ref().is_some_and(|waits| waits.futexes_only) {
+        if self.waits.as_ref().is_some_and(|waits| waits.futexes_only) || self.is_left_out(time) {
             return;
         }
         let part = self.waits.as_mut().map(|waits| waits.cuts.part_of(time));

@@ -154,16 +154,22 @@ mod tests {
     use crate::profile::{EventKind, Meta, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
-    use crate::record::process::identities::{LabelsOfSample, LabelsProcesses, ProcessLabels};
+    use crate::record::process::identities::{
+        LabelsOfSample, LabelsProcesses, ProcessLabels, SampledProgram,
+    };
     use std::sync::Arc;
 
     /// Labels each process that it is asked for otherwise than the one before.
     struct Numbers(u32);
 
     impl LabelsProcesses for Numbers {
-        fn labels_of(&mut self, _pid: u32) -> ProcessLabels {
+        fn labels_of(&mut self, _program: &SampledProgram<'_>) -> ProcessLabels {
             self.0 += 1;
             ProcessLabels::Labels(Arc::new(vec![("number".to_owned(), self.0.to_string())]))
+        }
+
+        fn may_leave_out(&self) -> bool {
+            false
         }
 
         fn counts(&self) -> Vec<(&'static str, u64)> {
@@ -180,7 +186,7 @@ mod tests {
         let label = |collector: &mut Collector| {
             let Collector { processes, files, identities, profile, .. } = collector;
             processes.get_or_read(PID, files);
-            match identities.of(PID, 50, processes, &mut profile.tables) {
+            match identities.of((PID, 50, b"a"), (processes, files), &mut profile.tables) {
                 LabelsOfSample::Has(Some(set)) => {
                     profile.tables.labels(set).map(|(_, value)| value.to_owned()).collect()
                 }

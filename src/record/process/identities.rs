@@ -1,9 +1,13 @@
 //! Labels of processes: what someone else says of a process when it is first sampled, on all of its samples.
 
+use super::mappings::Process;
 use super::table::Processes;
+use crate::base::safe_text;
 use crate::profile::{LabelSetId, Tables};
+use crate::record::modules::ModuleFiles;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Most processes whose labels are remembered: those that have ended are forgotten first.
 const MOST_KNOWN: usize = 1 << 16;
@@ -17,34 +21,58 @@ pub(crate) enum ProcessLabels {
     LeftOut,
 }
 
+/// A program that a sampled process runs, with what the recording itself knows of it: no more is left once the process has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampledProgram<'p> {
+    pub(crate) pid: u32,
+    /// Name of the process, or of its sampled thread where that is not known.
+    pub(crate) comm: &'p str,
+    /// Path of the program's file as its process sees it; `None` where no code of it was seen.
+    pub(crate) path: Option<&'p str>,
+    /// Whether it was asked for before.
+    pub(crate) is_again: bool,
+}
+
 /// Says which labels processes have.
 pub(crate) trait LabelsProcesses: Send {
-    /// The labels of a process that has been sampled, whose id this is. Called for each program that a process runs, and now and then again.
-    fn labels_of(&mut self, pid: u32) -> ProcessLabels;
+    /// The labels of a process that has been sampled. Called for each program that a process runs, and now and then again.
+    fn labels_of(&mut self, program: &SampledProgram<'_>) -> ProcessLabels;
+
+    /// Whether it may leave processes out.
+    fn may_leave_out(&self) -> bool;
 
     /// What has happened meanwhile, by names of counters, since the start.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// After so many windows all processes are asked for again: what names a container may come later than its processes, and the labeller
-/// sees which are in use.
+/// After so many windows, or so long, all processes are asked for again: what names a container may come later than its processes, and
+/// the labeller sees which are in use.
 const ASKED_AGAIN: u32 = 4;
+const LONGEST_UNASKED: Duration = Duration::from_secs(300);
 
 /// A program that a process runs: its id, how often that was reused, and how often it has called exec.
 type ProgramKey = (u32, u32, u32);
 
 /// The labels of all processes that were sampled.
-#[derive(Default)]
 pub(crate) struct Identities {
     /// Who says them; without one, processes have none.
     labeller: Option<Box<dyn LabelsProcesses>>,
     known: FxHashMap<ProgramKey, KnownLabels>,
-    /// Windows since all processes were last asked for again.
+    /// Windows since all processes were last asked for again, and when that was.
     windows: u32,
+    asked_at: Instant,
+}
+
+impl Default for Identities {
+    fn default() -> Self {
+        Identities { labeller: None, known: FxHashMap::default(), windows: 0, asked_at: Instant::now() }
+    }
 }
 
 struct KnownLabels {
     labels: ProcessLabels,
+    /// They are to be asked for again.
+    is_old: bool,
     /// The set in the tables as they are.
     set: Option<LabelSetId>,
 }
@@ -71,24 +99,39 @@ impl Identities {
         self.known.clear();
     }
 
-    /// The labels of a sample of a process at a time.
+    /// Whether processes may be left out.
+    pub(crate) fn may_leave_out(&self) -> bool {
+        self.labeller.as_ref().is_some_and(|labeller| labeller.may_leave_out())
+    }
+
+    /// The labels of what a process did at a time, by a thread called `comm`.
     pub(crate) fn of(
         &mut self,
-        pid: u32,
-        time_ns: u64,
-        processes: &Processes,
+        (pid, time_ns, comm): (u32, u64, &[u8]),
+        (processes, files): (&Processes, &ModuleFiles),
         tables: &mut Tables,
     ) -> LabelsOfSample {
         let Some(labeller) = &mut self.labeller else { return LabelsOfSample::Has(None) };
-        let (generation, execs) =
-            processes.at(pid, time_ns).map_or((0, 0), |process| (process.generation, process.exec_seq));
+        let process = processes.at(pid, time_ns);
+        let (generation, execs) = process.map_or((0, 0), |process| (process.generation, process.exec_seq));
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
-        let known = self
-            .known
-            .entry((pid, generation, execs))
-            .or_insert_with(|| KnownLabels { labels: labeller.labels_of(pid), set: None });
+        let mut ask = |is_again| {
+            let of_thread = safe_text::from_bytes(comm);
+            let of_process = process.map(|process| process.comm.as_str()).filter(|name| !name.is_empty());
+            labeller.labels_of(&SampledProgram {
+                pid,
+                comm: of_process.unwrap_or(&of_thread),
+                path: process.and_then(|process| program_path(process, files)),
+                is_again,
+            })
+        };
+        let known = self.known.entry((pid, generation, execs));
+        let known = known.or_insert_with(|| KnownLabels { labels: ask(false), is_old: false, set: None });
+        if std::mem::take(&mut known.is_old) {
+            *known = KnownLabels { labels: ask(true), is_old: false, set: None };
+        }
         match &known.labels {
             ProcessLabels::LeftOut => LabelsOfSample::LeftOut,
             ProcessLabels::Labels(labels) => {
@@ -109,15 +152,22 @@ impl Identities {
     /// Sets of labels get new numbers. What is known of processes that have ended is forgotten.
     pub(in crate::record) fn begin_window(&mut self, processes: &Processes) {
         self.windows += 1;
-        if self.windows >= ASKED_AGAIN {
-            self.windows = 0;
-            self.known.clear();
+        let is_time = self.windows >= ASKED_AGAIN || self.asked_at.elapsed() >= LONGEST_UNASKED;
+        if is_time {
+            (self.windows, self.asked_at) = (0, Instant::now());
         }
         self.known.retain(|(pid, generation, execs), known| {
             known.set = None;
+            known.is_old |= is_time;
             processes
                 .get(*pid)
                 .is_some_and(|process| process.generation == *generation && process.exec_seq == *execs)
         });
     }
+}
+
+/// The file of a process's program: it lies below all libraries. What has no file, like generated code, is none.
+fn program_path<'f>(process: &Process, files: &'f ModuleFiles) -> Option<&'f str> {
+    let mut paths = process.mappings().iter().map(|mapped| files.get(mapped.file).path.as_str());
+    paths.find(|path| path.starts_with('/'))
 }

@@ -60,7 +60,7 @@ fn facts(environment: &str, cgroup: &str, exe: &str) -> ProcessFacts {
 }
 
 fn identified(identifier: &mut Identifier, facts: &ProcessFacts) -> String {
-    match identifier.identify(facts, Instant::now()) {
+    match identifier.identify(facts, Instant::now(), true) {
         Identity::LeftOut => "left out".to_owned(),
         Identity::Series(labels) => {
             labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
@@ -70,7 +70,7 @@ fn identified(identifier: &mut Identifier, facts: &ProcessFacts) -> String {
 
 fn service(rules: Vec<RuleText>, facts: &ProcessFacts) -> String {
     let mut identifier = Identifier::new(settings(rules), Box::new(OnePod), None);
-    match identifier.identify(facts, Instant::now()) {
+    match identifier.identify(facts, Instant::now(), true) {
         Identity::LeftOut => "left out".to_owned(),
         Identity::Series(labels) => labels.service().to_owned(),
     }
@@ -147,13 +147,31 @@ fn the_kubelet_is_asked_once_for_many_processes_and_rarely_for_what_it_does_not_
     let start = Instant::now();
     for second in 0..300 {
         let unknown = facts("", &format!("/docker/{}", ID.replace('3', "4")), "/x");
-        identifier.identify(&unknown, start + Duration::from_secs(second));
+        identifier.identify(&unknown, start + Duration::from_secs(second), true);
     }
     assert!(
         asked.load(Ordering::Relaxed) < 12,
         "asked {} times in five minutes",
         asked.load(Ordering::Relaxed)
     );
+}
+
+#[test]
+fn a_process_that_has_ended_has_the_name_of_its_program_and_is_counted_once() {
+    let mut identifier = Identifier::new(settings(Vec::new()), Box::new(OnePod), None);
+    let mut gone = ProcessFacts::default();
+    assert_eq!(identified(&mut identifier, &gone), "host=node1 region=eu service_name=unknown_service");
+    gone.add_program("cc1", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1");
+    let series = "host=node1 region=eu service_name=cc1";
+    assert_eq!(identified(&mut identifier, &gone), series);
+    assert!(identifier.identify(&gone, Instant::now(), false) != Identity::LeftOut);
+    let counts = identifier.counts();
+    assert_eq!((counts.processes, counts.ended), (2, 2), "what is asked for again was counted before");
+    let keep = RuleText { action: RelabelAction::Keep, ..rule("__exe", "/.*", "") };
+    assert_eq!(service(vec![keep], &gone), "cc1");
+    let mut there = facts("", "/system.slice/shop.service", "/opt/shop");
+    there.add_program("other", "/usr/bin/other");
+    assert_eq!(there, facts("", "/system.slice/shop.service", "/opt/shop"), "what was read stays");
 }
 
 #[test]
