@@ -33,7 +33,7 @@ pub(crate) struct Account {
 }
 
 /// The time of one thread, when it or the recording has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ThreadTimeEvent {
     /// Process id in the initial namespace.
     pub(crate) tgid: u32,

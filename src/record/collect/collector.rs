@@ -296,7 +296,8 @@ impl Collector {
     }
 
     /// A look at the threads that live has found these.
-    pub(crate) fn threads_are_watched(&mut self, threads: Vec<WatchedThreadEvent>) {
+    pub(crate) fn threads_are_watched(&mut self, mut threads: Vec<WatchedThreadEvent>) {
+        threads.retain(|thread| !self.is_left_out(&thread.time));
         self.with_waits(|waits, rows| waits.look(threads, rows));
     }
 

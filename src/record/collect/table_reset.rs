@@ -150,7 +150,7 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::{InterpreterFrames, SampleEvent};
+    use crate::bpf::{InterpreterFrames, SampleEvent, ThreadTimeEvent};
     use crate::profile::{EventKind, Meta, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
@@ -175,6 +175,43 @@ mod tests {
         fn counts(&self) -> Vec<(&'static str, u64)> {
             Vec::new()
         }
+    }
+
+    /// Leaves all processes out.
+    struct NoOne;
+
+    impl LabelsProcesses for NoOne {
+        fn labels_of(&mut self, _program: &SampledProgram<'_>) -> ProcessLabels {
+            ProcessLabels::LeftOut
+        }
+
+        fn may_leave_out(&self) -> bool {
+            true
+        }
+
+        fn counts(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn the_times_of_threads_are_left_out_with_their_process() {
+        let labellers: [Box<dyn LabelsProcesses>; 2] = [Box::new(Numbers(0)), Box::new(NoOne)];
+        let times = labellers.map(|labeller| {
+            let mut collector = Collector::new(
+                Profile::new(Meta::default()),
+                ModuleFiles::new(false),
+                KernelFrames::new(false),
+            );
+            collector.identities.set_labeller(labeller);
+            collector.add_thread_time(&ThreadTimeEvent {
+                tgid: 1 << 30,
+                tid: 1 << 30,
+                ..ThreadTimeEvent::default()
+            });
+            collector.profile.thread_times.len()
+        });
+        assert_eq!(times, [1, 0]);
     }
 
     #[test]

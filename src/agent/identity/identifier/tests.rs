@@ -167,7 +167,7 @@ fn a_process_that_has_ended_has_the_name_of_its_program_and_is_counted_once() {
     assert!(identifier.identify(&gone, Instant::now(), false) != Identity::LeftOut);
     let counts = identifier.counts();
     assert_eq!((counts.processes, counts.ended), (2, 2), "what is asked for again was counted before");
-    let keep = RuleText { action: RelabelAction::Keep, ..rule("__exe", "/.*", "") };
+    let keep = RuleText { action: RelabelAction::Keep, replacement: None, ..rule("__exe", "/.*", "") };
     assert_eq!(service(vec![keep], &gone), "cc1");
     let mut there = facts("", "/system.slice/shop.service", "/opt/shop");
     there.add_program("other", "/usr/bin/other");

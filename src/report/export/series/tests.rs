@@ -209,7 +209,7 @@ fn what_samples_do_not_say_other_labels_do_and_a_host_may_be_one_of_theirs() {
     let labels = |options: &SeriesOptions| labels_of(&SeriesBatch::of(&recording, options).unwrap());
     assert_eq!(
         labels(&options),
-        ["process_cpu service_name=cat", "process_cpu env=test,host=web-1,service_name=checkout"]
+        ["process_cpu env=test,host=web-1,service_name=checkout", "process_cpu service_name=cat"]
     );
     let other_labels = other_labels.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
     assert_eq!(
