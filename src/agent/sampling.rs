@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+/// Time over which the hosts of a fleet send a window that is longer.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
 /// Share of hosts or windows that are recorded: above 0, and 1 at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RecordedShare(f64);
@@ -43,10 +46,10 @@ pub(crate) fn is_recorded_window(host: &str, window: u64, share: RecordedShare) 
     share.has(hash("window", host, window))
 }
 
-/// How long after the end of a window a host sends it, below `window`: always the same, so that the hosts of a fleet do not all send at
-/// the same moment.
+/// How long after the end of a window a host sends it, below `window` and a minute: always the same, so that the hosts of a fleet do not
+/// all send at the same moment.
 pub(crate) fn sending_delay(host: &str, window: Duration) -> Duration {
-    window.mul_f64(unit(hash("delay", host, 0)))
+    window.min(LONGEST_DELAY).mul_f64(unit(hash("delay", host, 0)))
 }
 
 /// A hash as a number from 0 to below 1: its first 53 bits, which a float holds exactly.
@@ -131,13 +134,14 @@ mod tests {
 
     #[test]
     fn hosts_send_at_different_times() {
-        let window = Duration::from_secs(15);
-        let delays: Vec<Duration> =
-            (0..10_000).map(|n| sending_delay(&format!("node-{n}"), window)).collect();
-        for third in 0..3 {
-            let range = window * third / 3..window * (third + 1) / 3;
-            let count = delays.iter().filter(|delay| range.contains(delay)).count();
-            assert!(is_about(count, 10_000, 1.0 / 3.0), "{count} in {range:?}");
+        for (window, span) in [(15, 15), (600, 60)].map(|both| (both.0, Duration::from_secs(both.1))) {
+            let delay = |n: u32| sending_delay(&format!("node-{n}"), Duration::from_secs(window));
+            let delays: Vec<Duration> = (0..10_000).map(delay).collect();
+            for third in 0..3 {
+                let range = span * third / 3..span * (third + 1) / 3;
+                let count = delays.iter().filter(|delay| range.contains(delay)).count();
+                assert!(is_about(count, 10_000, 1.0 / 3.0), "{count} in {range:?}");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! One request over HTTP, and what became of it.
 
-use super::reply::{HttpAnswer, PushProblem, PushReply};
+use super::named::{NamedSeries, named_in};
+use super::reply::{HttpAnswer, PushProblem, PushReply, said};
 use super::request::PushBody;
 use super::shipment::Courier;
 use super::target::{PushProtocol, PushSecrets, PushTarget};
@@ -25,6 +26,8 @@ pub(super) struct PushClient {
     secrets: PushSecrets,
     /// Status of the last answer.
     status: Option<u16>,
+    /// The series that the last answer says have failed.
+    named: Vec<NamedSeries>,
 }
 
 impl PushClient {
@@ -49,7 +52,13 @@ impl PushClient {
             .timeout_resolve(Some(patience))
             .timeout_connect(Some(patience))
             .build();
-        Ok(PushClient { agent: config.into(), target: target.clone(), secrets, status: None })
+        Ok(PushClient {
+            agent: config.into(),
+            target: target.clone(),
+            secrets,
+            status: None,
+            named: Vec::new(),
+        })
     }
 }
 
@@ -100,6 +109,10 @@ impl Courier for PushClient {
         self.status
     }
 
+    fn named(&self) -> &[NamedSeries] {
+        &self.named
+    }
+
     fn send(&mut self, body: &PushBody) -> PushReply {
         let (kind, protocol) = match self.protocol() {
             PushProtocol::Pyroscope => ("application/proto", Some(("Connect-Protocol-Version", "1"))),
@@ -113,7 +126,7 @@ impl Courier for PushClient {
         for (name, value) in others.chain(protocol).chain(tenant).chain(packed).chain(secret) {
             request = request.header(name, value);
         }
-        self.status = None;
+        (self.status, self.named) = (None, Vec::new());
         let response = match request.send(&body.bytes) {
             Ok(response) => response,
             Err(error) => return reply_of(&error),
@@ -125,6 +138,10 @@ impl Courier for PushClient {
         let mut bytes = Vec::new();
         // What the status says counts, whatever becomes of the rest.
         let _ = response.into_body().into_reader().take(MOST_ANSWER).read_to_end(&mut bytes);
+        // Of a text that was cut, the names may be those of others.
+        if answer_status >= 300 && (bytes.len() as u64) < MOST_ANSWER {
+            self.named = named_in(&said(&bytes));
+        }
         let answer = HttpAnswer { status: answer_status, retry_after: retry_after.as_deref(), body: &bytes };
         PushReply::of(self.protocol(), &answer, SystemTime::now())
     }

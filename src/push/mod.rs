@@ -1,7 +1,7 @@
 //! Sends recordings to servers of profiles: Grafana Pyroscope (push.v1, the Connect protocol over POST) and what takes OTLP
 //! profiles over HTTP. What of a recording is sent, and in which bytes, is decided in [`crate::report`] (series); here is where it
-//! goes (`target`), the one request (`request`, `client`), what its answer means (`reply`), when it is tried again (`pace`), a
-//! recording on its way (`shipment`), recordings that wait in a folder (`buffer`, `pusher`), and `prof push` (`verb`).
+//! goes (`target`), the one request (`request`, `client`), what its answer means (`reply`) and of which series (`named`), when it
+//! is tried again (`pace`), a recording on its way (`shipment`), recordings that wait in a folder (`buffer`, `pusher`), and `prof push` (`verb`).
 //!
 //! Everything that is sent is counted, and so is everything that is not, with the reason ([`counts::PushCounts`]).
 
@@ -13,6 +13,8 @@ pub(crate) mod buffer;
 mod client;
 pub(crate) mod counts;
 pub(crate) mod fetch;
+#[cfg_attr(not(feature = "push"), allow(dead_code))]
+mod named;
 #[cfg_attr(not(feature = "push"), allow(dead_code))]
 mod pace;
 pub(crate) mod pusher;

@@ -38,7 +38,7 @@ impl PushPace {
     }
 
     /// A time below `whole`, by chance.
-    pub(super) fn part_of(&mut self, whole: Duration) -> Duration {
+    fn part_of(&mut self, whole: Duration) -> Duration {
         // xorshift64: chance enough to tell senders apart.
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

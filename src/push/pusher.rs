@@ -28,8 +28,8 @@ pub(crate) struct PusherOptions {
     pub(crate) folder: PathBuf,
     pub(crate) limits: BufferLimits,
     pub(crate) series: SeriesOptions,
-    /// The longest time by which a recording is held up by chance, so that many hosts do not send at once.
-    pub(crate) spread: Duration,
+    /// How old a recording is when it is sent, so that many hosts do not send at once. What is older is sent at once.
+    pub(crate) delay: Duration,
 }
 
 /// Sends what comes into a folder.
@@ -99,10 +99,11 @@ impl Pusher {
 
     /// Sends all that waits, as far as that is possible before it is over.
     fn send_waiting(&mut self, courier: &mut Box<dyn Courier>, is_over: &dyn Fn() -> bool) {
-        for file in self.pruned() {
-            let spread = self.pace.part_of(self.options.spread);
-            let is_new = file.age < self.options.spread;
-            if is_new && !self.sleep(spread, is_over) {
+        let files = self.pruned();
+        let looked_at = Instant::now();
+        for file in files {
+            let age = file.age.saturating_add(looked_at.elapsed());
+            if !self.sleep(self.options.delay.saturating_sub(age), is_over) {
                 return;
             }
             if !self.send_file(&file, courier, is_over, false) {

@@ -144,7 +144,9 @@ impl PushReply {
 
     /// What an answer means.
     pub(super) fn of(protocol: PushProtocol, answer: &HttpAnswer<'_>, now: SystemTime) -> Self {
-        let words = format!("status {}{}", answer.status, quoted(answer.body));
+        // What decides may stand after what is quoted.
+        let text = said(answer.body);
+        let words = format!("status {}{}", answer.status, quoted(&text));
         let later = |problem| {
             let after = answer.retry_after.and_then(|text| answer_date::wait(text, now));
             PushReply::Later {
@@ -160,14 +162,15 @@ impl PushReply {
             200..=299 if protocol == PushProtocol::Otlp => partly(answer.body),
             200..=299 => PushReply::Taken { refused: 0, words: String::new() },
             408 | 425 => later(PushProblem::Timeout),
+            429 if is_of_message(&text) => PushReply::TooLarge { words },
             429 => later(PushProblem::Throttled),
             413 => PushReply::TooLarge { words },
             // Who is allowed to send may change, and so may the token.
             401 | 403 | 407 => later(PushProblem::Refused),
             404 | 405 | 406 | 410 | 415 | 501 | 505 => never(PushProblem::NotThere),
             300..=399 => never(PushProblem::Answer),
-            400..=499 if is_of_size(&words) => PushReply::TooLarge { words },
-            400..=499 if is_of_time(&words) => never(PushProblem::TooOld),
+            400..=499 if is_of_size(&text) => PushReply::TooLarge { words },
+            400..=499 if is_of_time(&text) => never(PushProblem::TooOld),
             400..=499 => never(PushProblem::Rejected),
             500 => later(PushProblem::Server),
             501..=599 => later(PushProblem::Unavailable),
@@ -177,14 +180,20 @@ impl PushReply {
 }
 
 /// Whether a server refuses the time of a profile, as Pyroscope says it.
-fn is_of_time(words: &str) -> bool {
-    words.contains("ingestion window") || words.contains("profile_not_in_ingestion_window")
+fn is_of_time(text: &str) -> bool {
+    text.contains("ingestion window") || text.contains("profile_not_in_ingestion_window")
 }
 
-/// Whether a server refuses the size of a profile, as Pyroscope says it.
-fn is_of_size(words: &str) -> bool {
-    let limits = ["exceeds the size limit", "exceeds the samples count limit"];
-    limits.iter().any(|limit| words.contains(limit))
+/// Whether a server refuses the size of a profile or of all of them, as Pyroscope says it.
+fn is_of_size(text: &str) -> bool {
+    let limits =
+        ["exceeds the size limit", "exceeds the samples count limit", "payload size exceeds limit of"];
+    limits.iter().any(|limit| text.contains(limit))
+}
+
+/// Whether a server refuses the size of a request for ever, although by the status of what is too much at once: as Connect says it.
+fn is_of_message(text: &str) -> bool {
+    text.contains("is larger than configured max")
 }
 
 /// `ExportProfilesServiceResponse`.
@@ -218,14 +227,18 @@ struct RpcStatus {
     message: String,
 }
 
-/// What a server says, in quotes and with nothing that a terminal obeys; empty if it says nothing.
-fn quoted(body: &[u8]) -> String {
+/// What a server says, with whatever it has in it.
+pub(super) fn said(body: &[u8]) -> String {
     let json = || serde_json::from_slice::<serde_json::Value>(body).ok();
     let of_json = json().and_then(|value| value.get("message")?.as_str().map(str::to_owned));
     let of_status =
         || RpcStatus::decode(body).ok().map(|status| status.message).filter(|text| !text.is_empty());
-    let text = of_json.or_else(of_status).unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    let text = shortened(&text);
+    of_json.or_else(of_status).unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
+}
+
+/// The beginning of a text, in quotes and with nothing that a terminal obeys; empty if there is none.
+fn quoted(text: &str) -> String {
+    let text = shortened(text);
     if text.is_empty() { text } else { format!(": `{text}`") }
 }
 
@@ -279,6 +292,29 @@ mod tests {
         let taken = PushReply::Taken { refused: 3, words: "why".to_owned() };
         assert_eq!(reply(PushProtocol::Otlp, 200, None, &body), taken);
         assert!(matches!(reply(PushProtocol::Otlp, 200, None, b"{}"), PushReply::Taken { refused: 0, .. }));
+    }
+
+    #[test]
+    fn what_is_too_large_is_known_by_its_words() {
+        let of = |status, message: &str| {
+            let body = serde_json::json!({ "code": "invalid_argument", "message": message }).to_string();
+            reply(PushProtocol::Pyroscope, status, None, body.as_bytes())
+        };
+        let labels = "x".repeat(2 * LONGEST_QUOTE);
+        let too_large = [
+            (400, "uncompressed batched profile payload size exceeds limit of 1.0 MB"),
+            (400, "uncompressed profile payload size exceeds limit of 4.2 MB"),
+            (
+                400,
+                &format!("the profile with labels '{labels}' exceeds the size limit (actual: 9, limit: 8)"),
+            ),
+            (429, "message size 2000000 is larger than configured max 1000000"),
+        ];
+        for (status, message) in too_large {
+            let PushReply::TooLarge { words } = of(status, message) else { panic!("{message}") };
+            assert!(words.chars().count() < LONGEST_QUOTE + 20, "{words}");
+        }
+        assert!(matches!(of(429, "push rate limit (4 MiB) exceeded"), PushReply::Later { .. }));
     }
 
     #[test]

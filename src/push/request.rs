@@ -1,7 +1,7 @@
 //! The bytes of a request.
 
 use super::target::PushProtocol;
-use crate::report::{SeriesBatch, SeriesChunk, otlp_request, pprof_profile};
+use crate::report::{SeriesBatch, SeriesChunk, otlp_profiles, otlp_request, pprof_profile};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -52,6 +52,17 @@ pub(super) struct PushBody {
     pub(super) bytes: Vec<u8>,
     /// Size of its profiles before compression, bytes.
     pub(super) raw_bytes: usize,
+    /// Its series in the order in which servers count them; empty where that is not known.
+    pub(super) series: Vec<PlacedSeries>,
+}
+
+/// A series of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlacedSeries {
+    /// The part of the request that it belongs to.
+    pub(super) part: usize,
+    /// The id that it is sent with; `None` where servers give it another one.
+    pub(super) id: Option<String>,
 }
 
 /// The request that sends these parts; `None` if it would be larger than servers take.
@@ -81,9 +92,11 @@ fn body_within(
     if protocol == PushProtocol::Otlp {
         let raw = otlp_request(batch, chunks);
         let raw_bytes = raw.len();
-        return (raw_bytes <= most).then(|| PushBody { bytes: packed(&raw), raw_bytes });
+        let series = || otlp_series(batch, chunks).unwrap_or_default();
+        return (raw_bytes <= most).then(|| PushBody { bytes: packed(&raw), raw_bytes, series: series() });
     }
     let mut series: Vec<RawProfileSeries> = Vec::new();
+    let mut places = Vec::with_capacity(chunks.len());
     let mut raw_bytes = 0;
     for same in chunks.chunk_by(|a, b| a.series == b.series) {
         let mut samples = Vec::with_capacity(same.len());
@@ -93,6 +106,7 @@ fn body_within(
             if raw_bytes > most {
                 return None;
             }
+            places.push(PlacedSeries { part: places.len(), id: Some(id.clone()) });
             samples.push(RawSample { profile: raw, id });
         }
         let labels = batch.series[same[0].series].all_labels().into_iter();
@@ -101,7 +115,17 @@ fn body_within(
     }
     // As a whole: services have the functions of the kernel and of libraries in common.
     let bytes = packed(&PushRequestMessage { series }.encode_to_vec());
-    Some(PushBody { bytes, raw_bytes })
+    Some(PushBody { bytes, raw_bytes, series: places })
+}
+
+/// The series that Pyroscope makes of a request of OTLP: each profile is one, unless its samples have services of their own.
+fn otlp_series(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> Option<Vec<PlacedSeries>> {
+    let mut places = Vec::with_capacity(chunks.len());
+    for (part, chunk) in chunks.iter().enumerate() {
+        let profiles = otlp_profiles(batch, chunk)?;
+        places.extend((0..profiles).map(|_| PlacedSeries { part, id: None }));
+    }
+    Some(places)
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {

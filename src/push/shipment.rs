@@ -1,6 +1,7 @@
 //! A recording on its way to a server: its parts that are not there yet, and what happens to them.
 
 use super::counts::{PushCounts, PushedParts};
+use super::named::{Fate, NamedSeries, fates};
 use super::pace::PushPace;
 use super::reply::{PushProblem, PushReply};
 use super::request::{PushBody, any_body_of, body_of};
@@ -22,6 +23,11 @@ pub(super) trait Courier {
 
     /// The status of the last answer; `None` if there was none.
     fn status(&self) -> Option<u16>;
+
+    /// The series that the last answer says have failed, while the server has the others; none if it does not say.
+    fn named(&self) -> &[NamedSeries] {
+        &[]
+    }
 }
 
 /// What a step of a shipment came to.
@@ -103,7 +109,14 @@ impl Shipment {
         let Some((chunks, body)) = self.next(courier.protocol()) else { return PushStep::Done };
         let reply = courier.send(&body);
         counts.answered(courier.status(), reply.word());
+        let chunks = match reply {
+            PushReply::Taken { .. } => chunks,
+            PushReply::Later { .. } => self.without_stored(chunks, &body, courier.named(), false, counts),
+            _ => self.without_stored(chunks, &body, courier.named(), true, counts),
+        };
         match reply {
+            // Of all that was sent, some is delivered, and the rest only has to be sent again.
+            _ if chunks.is_empty() => {}
             PushReply::Taken { refused, words } => {
                 pace.reset();
                 self.take(&chunks, &body, refused, words, counts);
@@ -147,6 +160,38 @@ impl Shipment {
         }
     }
 
+    /// What of a request is not at the server, where its answer names the series that failed; the others are delivered. Where the
+    /// answer `is_final`, what may be taken another time is put aside to be sent again.
+    fn without_stored(
+        &mut self,
+        chunks: Vec<SeriesChunk>,
+        body: &PushBody,
+        named: &[NamedSeries],
+        is_final: bool,
+        counts: &PushCounts,
+    ) -> Vec<SeriesChunk> {
+        let Some(fates) = fates(named, &body.series, chunks.len()) else { return chunks };
+        let of = |wanted: &[Fate]| -> Vec<SeriesChunk> {
+            let both = chunks.iter().zip(&fates).filter(|(_, fate)| wanted.contains(fate));
+            both.map(|(chunk, _)| chunk.clone()).collect()
+        };
+        let [stored, failed, busy] = [Fate::Stored, Fate::Failed, Fate::Busy].map(|fate| of(&[fate]));
+        if !stored.is_empty() {
+            // What is left is another request.
+            self.failures = 0;
+            let bytes = body.bytes.len() * stored.len() / chunks.len();
+            self.deliver(self.parts(&stored), bytes as u64, counts);
+        }
+        // Without any progress the same would be sent again and again.
+        if !is_final || (stored.is_empty() && failed.is_empty()) {
+            return of(&[Fate::Failed, Fate::Busy]);
+        }
+        if !busy.is_empty() {
+            self.pending.push(busy);
+        }
+        failed
+    }
+
     fn take(
         &mut self,
         chunks: &[SeriesChunk],
@@ -156,22 +201,24 @@ impl Shipment {
         counts: &PushCounts,
     ) {
         let mut parts = self.parts(chunks);
-        let bytes = body.bytes.len() as u64;
-        (self.requests, self.bytes) = (self.requests + 1, self.bytes + bytes);
         // Which profiles a receiver has refused it does not say, nor how many samples they have.
         let lost = PushedParts { profiles: refused.min(parts.profiles), samples: 0 };
         parts.profiles -= lost.profiles;
-        self.delivered.add(parts);
-        {
-            let mut numbers = counts.lock();
-            (numbers.requests, numbers.bytes) = (numbers.requests + 1, numbers.bytes + bytes);
-            numbers.delivered.add(parts);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            numbers.last_unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        }
+        self.deliver(parts, body.bytes.len() as u64, counts);
         if lost.profiles > 0 {
             self.drop_counted(lost, PushProblem::Rejected, &words, counts);
         }
+    }
+
+    /// Counts what a server has taken by one request.
+    fn deliver(&mut self, parts: PushedParts, bytes: u64, counts: &PushCounts) {
+        (self.requests, self.bytes) = (self.requests + 1, self.bytes + bytes);
+        self.delivered.add(parts);
+        let mut numbers = counts.lock();
+        (numbers.requests, numbers.bytes) = (numbers.requests + 1, numbers.bytes + bytes);
+        numbers.delivered.add(parts);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        numbers.last_unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     }
 
     fn drop_parts(&mut self, chunks: &[SeriesChunk], problem: PushProblem, words: &str, counts: &PushCounts) {

@@ -186,6 +186,7 @@ impl<'o> VerbSender<'o> {
         let (mut has_said, mut tries) = (false, 0u64);
         let begun = Instant::now();
         loop {
+            let delivered = shipment.delivered;
             let until = *self.until.get_or_insert_with(|| Instant::now() + self.options.patience);
             match shipment.step(self.courier.as_mut(), &mut self.pace, &self.counts) {
                 PushStep::More => self.until = None,
@@ -195,6 +196,10 @@ impl<'o> VerbSender<'o> {
                 }
                 PushStep::Wait { wait, asked, problem, words } => {
                     tries += 1;
+                    // A part of the request may have arrived.
+                    let has_some = shipment.delivered != delivered;
+                    let until = if has_some { Instant::now() + self.options.patience } else { until };
+                    self.until = Some(until);
                     let is_for_the_user = matches!(problem, PushProblem::Tls | PushProblem::Refused);
                     let left = until.saturating_duration_since(Instant::now());
                     let Some(wait) = wait_within(wait, asked, left).filter(|_| !is_for_the_user) else {

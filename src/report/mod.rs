@@ -38,8 +38,8 @@ pub use export::folded;
 pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export, write_to_free_name};
 pub(crate) use export::{
-    HostLabel, SampleLabel, SeriesBatch, SeriesChunk, SeriesOptions, halves, otlp_request, pprof_profile,
-    refuse_label,
+    HostLabel, SampleLabel, SeriesBatch, SeriesChunk, SeriesOptions, halves, otlp_profiles, otlp_request,
+    pprof_profile, refuse_label,
 };
 pub(crate) use heap::HeapView;
 pub(crate) use heap::heap_part::HeapPart;

@@ -245,7 +245,7 @@ fn options_of(
             other_labels: other_labels(config, host),
             ..SeriesOptions::default()
         },
-        spread: sending_delay(host, config.window).min(Duration::from_secs(60)),
+        delay: sending_delay(host, config.window),
     })
 }
 

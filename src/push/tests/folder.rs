@@ -10,9 +10,9 @@ use crate::push::reply::PushProblem;
 use crate::push::target::PushTarget;
 use crate::report::SeriesOptions;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Sends from the folder until `is_enough`; returns the numbers.
 fn pushed(
@@ -30,14 +30,12 @@ fn pushed_to(
     limits: BufferLimits,
     is_enough: impl Fn(&PushNumbers) -> bool,
 ) -> PushNumbers {
+    let (folder, series, delay) = (folder.to_owned(), SeriesOptions::default(), Duration::ZERO);
+    pushed_by(PusherOptions { target, folder, limits, series, delay }, is_enough)
+}
+
+fn pushed_by(options: PusherOptions, is_enough: impl Fn(&PushNumbers) -> bool) -> PushNumbers {
     let counts = Arc::<PushCounts>::default();
-    let options = PusherOptions {
-        target,
-        folder: folder.to_owned(),
-        limits,
-        series: SeriesOptions::default(),
-        spread: Duration::ZERO,
-    };
     let is_over = Arc::<AtomicBool>::default();
     let (over, shared) = (Arc::clone(&is_over), Arc::clone(&counts));
     let thread = std::thread::spawn(move || {
@@ -95,6 +93,33 @@ fn recordings_are_sent_once_and_removed_although_the_server_was_down() {
 }
 
 #[test]
+fn a_recording_is_sent_at_its_age_and_an_old_one_at_once() {
+    let (folder, delay) = (tempfile::tempdir().unwrap(), Duration::from_secs(3));
+    let old = folder.path().join("old.data");
+    write(&old, 3);
+    let minute = Duration::from_secs(60);
+    let file = std::fs::File::options().write(true).open(&old).unwrap();
+    file.set_modified(SystemTime::now() - minute).unwrap();
+    let new = folder.path().join("new.data");
+    write(&new, 6);
+    let written = std::fs::metadata(&new).unwrap().modified().unwrap();
+    let arrivals = Arc::<Mutex<Vec<SystemTime>>>::default();
+    let noted = Arc::clone(&arrivals);
+    let (address, came) = serve(move |_, stream| {
+        noted.lock().unwrap().push(SystemTime::now());
+        reply(stream, "200 OK", b"");
+    });
+    let target = target(&format!("pyroscope+http://{address}"));
+    let (folder, series) = (folder.path().to_owned(), SeriesOptions::default());
+    let options = PusherOptions { target, folder, limits: LIMITS, series, delay };
+    pushed_by(options, |numbers| numbers.recordings == 2);
+    let ages =
+        arrivals.lock().unwrap().iter().map(|at| at.duration_since(written).unwrap()).collect::<Vec<_>>();
+    assert!(ages[0] < delay && ages[1] >= delay - Duration::from_millis(50), "{ages:?}");
+    assert_eq!(running_of(&came.lock().unwrap()[..1]), running_ns(3));
+}
+
+#[test]
 fn a_destination_whose_secret_cannot_be_read_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
@@ -132,7 +157,7 @@ fn what_cannot_be_sent_is_dropped_and_counted() {
     write(&path("2.data"), 6);
     std::fs::write(path("3.data"), "no recording").unwrap();
     write(&path("0.data"), 9);
-    let old = std::time::SystemTime::now() - Duration::from_secs(7_200);
+    let old = SystemTime::now() - Duration::from_secs(7_200);
     std::fs::File::options().write(true).open(path("0.data")).unwrap().set_modified(old).unwrap();
     let (address, came) = serve(|number, stream| match number {
         0 => reply(stream, "400 Bad Request", br#"{"code":"invalid_argument","message":"no"}"#),

@@ -1,6 +1,7 @@
 //! Sending, with a server in this process, and with one that only pretends.
 
 mod folder;
+mod partial;
 mod servers;
 mod shipments;
 

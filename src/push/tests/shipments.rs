@@ -4,7 +4,7 @@ use super::{batch, running_ns};
 use crate::push::counts::PushCounts;
 use crate::push::pace::PushPace;
 use crate::push::reply::{PushProblem, PushReply};
-use crate::push::request::{PushBody, PushRequestMessage};
+use crate::push::request::{PushBody, PushRequestMessage, RawSample};
 use crate::push::shipment::{Courier, PushStep, Shipment};
 use crate::push::target::PushProtocol;
 use flate2::read::GzDecoder;
@@ -19,19 +19,24 @@ struct SummedProfile {
     samples: Vec<crate::report::pprof_messages::PprofSample>,
 }
 
-/// Running time in a request of push.v1, ns.
-pub(super) fn running_in(bytes: &[u8]) -> u64 {
+/// A request of push.v1.
+pub(super) fn message_in(bytes: &[u8]) -> PushRequestMessage {
     let mut message = Vec::new();
     GzDecoder::new(bytes).read_to_end(&mut message).unwrap();
-    let message = PushRequestMessage::decode(&*message).unwrap();
-    let mut sum = 0;
-    for sample in message.series.iter().flat_map(|series| &series.samples) {
-        assert!(sample.profile.len() < 3 << 20, "{} bytes", sample.profile.len());
-        let profile = SummedProfile::decode(&*sample.profile).unwrap();
-        assert!(profile.samples.len() <= 16_000);
-        sum += profile.samples.iter().map(|sample| sample.values[1] as u64).sum::<u64>();
-    }
-    sum
+    PushRequestMessage::decode(&*message).unwrap()
+}
+
+/// Running time in a request of push.v1, ns.
+pub(super) fn running_in(bytes: &[u8]) -> u64 {
+    message_in(bytes).series.iter().flat_map(|series| &series.samples).map(running_of).sum()
+}
+
+/// Running time in a profile, ns.
+pub(super) fn running_of(sample: &RawSample) -> u64 {
+    assert!(sample.profile.len() < 3 << 20, "{} bytes", sample.profile.len());
+    let profile = SummedProfile::decode(&*sample.profile).unwrap();
+    assert!(profile.samples.len() <= 16_000);
+    profile.samples.iter().map(|sample| sample.values[1] as u64).sum()
 }
 
 /// Answers by a rule, and adds up what it takes.

@@ -20,8 +20,8 @@ pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
 pub(crate) use job::{ExportJob, ExportShape, write_to_free_name};
 pub(crate) use series::{
-    HostLabel, SampleLabel, SeriesBatch, SeriesChunk, SeriesOptions, halves, otlp_request, pprof_profile,
-    refuse_label,
+    HostLabel, SampleLabel, SeriesBatch, SeriesChunk, SeriesOptions, halves, otlp_profiles, otlp_request,
+    pprof_profile, refuse_label,
 };
 pub(crate) use tools::pprof::messages as pprof_messages;
 

@@ -18,5 +18,5 @@ mod tests;
 pub(crate) use batch::SeriesBatch;
 pub(crate) use chunks::{SeriesChunk, halves};
 pub(crate) use options::{HostLabel, SampleLabel, SeriesOptions, refuse_label};
-pub(crate) use otlp::encode as otlp_request;
+pub(crate) use otlp::{encode as otlp_request, profile_count as otlp_profiles};
 pub(crate) use pprof_bytes::encode as pprof_profile;

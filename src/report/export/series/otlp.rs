@@ -20,7 +20,7 @@ use prost::Message;
 
 /// Semantic conventions of OpenTelemetry for labels that `prof` calls otherwise.
 const CONVENTIONS: [(&str, &str); 8] = [
-    ("service_name", "service.name"),
+    ("service_name", SERVICE),
     ("host", "host.name"),
     ("namespace", "k8s.namespace.name"),
     ("pod", "k8s.pod.name"),
@@ -29,6 +29,8 @@ const CONVENTIONS: [(&str, &str); 8] = [
     ("pid", "process.pid"),
     ("tid", "thread.id"),
 ];
+/// Attribute of a resource or a sample: the service that it is of.
+const SERVICE: &str = "service.name";
 /// Attribute of a module: its GNU build ID.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
 /// Attribute of a location: kind of code.
@@ -126,6 +128,19 @@ pub(crate) fn encode(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> Vec<u8> {
         });
     }
     OtlpProfiles { resources, dictionary: Some(tables.dictionary()) }.encode_to_vec()
+}
+
+/// How many profiles a part of a batch is; `None` if its samples have services of their own, by which receivers may divide them.
+pub(crate) fn profile_count(batch: &SeriesBatch, chunk: &SeriesChunk) -> Option<usize> {
+    let series = &batch.series[chunk.series];
+    let rows = &series.rows[chunk.rows.clone()];
+    let is_service = |(key, _): &(String, String)| conventional(key) == SERVICE;
+    let has_service = |row: &SentRow| batch.label_sets.items[row.labels as usize].iter().any(is_service);
+    if rows.iter().any(has_service) {
+        return None;
+    }
+    let is_sent = |values: &OtlpValues<'_>| rows.iter().any(|row| (values.value)(row) > 0);
+    Some(values_of(series).iter().filter(|values| is_sent(values)).count())
 }
 
 fn resource(series: &SentSeries) -> OtlpResource {

@@ -43,6 +43,8 @@ fn otlp_sums(batch: &SeriesBatch, chunks: &[SeriesChunk]) -> Sums {
     let message = OtlpProfiles::decode(&*otlp_request(batch, chunks)).unwrap();
     let dictionary = message.dictionary.unwrap();
     let text = |index: i32| dictionary.strings[index as usize].as_str();
+    let profiles: usize = message.resources.iter().map(|resource| resource.scopes[0].profiles.len()).sum();
+    assert_eq!(chunks.iter().map(|chunk| otlp_profiles(batch, chunk)).sum::<Option<usize>>(), Some(profiles));
     let mut sums = Sums::new();
     for profile in message.resources.iter().flat_map(|resource| &resource.scopes[0].profiles) {
         let kind = text(profile.sample_type.unwrap().kind);
@@ -243,6 +245,12 @@ fn samples_have_the_labels_that_are_asked_for_and_their_span() {
         assert!(asked.iter().any(|other| other == label), "{label} {asked:?}");
     }
     assert!(asked.iter().any(|label| label.starts_with("reason=")), "{asked:?}");
+    // Receivers divide a profile by this label of its samples.
+    let words = vec![SampleLabel::of("service_name")];
+    let options = SeriesOptions { sample_labels: words, ..SeriesOptions::default() };
+    let batch = SeriesBatch::of(&recording, &options).unwrap();
+    let counts: Vec<_> = batch.chunks().iter().map(|chunk| otlp_profiles(&batch, chunk)).collect();
+    assert!(counts.contains(&None) && counts.contains(&Some(1)), "{counts:?}");
 }
 
 #[test]
