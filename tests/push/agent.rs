@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -279,6 +280,39 @@ fn an_agent_says_what_stops_it_and_goes_on() {
     signal(&agent.0, "TERM");
     let ended = wait_until(|| agent.0.try_wait().unwrap());
     assert!(ended.success(), "{ended} {:?}", said.lock().unwrap());
+}
+
+#[test]
+fn an_agent_whose_address_of_metrics_is_taken_sends_all_the_same() {
+    if !may_record() {
+        return;
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = taken.local_addr().unwrap().to_string();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let server = serve(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        "200 OK"
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, configuration(folder.path(), &server, &metrics)).unwrap();
+    let _burn = Killed(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let (mut agent, said) = started(&config);
+    wait_until(|| (requests.load(Ordering::Relaxed) > 0).then_some(()));
+    drop(taken);
+    let page_200 = |path: &str| Some(page(&metrics, path)).filter(|page| page.starts_with("HTTP/1.1 200"));
+    wait_until(|| page_200("/readyz"));
+    let sent = metric(&page(&metrics, "/metrics"), "prof_push_requests_total{code=\"200\"}");
+    assert!(sent.is_some_and(|sent| sent > 0.0), "what it has sent before is on the page: {sent:?}");
+    signal(&agent.0, "TERM");
+    let ended = wait_until(|| agent.0.try_wait().unwrap());
+    let said = said.lock().unwrap().join("\n");
+    assert!(ended.success(), "{ended} {said}");
+    assert_eq!(said.matches("cannot serve metrics at").count(), 1, "{said}");
+    assert_eq!(said.matches("metrics are served at").count(), 1, "{said}");
+    assert!(!said.contains("has ended"), "{said}");
 }
 
 /// Writes the configuration of an agent that only keeps its recordings. Returns it, and the folder of its buffer.

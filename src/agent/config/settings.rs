@@ -6,6 +6,7 @@ use crate::agent::rules::{LabelMap, RelabelRules};
 use crate::agent::sampling::RecordedShare;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,15 @@ pub(crate) enum ListenAddress {
     Unix(PathBuf),
     /// An address of TCP: of this host alone unless `allow_remote` is set.
     Tcp(SocketAddr),
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ListenAddress::Tcp(address) => address.fmt(f),
+        }
+    }
 }
 
 /// How the kubelet is asked for pods.

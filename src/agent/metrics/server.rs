@@ -29,9 +29,9 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Memory of the thread of a client: the page is formatted in it.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A socket that is bound and not served yet: it is bound with the rights of the start, and served after these are given up.
+/// A socket that is bound and not served yet.
 #[derive(Debug)]
-pub(crate) struct MetricsServer {
+pub(super) struct MetricsServer {
     socket: ServerSocket,
 }
 
@@ -43,7 +43,7 @@ enum ServerSocket {
 
 /// A server that runs. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct RunningServer {
+pub(super) struct RunningServer {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,26 +54,22 @@ impl MetricsServer {
     /// # Errors
     ///
     /// When the address is in use or cannot be had.
-    pub(crate) fn bind(address: &ListenAddress) -> Result<Self, Failure> {
-        let (bound, shown) = match address {
-            ListenAddress::Tcp(address) => {
-                (TcpListener::bind(address).map(ServerSocket::Tcp), address.to_string())
-            }
-            ListenAddress::Unix(path) => {
-                (bind_unix(path).map(ServerSocket::Unix), format!("unix:{}", path.display()))
-            }
+    pub(super) fn bind(address: &ListenAddress) -> Result<Self, Failure> {
+        let bound = match address {
+            ListenAddress::Tcp(address) => TcpListener::bind(address).map(ServerSocket::Tcp),
+            ListenAddress::Unix(path) => bind_unix(path).map(ServerSocket::Unix),
         };
         let bound = bound.and_then(|socket| socket.set_nonblocking().map(|()| socket));
         bound.map(|socket| MetricsServer { socket }).map_err(|error| {
             let why = io_words(&error);
-            Failure::new(status::FAILED, format!("cannot serve metrics at `{shown}`: {why}"))
+            Failure::new(status::FAILED, format!("cannot serve metrics at `{address}`: {why}"))
                 .hint("another agent may run; `listen` in [metrics] names another address")
         })
     }
 
     /// The port of TCP, which the kernel chose if the address had port 0.
     #[cfg(test)]
-    pub(crate) fn port(&self) -> Option<u16> {
+    pub(super) fn port(&self) -> Option<u16> {
         match &self.socket {
             ServerSocket::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
             ServerSocket::Unix(_) => None,
@@ -85,7 +81,7 @@ impl MetricsServer {
     /// # Errors
     ///
     /// When no thread can be started.
-    pub(crate) fn serve(self, metrics: Arc<AgentMetrics>) -> io::Result<RunningServer> {
+    pub(super) fn serve(self, metrics: Arc<AgentMetrics>) -> io::Result<RunningServer> {
         let is_over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_over);
         let thread = std::thread::Builder::new()
@@ -134,8 +130,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket = path.symlink_metadata()?.file_type().is_socket();
-            let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-            if !is_socket || !UnixStream::connect(path).is_err_and(|error| refused(&error)) {
+            if !is_socket || !is_left(path)? {
                 return Err(error);
             }
             std::fs::remove_file(path)?;
@@ -143,6 +138,14 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         }
         other => other,
     }
+}
+
+/// Whether no one listens at a socket any more. One with too many clients that wait makes no one wait here.
+fn is_left(path: &Path) -> io::Result<bool> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(connect(&client, &SocketAddrUnix::new(path)?) == Err(rustix::io::Errno::CONNREFUSED))
 }
 
 fn accept_all(socket: &ServerSocket, metrics: &Arc<AgentMetrics>, is_over: &AtomicBool) {

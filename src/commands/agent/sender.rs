@@ -9,7 +9,7 @@ use super::tally::AgentTally;
 use super::windows::{WindowRoutes, files_in, limits_of};
 use crate::agent::config::{AgentConfig, DestinationProtocol, KubeletSettings, PushDestination};
 use crate::agent::identity::SeriesLabel;
-use crate::agent::metrics::{AgentMetrics, MetricName, MetricsServer};
+use crate::agent::metrics::{AgentMetrics, MetricName, PatientServer};
 use crate::agent::sampling::{is_recorded_window, sending_delay};
 use crate::base::failure::{Failure, io_words, status};
 use crate::base::privilege;
@@ -54,20 +54,19 @@ struct Route {
 ///
 /// # Errors
 ///
-/// When folders cannot be made, or metrics cannot be served.
+/// When folders cannot be made, or no thread can be started.
 pub(super) fn run(config: &AgentConfig, parent: Parent) -> anyhow::Result<u8> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ends))?;
     }
     let pauses = Pauses::ended_by(&[SIGINT, SIGTERM])?;
-    let server = config.metrics.as_ref().map(MetricsServer::bind).transpose()?;
     let mut routes = WindowRoutes::of(config)?;
     // From here on, files of other programs' names and answers of servers are read: without rights.
     privilege::keep_sending()?;
     let started_s = AgentTally::read(config).started_s;
     let metrics = Arc::new(metrics_of(config, started_s));
-    let _server = server.map(|server| server.serve(Arc::clone(&metrics))).transpose()?;
+    let mut server = config.metrics.clone().map(PatientServer::new);
     let host = config.host.shown_name(|name| std::env::var(name).ok());
     // The destinations end once the last window has been handed to them.
     let is_over = Arc::new(AtomicBool::new(false));
@@ -79,6 +78,8 @@ pub(super) fn run(config: &AgentConfig, parent: Parent) -> anyhow::Result<u8> {
         if parent.has_ended() {
             ends.store(true, Ordering::Relaxed);
         }
+        let news = server.as_mut().and_then(|server| server.attend(&metrics, Instant::now()));
+        news.iter().for_each(|news| say(news));
         take_windows(config, &host, &mut routes, (&metrics, started_s, &mut complaints));
         AgentTally::read(config).show(&metrics);
         if let Some(kubelet) = config.kubelet.as_ref().filter(|_| Instant::now() >= pods_due) {
