@@ -3,13 +3,14 @@
 
 use crate::agent::config::{AgentConfig, BUFFER_WAITING, BUFFER_WINDOWS};
 use crate::base::failure::{Failure, io_words, status};
+use crate::profile::lock;
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -92,9 +93,9 @@ impl HeldFolder {
             return Ok(HeldFolder { id, lock: held.lock.clone() });
         }
         let Ok(folder) = File::open(path) else { return Ok(HeldFolder { id, lock: None }) };
-        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(HeldFolder { id, lock: Some(Arc::new(folder)) }),
-            Err(Errno::WOULDBLOCK) => {
+        match take_alone(&folder) {
+            Ok(true) => Ok(HeldFolder { id, lock: Some(Arc::new(folder)) }),
+            Ok(false) => {
                 let message = format!("another agent uses the folder `{}`", path.display());
                 let hint = format!("end that one, or give this one a folder of its own: folder in {table}");
                 Err(Failure::new(status::FAILED, message).hint(hint))
@@ -102,6 +103,39 @@ impl HeldFolder {
             Err(_) => Ok(HeldFolder { id, lock: None }),
         }
     }
+}
+
+/// Takes a folder for this agent alone, until it is closed. Returns false if another agent has it.
+///
+/// It is no lock of flock(2): by such a one recorders take turns, for a moment each, at each window. Those of fcntl(2) are others, in no
+/// one's way, and leave no file in the folder.
+///
+/// # Errors
+///
+/// When the file system has no such locks.
+fn take_alone(folder: &File) -> io::Result<bool> {
+    // Of two agents that start together, one has the folder: the other asks once this one is done.
+    let is_turn = lock::lock(folder);
+    // A folder cannot be open for writing, and what is not gets no lock but a shared one: who has one asks whether there is another.
+    let taken = lock_of_description(folder, libc::F_OFD_SETLK, libc::F_RDLCK)
+        .and_then(|_| lock_of_description(folder, libc::F_OFD_GETLK, libc::F_WRLCK));
+    if is_turn {
+        // Closing the folder would take back the other one, too.
+        let _ = flock(folder, FlockOperation::Unlock);
+    }
+    Ok(taken? == libc::F_UNLCK)
+}
+
+/// Has the kernel do something with a lock on the whole of an open file, which belongs to that and not to the process. Returns the kind
+/// of lock that it answers with.
+fn lock_of_description(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
+    let kind = libc::c_short::try_from(kind).map_err(io::Error::other)?;
+    // All of it, from its start: 0 bytes are all.
+    let whence = libc::SEEK_SET as libc::c_short;
+    let mut wanted = libc::flock { l_type: kind, l_whence: whence, l_start: 0, l_len: 0, l_pid: 0 };
+    // SAFETY: the file is open, and both commands read and write one `flock`, which outlives the call.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut wanted) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(wanted.l_type.into()) }
 }
 
 fn id_of(path: &Path) -> Option<FolderId> {
@@ -161,6 +195,48 @@ mod tests {
         let root = root.display();
         let text = format!("[buffer]\nfolder = \"{root}/{buffer}\"\n[keep]\nfolder = \"{root}/{keep}\"\n");
         AgentConfig::parse("agent.toml", &text).expect("it is right")
+    }
+
+    #[test]
+    fn a_recorder_takes_its_turn_in_folders_that_are_held() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let held = HeldFolders::of(&config(root, "a", "k"), None).expect("they are free");
+        for name in ["a", "a/windows", "k"] {
+            let turn = File::open(root.join(name)).expect("it is there");
+            assert_eq!(flock(&turn, FlockOperation::NonBlockingLockExclusive), Ok(()), "{name}");
+        }
+        let files = |name: &str| fs_names(&root.join(name));
+        assert_eq!(
+            (files("a"), files("k")),
+            (vec!["windows".to_owned()], Vec::new()),
+            "nothing else is there"
+        );
+        // A turn of someone else keeps no agent from seeing that the folders are taken.
+        let turn = File::open(root.join("k")).expect("it is there");
+        assert_eq!(flock(&turn, FlockOperation::NonBlockingLockExclusive), Ok(()));
+        assert!(HeldFolders::of(&config(root, "b", "k"), None).is_err());
+        drop(held);
+        assert!(HeldFolders::of(&config(root, "b", "k"), None).is_ok());
+    }
+
+    #[test]
+    fn of_agents_that_start_together_one_has_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..50 {
+            let config = config(folder.path(), &format!("a{number}"), "k");
+            let held = std::thread::scope(|scope| {
+                let starts = [0; 4].map(|_| scope.spawn(|| HeldFolders::of(&config, None).ok()));
+                let held = starts.map(|start| start.join().expect("it does not panic"));
+                held.iter().flatten().count()
+            });
+            assert_eq!(held, 1, "start {number}");
+        }
+    }
+
+    fn fs_names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).expect("it is there").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
     #[test]
