@@ -60,7 +60,7 @@ pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};
 pub use options::{Keep, Output};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
-pub(crate) use output::window_folder::WindowFolder;
+pub(crate) use output::window_folder::{WindowFolder, another_window_name};
 pub(crate) use probes::price::hit_prices;
 #[cfg(feature = "testing")]
 pub(crate) use probes::site::search::file_offsets as probe_offsets;

@@ -4,18 +4,22 @@
 use super::folders::{make_folder, recorded_folder, waiting_folder, waiting_folders};
 use crate::agent::config::AgentConfig;
 use crate::base::failure::Failure;
+use crate::base::own_file;
 use crate::profile::lock;
 use crate::push::buffer::{BufferLimits, PushBuffer};
-use crate::record::{Keep, WindowFolder};
+use crate::record::{Keep, WindowFolder, another_window_name};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Most folders of destinations that are gone.
 const MOST_FORGOTTEN: usize = 100;
 /// Most windows that are taken at a time.
 const MOST_AT_ONCE: usize = 1_000;
+/// Names that are tried for a window in a folder.
+const MOST_NAMES: u32 = 100;
 
 /// Where windows come from and go to.
 pub(super) struct WindowRoutes {
@@ -90,7 +94,7 @@ impl WindowRoutes {
         for (folder, table) in sent.chain(self.kept.iter().map(|(folder, _)| (folder, "[keep]"))) {
             // Someone may have removed the folder.
             let made = make_folder(folder, table).map_err(|failure| io::Error::other(failure.message));
-            if let Err(error) = made.and_then(|()| link_or_copy(window, &folder.join(name))) {
+            if let Err(error) = made.and_then(|()| add_to_folder(window, folder.join(name))) {
                 refused.push((folder.clone(), error));
             }
         }
@@ -144,18 +148,68 @@ pub(super) fn files_in(folder: &Path) -> (u64, u64) {
     sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
 }
 
-/// Gives a file a second name, or, on another file system, copies it under a name of its own first.
+/// Adds a window to a folder as `wanted`, or under another name where another window has that: the clock was set back, or summer time
+/// has ended.
+fn add_to_folder(window: &Path, wanted: PathBuf) -> io::Result<()> {
+    let others = (0..MOST_NAMES).map(|attempt| another_window_name(&wanted, attempt));
+    for path in [wanted.clone()].into_iter().chain(others) {
+        match link_or_copy(window, &path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                // It may have been handed on before an earlier sender ended. If that is not known, it is there twice, and not lost.
+                if is_same(window, &path).unwrap_or(false) {
+                    return Ok(());
+                }
+            }
+            added => return added,
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Gives a file a second name, or, on another file system, copies it under a name of its own first. Nothing is replaced.
 fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        Ok(()) => Ok(()),
-        // It was handed on before an earlier sender ended.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
             let unfinished = to.with_extension("part");
-            fs::copy(from, &unfinished)?;
-            fs::rename(&unfinished, to)
+            let copied = fs::copy(from, &unfinished).and_then(|_| name_copy(&unfinished, to));
+            if copied.is_err() {
+                // A part of a window takes room, and no one removes it.
+                let _ = fs::remove_file(&unfinished);
+            }
+            copied
         }
-        Err(error) => Err(error),
+        linked => linked,
+    }
+}
+
+/// Gives a copy its name, which nothing must have.
+fn name_copy(unfinished: &Path, to: &Path) -> io::Result<()> {
+    match own_file::rename_new(unfinished, to) {
+        // The file system has neither links nor renames that replace nothing. No one else adds files to a folder of the agent.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists && fs::symlink_metadata(to).is_err() => {
+            fs::rename(unfinished, to)
+        }
+        named => named,
+    }
+}
+
+/// Whether a window is in a folder already: it is the same file, or, on another file system, a copy.
+fn is_same(window: &Path, there: &Path) -> io::Result<bool> {
+    let (own, other) = (fs::symlink_metadata(window)?, fs::symlink_metadata(there)?);
+    if own.dev() == other.dev() {
+        return Ok(own.ino() == other.ino());
+    }
+    if !other.is_file() || own.len() != other.len() {
+        return Ok(false);
+    }
+    let [own, other] = [window, there].map(|path| File::open(path).map(BufReader::new));
+    let (mut own, mut other) = (own?.bytes(), other?.bytes());
+    loop {
+        match (own.next().transpose()?, other.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (own, other) if own != other => return Ok(false),
+            _ => {}
+        }
     }
 }
 
@@ -195,6 +249,82 @@ mod tests {
         assert!(!waiting[0].join("prof-20261129-140015.data").exists(), "it is not sent");
         assert!(folder.path().join("k/prof-20261129-140015.data").exists());
         assert!(routes.complete().expect("it can be read").is_empty());
+    }
+
+    /// Adds a window of that text to the folder of the recorder, and has it handed on.
+    fn hand_on(routes: &mut WindowRoutes, name: &str, text: &str) -> Vec<(PathBuf, io::Error)> {
+        let window = routes.from.join(name);
+        fs::write(&window, text).expect("it can be written");
+        let refused = routes.hand_on(&window, true).expect("it can be removed");
+        assert!(!window.exists());
+        refused
+    }
+
+    /// What is in the files of a folder.
+    fn texts(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("it is there").flatten();
+        let mut texts: Vec<String> =
+            entries.map(|entry| fs::read_to_string(entry.path()).expect("it can be read")).collect();
+        texts.sort();
+        texts
+    }
+
+    #[test]
+    fn windows_of_a_time_that_comes_twice_are_all_kept_and_sent() {
+        const NAME: &str = "prof-20261025-023000.data";
+        let folder = tempfile::tempdir().expect("a folder");
+        // On another file system, if there is one.
+        let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+        for kept in [folder.path().join("k"), other.path().join("k")] {
+            let text = format!(
+                "[buffer]\nfolder = \"{}/b\"\n[keep]\nfolder = \"{}\"\n\
+                 [[destinations]]\nurl = \"http://127.0.0.1:1\"\nprotocol = \"otlp\"\n",
+                folder.path().display(),
+                kept.display()
+            );
+            let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
+            let mut routes = WindowRoutes::of(&config).expect("folders can be made");
+            for window in ["1", "2", "3"] {
+                assert!(hand_on(&mut routes, NAME, window).is_empty());
+            }
+            let waiting = routes.waiting()[0].clone();
+            for place in [&waiting, &kept] {
+                assert_eq!(texts(place), ["1", "2", "3"], "{}", place.display());
+                assert_eq!(fs::read_to_string(place.join(NAME)).expect("it stays"), "1");
+                assert!(place.join("prof-20261025-023000-2.data").exists());
+            }
+            fs::remove_dir_all(&waiting).expect("it can be removed");
+        }
+    }
+
+    #[test]
+    fn a_window_that_an_earlier_sender_had_handed_on_is_so_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+        let window = folder.path().join("prof-1.data");
+        fs::write(&window, "window").expect("it can be written");
+        for place in [folder.path().join("k"), other.path().join("k")] {
+            fs::create_dir(&place).expect("it can be made");
+            for _ in 0..2 {
+                add_to_folder(&window, place.join("prof-1.data")).expect("there is room");
+            }
+            assert_eq!(texts(&place), ["window"]);
+        }
+    }
+
+    #[test]
+    fn a_window_without_a_name_is_refused_and_replaces_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text =
+            format!("[buffer]\nfolder = \"{0}/b\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
+        let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
+        let mut routes = WindowRoutes::of(&config).expect("folders can be made");
+        for number in 0..=MOST_NAMES {
+            assert!(hand_on(&mut routes, "prof-1.data", &number.to_string()).is_empty(), "{number}");
+        }
+        // It is counted by the one who asks.
+        assert_eq!(hand_on(&mut routes, "prof-1.data", "one more").len(), 1);
+        assert_eq!(texts(&folder.path().join("k")).len() as u32, MOST_NAMES + 1);
     }
 
     #[test]

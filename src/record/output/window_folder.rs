@@ -175,7 +175,7 @@ fn is_window(name: &OsString) -> bool {
 }
 
 /// Another name for a window, the first of which is taken. The first `attempt` is 0.
-pub(super) fn another_window_name(path: &Path, attempt: u32) -> PathBuf {
+pub(crate) fn another_window_name(path: &Path, attempt: u32) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.strip_suffix(ENDING).unwrap_or(&name);
     path.with_file_name(format!("{stem}-{}{ENDING}", u64::from(attempt) + 2))
