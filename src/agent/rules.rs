@@ -188,6 +188,11 @@ impl RelabelRules {
         self.rules.iter().all(|rule| rule.apply(labels))
     }
 
+    /// The rules, in their order.
+    pub(crate) fn all(&self) -> &[RelabelRule] {
+        &self.rules
+    }
+
     /// Names of the labels that the rules write for a server.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().filter_map(RelabelRule::target)

@@ -29,14 +29,15 @@ const ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token
 /// Checks what only the whole file shows.
 pub(super) fn checked(file: ConfigFile) -> Result<AgentConfig, ConfigRefusal> {
     let window = file.window.unwrap_or(Duration::from_secs(15));
+    let places = label_places(&file);
+    let is_default = file.series_labels.is_none();
     let labels = checked_labels(file.labels)?;
     let series_labels = checked_series(file.series_labels)?;
     if let Some(both) = series_labels.iter().find(|label| labels.contains_key(label.name())) {
-        let why = format!("`{}` is one of [labels], too: take it from one of them", both.name());
-        return Err(ConfigRefusal::key("series_labels", why));
+        return Err(label_twice(both.name(), places.labels.get(both.name()).filter(|_| is_default)));
     }
     let rules = checked_rules(file.rules)?;
-    check_count(&labels, &series_labels, &rules)?;
+    check_count(&places, &series_labels, &rules)?;
     let destinations = checked_destinations(file.destinations)?;
     let buffer = file.buffer.unwrap_or_default();
     let buffer_folder = buffer.folder.unwrap_or_else(|| PathBuf::from("/var/lib/prof/buffer"));
@@ -137,20 +138,65 @@ fn checked_rules(written: Vec<Spanned<WrittenRule>>) -> Result<RelabelRules, Con
     Ok(RelabelRules::new(rules))
 }
 
-/// Refuses more labels than servers take: they would refuse every profile.
-fn check_count(labels: &LabelMap, series: &[SeriesLabel], rules: &RelabelRules) -> Result<(), ConfigRefusal> {
-    let mut names: BTreeSet<&str> = ["__name__", "service_name"].into();
-    names.extend(labels.keys().map(String::as_str));
-    names.extend(series.iter().map(|label| label.name()));
-    names.extend(rules.targets());
-    if names.len() <= MOST_LABELS {
-        return Ok(());
+/// Where the file has what names labels of series: bytes of it.
+struct LabelPlaces {
+    /// The values in `[labels]`, by name.
+    labels: BTreeMap<String, Range<usize>>,
+    /// The tables of the rules.
+    rules: Vec<Range<usize>>,
+}
+
+fn label_places(file: &ConfigFile) -> LabelPlaces {
+    LabelPlaces {
+        labels: file.labels.iter().map(|(name, value)| (name.clone(), value.span())).collect(),
+        rules: file.rules.iter().map(Spanned::span).collect(),
     }
-    Err(ConfigRefusal::file(format!(
+}
+
+/// The refusal of a label that is one of `[labels]` and of `series_labels`: where the file has that key, or else at the place of the label.
+fn label_twice(name: &str, label: Option<&Range<usize>>) -> ConfigRefusal {
+    match label {
+        Some(label) => {
+            let why = format!("`{name}` is one of series_labels by default: write that key without it");
+            ConfigRefusal::at(label.clone(), why)
+        }
+        None => {
+            let why = format!("`{name}` is one of [labels], too: take it from one of them");
+            ConfigRefusal::key("series_labels", why)
+        }
+    }
+}
+
+/// Refuses more labels than servers take: they would refuse every profile. The refusal is at the first that is too many.
+fn check_count(
+    places: &LabelPlaces,
+    series: &[SeriesLabel],
+    rules: &RelabelRules,
+) -> Result<(), ConfigRefusal> {
+    let mut names: BTreeSet<&str> = ["__name__", "service_name"].into();
+    names.extend(series.iter().map(|label| label.name()));
+    let labels = places.labels.iter().map(|(name, place)| (place, name.as_str(), None));
+    let written = places.rules.iter().zip(rules.all());
+    let written = written.filter_map(|(place, rule)| Some((place, rule.target()?, Some("target_label"))));
+    let mut written: Vec<(&Range<usize>, &str, Option<&'static str>)> = labels.chain(written).collect();
+    // As they follow each other in the file.
+    written.sort_by_key(|(place, ..)| place.start);
+    let mut first = None;
+    for (place, name, key) in written {
+        if names.insert(name) && names.len() > MOST_LABELS {
+            first = first.or(Some((place, key)));
+        }
+    }
+    let Some((place, key)) = first else { return Ok(()) };
+    let why = format!(
         "series can have {} labels (__name__ and service_name, [labels], series_labels, and what rules write), \
          and servers take {MOST_LABELS}",
         names.len()
-    )))
+    );
+    Err(match key {
+        Some(key) => ConfigRefusal::in_table(place.clone(), key, why),
+        None => ConfigRefusal::at(place.clone(), why),
+    })
 }
 
 fn checked_destinations(

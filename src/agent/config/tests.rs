@@ -333,9 +333,25 @@ fn what_is_recorded_goes_somewhere_and_labels_are_few() {
     };
     // Two that are always there, and four of series_labels.
     assert!(labels(24).is_ok());
-    assert!(labels(25).unwrap_err().contains("series can have 31 labels"));
-    let both = format!("{LEAST}[labels]\nhost = \"x\"\n");
-    assert!(refusal(&both).contains("`host` is one of [labels], too"));
+    let line = LEAST.lines().count() + 1 + 25;
+    let why = labels(25).unwrap_err();
+    let expected = format!("`agent.toml` line {line}, key `labels.l24`: series can have 31 labels (");
+    assert!(why.starts_with(&expected), "{why}");
+    let rules: String = (0..26)
+        .map(|n| format!("[[rules]]\nsource_labels = [\"__comm\"]\ntarget_label = \"r{n}\"\n"))
+        .collect();
+    let why = refusal(&format!("{LEAST}{rules}"));
+    let line = LEAST.lines().count() + 25 * 3;
+    let expected =
+        format!("`agent.toml` line {line}, key `rules 25.target_label`: series can have 32 labels (");
+    assert!(why.starts_with(&expected), "{why}");
+    let both = format!("{LEAST}[labels]\na = \"x\"\nhost = \"x\"\n");
+    let line = both.lines().count();
+    let expected = format!("`agent.toml` line {line}, key `labels.host`: `host` is one of series_labels by");
+    assert!(refusal(&both).starts_with(&expected), "{}", refusal(&both));
+    let both = format!("window = \"15s\"\nseries_labels = [\"host\"]\n{both}");
+    let expected = "`agent.toml` line 2, key `series_labels`: `host` is one of [labels], too";
+    assert!(refusal(&both).starts_with(expected), "{}", refusal(&both));
 }
 
 #[test]
