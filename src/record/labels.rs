@@ -3,7 +3,7 @@
 
 use super::collect::collector::Collector;
 use super::process::identities::LabelsOfSample;
-use crate::bpf::{SampleEvent, SampleGoroutine, ThreadTimeEvent, WaitKind};
+use crate::bpf::{SampleEvent, SampleGoroutine, WaitKind};
 use crate::profile::{LOCK_HELD, LabelSetId, MEMORY_LABEL, SYSTEM_CALL_LABEL, counter};
 use crate::record::probes::call_totals::call_name;
 
@@ -26,17 +26,6 @@ impl Collector {
         };
         let labels = self.labels_of(sample);
         Some(self.profile.tables.join_labels(labels, of_process))
-    }
-
-    /// Whether the time of a thread is left out, as samples of its process are.
-    pub(in crate::record) fn is_left_out(&mut self, time: &ThreadTimeEvent) -> bool {
-        let Collector { identities, processes, files, profile, .. } = self;
-        // Threads that were never sampled, of processes that have ended, are many.
-        identities.may_leave_out() && {
-            let of_thread = (time.tgid, time.to_ns, &time.comm[..]);
-            let labels = identities.of(of_thread, (processes, files), &mut profile.tables);
-            labels == LabelsOfSample::LeftOut
-        }
     }
 
     /// The labels of a sample: those that a runtime gives it, the memory of a page fault, the name of a system call, and the lock of a

@@ -282,7 +282,8 @@ impl Collector {
             self.tasks.renew_title(&self.processes, time.to_ns, time.tgid, &time.comm);
         }
         // Next to some waits alone, the whole time of a thread would be a riddle.
-        if self.waits.as_ref().is_some_and(|waits| waits.futexes_only) || self.is_left_out(time) {
+        let is_left_out = self.identities.leaves_out_time_of(time.tgid, time.to_ns, &self.processes);
+        if is_left_out || self.waits.as_ref().is_some_and(|waits| waits.futexes_only) {
             return;
         }
         let part = self.waits.as_mut().map(|waits| waits.cuts.part_of(time));
@@ -297,7 +298,10 @@ impl Collector {
 
     /// A look at the threads that live has found these.
     pub(crate) fn threads_are_watched(&mut self, mut threads: Vec<WatchedThreadEvent>) {
-        threads.retain(|thread| !self.is_left_out(&thread.time));
+        let Collector { identities, processes, .. } = self;
+        threads.retain(|WatchedThreadEvent { time, .. }| {
+            !identities.leaves_out_time_of(time.tgid, time.to_ns, processes)
+        });
         self.with_waits(|waits, rows| waits.look(threads, rows));
     }
 

@@ -99,9 +99,13 @@ impl Identities {
         self.known.clear();
     }
 
-    /// Whether processes may be left out.
-    pub(crate) fn may_leave_out(&self) -> bool {
-        self.labeller.as_ref().is_some_and(|labeller| labeller.may_leave_out())
+    /// Whether the time of a thread of a process is left out, as its samples are. Where processes may be, so are those that were never
+    /// sampled: of a host with thousands of them, each would have to be asked for.
+    pub(crate) fn leaves_out_time_of(&self, pid: u32, time_ns: u64, processes: &Processes) -> bool {
+        self.labeller.as_ref().is_some_and(|labeller| labeller.may_leave_out()) && {
+            let known = self.known.get(&program_key(pid, processes.at(pid, time_ns)));
+            known.is_none_or(|known| known.labels == ProcessLabels::LeftOut)
+        }
     }
 
     /// The labels of what a process did at a time, by a thread called `comm`.
@@ -113,7 +117,7 @@ impl Identities {
     ) -> LabelsOfSample {
         let Some(labeller) = &mut self.labeller else { return LabelsOfSample::Has(None) };
         let process = processes.at(pid, time_ns);
-        let (generation, execs) = process.map_or((0, 0), |process| (process.generation, process.exec_seq));
+        let key = program_key(pid, process);
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
@@ -127,7 +131,7 @@ impl Identities {
                 is_again,
             })
         };
-        let known = self.known.entry((pid, generation, execs));
+        let known = self.known.entry(key);
         let known = known.or_insert_with(|| KnownLabels { labels: ask(false), is_old: false, set: None });
         if std::mem::take(&mut known.is_old) {
             *known = KnownLabels { labels: ask(true), is_old: false, set: None };
@@ -164,6 +168,11 @@ impl Identities {
                 .is_some_and(|process| process.generation == *generation && process.exec_seq == *execs)
         });
     }
+}
+
+/// The key of the program that a process runs.
+fn program_key(pid: u32, process: Option<&Process>) -> ProgramKey {
+    process.map_or((pid, 0, 0), |process| (pid, process.generation, process.exec_seq))
 }
 
 /// The file of a process's program: it lies below all libraries. What has no file, like generated code, is none.
