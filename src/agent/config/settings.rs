@@ -182,6 +182,13 @@ impl HostSettings {
 }
 
 impl AgentConfig {
+    /// One that only keeps its windows, in this folder, which is its buffer, too.
+    #[cfg(test)]
+    pub(crate) fn keeping_below(folder: &std::path::Path) -> Self {
+        let text = format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", folder.display());
+        AgentConfig::parse("agent.toml", &text).expect("it is right")
+    }
+
     /// What series are called by this configuration, on the host of this name.
     pub(crate) fn label_settings(&self, host: String) -> LabelSettings {
         LabelSettings {

@@ -54,9 +54,7 @@ mod tests {
     #[test]
     fn only_senders_of_the_same_agent_go_on_with_them() {
         let folder = tempfile::tempdir().expect("a folder");
-        let text =
-            format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
-        let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
+        let config = AgentConfig::keeping_below(folder.path());
         let metrics = || AgentMetrics::new("1", Duration::from_secs(1));
         let (one, same, other) = (metrics(), metrics(), metrics());
         one.add(MetricName::Windows, "", 3);

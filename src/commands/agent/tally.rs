@@ -128,9 +128,7 @@ mod tests {
     #[test]
     fn what_one_process_counts_another_one_shows() {
         let folder = tempfile::tempdir().expect("a folder");
-        let text =
-            format!("[buffer]\nfolder = \"{0}\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
-        let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
+        let config = AgentConfig::keeping_below(folder.path());
         assert_eq!(AgentTally::read(&config), AgentTally::default());
         let mut tally = AgentTally::begin();
         AgentTally::count(&mut tally.reloads, "refused");

@@ -315,9 +315,7 @@ mod tests {
     #[test]
     fn a_window_without_a_name_is_refused_and_replaces_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let text =
-            format!("[buffer]\nfolder = \"{0}/b\"\n[keep]\nfolder = \"{0}/k\"\n", folder.path().display());
-        let config = AgentConfig::parse("agent.toml", &text).expect("it is right");
+        let config = AgentConfig::keeping_below(folder.path());
         let mut routes = WindowRoutes::of(&config).expect("folders can be made");
         for number in 0..=MOST_NAMES {
             assert!(hand_on(&mut routes, "prof-1.data", &number.to_string()).is_empty(), "{number}");
